@@ -1,0 +1,1 @@
+"""Reinforcement-learning experiments you can trust."""
