@@ -1,0 +1,60 @@
+"""What a run may spend, how it is evaluated, and which of its numbers is its score."""
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
+
+OPERATIONAL = ("checkpoint_every", "timeout")
+"""Settings that change no number of a run, and so are no part of what identifies it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Environment steps, evaluations and limits of one run.
+
+    `score` is declared before the run starts: `final` is the mean return of the final policy
+    over `final_episodes` fresh episodes, `auc` the mean height of the evaluation curve,
+    `last_window` the mean return of the evaluations in the last tenth of training.
+    """
+
+    steps: Annotated[int, Ge(1)]
+    evaluation_every: Annotated[int, Ge(1)] | None
+    evaluation_episodes: Annotated[int, Ge(1)]
+    evaluation_deterministic: bool
+    final_episodes: Annotated[int, Ge(1)]
+    score: Literal["final", "auc", "last_window"]
+    checkpoint_every: Annotated[int, Ge(1)] | None
+    timeout: Annotated[float, Gt(0)] | None
+
+    def __post_init__(self) -> None:
+        """Refuse a score without its evaluations, and more evaluations than can be seeded."""
+        if self.evaluation_every is None:
+            if self.score != "final":
+                raise ConfigError(
+                    f"budget.score={self.score} reads the evaluation curve; "
+                    "set budget.evaluation_every",
+                )
+            return
+        count = self.steps // self.evaluation_every
+        if count > MAXIMUM_EVALUATIONS:
+            least = -(-self.steps // MAXIMUM_EVALUATIONS)
+            raise ConfigError(
+                f"budget.evaluation_every={self.evaluation_every} means {count:,} evaluations; "
+                f"at most {MAXIMUM_EVALUATIONS:,} can be seeded apart: use {least} or more",
+            )
+
+    def defining(self) -> dict[str, Any]:
+        """The part that decides the numbers of a run."""
+        return {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """What changes the numbers besides the configuration: weights depend on the threads."""
+
+    threads: Annotated[int, Ge(1)]
+    device: str

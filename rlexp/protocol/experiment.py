@@ -1,0 +1,87 @@
+"""An experiment as asked for: configurations × seeds, under one name."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.spec import Plain, RunSpec, digest
+
+Failures = Literal["missing", "worst"]
+"""How a failed run counts: as a missing score, or as the declared minimum of its task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One agent, algorithm and environment with its budget, and the label it is reported under."""
+
+    label: str
+    task: str
+    agent: Plain
+    algorithm: Plain
+    environment: Plain
+    reference: Plain
+    budget: Budget
+    compute: Compute
+
+    def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
+        """The run of this configuration with one seed."""
+        return RunSpec(
+            agent=self.agent,
+            algorithm=self.algorithm,
+            environment=self.environment,
+            budget=self.budget.defining(),
+            compute=asdict(self.compute),
+            phase=phase,
+            root=root,
+            seed=seed,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the configuration, whatever its seed."""
+        return self.spec(Phase.TEST, 0, 0).fingerprint
+
+    def plain(self) -> dict[str, Any]:
+        """What `experiment.json` says of it."""
+        return {
+            "label": self.label,
+            "task": self.task,
+            "fingerprint": self.fingerprint,
+            "agent": self.agent,
+            "algorithm": self.algorithm,
+            "environment": self.environment,
+            "reference": self.reference,
+            "budget": self.budget.defining(),
+            "compute": asdict(self.compute),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A named set of runs."""
+
+    name: str
+    configurations: tuple[Configuration, ...]
+    seeds: SeedPlan
+    failures: Failures
+
+    def specs(self, phase: Phase) -> Iterator[tuple[Configuration, RunSpec]]:
+        """Every run of a phase: seeds outermost, so that each configuration advances alike."""
+        for seed in self.seeds.seeds(phase):
+            for configuration in self.configurations:
+                yield configuration, configuration.spec(phase, self.seeds.root, seed)
+
+    def definition(self) -> dict[str, Any]:
+        """The question that the name stands for; how many seeds are spent on it may grow."""
+        return {
+            "configurations": [c.plain() for c in self.configurations],
+            "root": self.seeds.root,
+            "failures": self.failures,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the question."""
+        return digest(self.definition())
