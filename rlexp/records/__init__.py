@@ -1,0 +1,1 @@
+"""What happened: events, and the records that are folded from them. Pure."""

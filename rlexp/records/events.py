@@ -1,0 +1,145 @@
+"""The events of a run's journal. Everything that happens in a run is one of these."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from rlexp.errors import RecordError
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PRUNED = "pruned"
+    INTERRUPTED = "interrupted"
+
+
+class Failure(StrEnum):
+    """Why an attempt failed."""
+
+    NAN = "nan"
+    ENVIRONMENT = "environment"
+    USER = "user"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    HUNG = "hung"
+    CRASHED = "crashed"
+    DISK = "disk"
+
+    @property
+    def of_the_machine(self) -> bool:
+        """Whether trying again may help; what the configuration did is final until `--retry`."""
+        return self not in {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """An attempt began, from scratch or from the checkpoint at `continued_from` steps."""
+
+    tag: ClassVar[str] = "started"
+    time: float
+    attempt: int
+    pid: int
+    host: str
+    continued_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the learner logged, at its own cadence, under the library's names."""
+
+    tag: ClassVar[str] = "measured"
+    time: float
+    step: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """Every episode of one evaluation: undiscounted returns and lengths in steps."""
+
+    tag: ClassVar[str] = "evaluated"
+    time: float
+    step: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seconds: float
+    final: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Mean return over the episodes."""
+        return math.fsum(self.returns) / len(self.returns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointed:
+    """A complete checkpoint was published."""
+
+    tag: ClassVar[str] = "checkpointed"
+    time: float
+    step: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The attempt is over. `weights` is the sha256 of the final parameters."""
+
+    tag: ClassVar[str] = "ended"
+    time: float
+    step: int
+    ending: Ending
+    seconds: float
+    failure: Failure | None = None
+    reason: str | None = None
+    weights: str | None = None
+
+
+Event = RunStarted | Measured | Evaluated | Checkpointed | RunEnded
+KINDS: Mapping[str, type[Event]] = {
+    kind.tag: kind for kind in (RunStarted, Measured, Evaluated, Checkpointed, RunEnded)
+}
+
+
+def to_plain(event: Event) -> dict[str, Any]:
+    """The event as JSON values; a number that JSON lacks becomes its name (`"nan"`)."""
+    values = {f.name: _encode(getattr(event, f.name)) for f in fields(event)}
+    return {"event": event.tag, **values}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Event:
+    """The inverse of `to_plain`.
+
+    Raises:
+        RecordError: The mapping is not an event of this version.
+    """
+    values = {key: value for key, value in plain.items() if key != "event"}
+    try:
+        kind = KINDS[plain["event"]]
+        if kind is Measured:
+            values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
+        elif kind is Evaluated:
+            values["returns"] = tuple(float(r) for r in values["returns"])
+            values["lengths"] = tuple(int(n) for n in values["lengths"])
+        elif kind is RunEnded:
+            values["ending"] = Ending(values["ending"])
+            if values.get("failure") is not None:
+                values["failure"] = Failure(values["failure"])
+        return kind(**values)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"not an event: {error!r}") from error
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _encode(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    return value

@@ -1,0 +1,75 @@
+"""Scores by label, task and seed, with what is missing named."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rlexp.errors import ProtocolError
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import canonical
+from rlexp.records.run import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record with the names under which it is compared."""
+
+    label: str
+    task: str
+    record: RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Scores of one phase: `cells[label, task][root, seed]`, in units of the return.
+
+    A run without a score stands in `missing` and in no cell.
+    """
+
+    phase: Phase
+    cells: Mapping[tuple[str, str], Mapping[tuple[int, int], float]]
+    missing: tuple[Entry, ...]
+
+    @classmethod
+    def from_records(cls, entries: Iterable[Entry], phase: Phase) -> "ScoreTable":
+        """Sort the scores of one phase into cells.
+
+        Raises:
+            ProtocolError: A record is of another phase; two records of a cell share a seed; the
+                records of a task differ in budget.
+        """
+        cells: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
+        missing: list[Entry] = []
+        seen: set[tuple[str, str, int, int]] = set()
+        budgets: dict[str, tuple[str, str]] = {}
+        for entry in entries:
+            spec = entry.record.spec
+            if spec.phase is not phase:
+                raise ProtocolError(
+                    f"run {spec.name} is of phase {spec.phase}, not {phase}: "
+                    "scores of different phases are never put together",
+                )
+            key = (entry.label, entry.task, spec.root, spec.seed)
+            if key in seen:
+                raise ProtocolError(
+                    f"{entry.label} on {entry.task} has seed {spec.seed} twice; "
+                    "give the configurations labels of their own",
+                )
+            seen.add(key)
+            _same_budget(budgets, entry)
+            cell = cells.setdefault((entry.label, entry.task), {})
+            score = entry.record.score
+            if score is None:
+                missing.append(entry)
+            else:
+                cell[spec.root, spec.seed] = score
+        return cls(phase, cells, tuple(missing))
+
+
+def _same_budget(budgets: dict[str, tuple[str, str]], entry: Entry) -> None:
+    budget = canonical(entry.record.spec.budget)
+    first, label = budgets.setdefault(entry.task, (budget, entry.label))
+    if budget != first:
+        raise ProtocolError(
+            f"{label} and {entry.label} have different budgets on {entry.task}: "
+            f"{first} and {budget}; compare runs of one budget",
+        )
