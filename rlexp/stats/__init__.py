@@ -1,0 +1,1 @@
+"""Estimates from scores: pure functions of arrays and a passed generator."""
