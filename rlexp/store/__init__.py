@@ -1,0 +1,1 @@
+"""`runs/` on disk: every path, every file, every lock."""

@@ -1,0 +1,73 @@
+"""Who may write: one command to an experiment, one process to a run."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from rlexp.errors import RecordError
+
+
+@contextmanager
+def hold(path: Path, what: str, *, now: float, patience: float = 0.5) -> Iterator[None]:
+    """Hold the lock at `path`; the kernel frees it when the process dies, even of kill -9.
+
+    Args:
+        path: The lock file; who holds it is written beside it.
+        what: What the lock guards, for the message.
+        now: The time, in seconds since 1970, that the holder is said to hold it since.
+        patience: Seconds to wait for another holder to let go.
+
+    Raises:
+        RecordError: Another process holds it; names that process.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=patience, poll_interval=0.02)
+    except Timeout as error:
+        raise RecordError(f"{what} is in use by {holder(path)}; wait for it or stop it") from error
+    name = path.with_name(path.name + ".holder")
+    try:
+        entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        name.write_text(json.dumps(entry))
+        yield
+    finally:
+        with suppress(OSError):
+            name.unlink()
+        lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock at `path` now."""
+    if not path.exists():
+        return False
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def holder(path: Path) -> str:
+    """The process that holds the lock at `path`, in words."""
+    entry = holding(path)
+    if not entry:
+        return "another process"
+    return f"process {entry.get('pid')} on {entry.get('host')}"
+
+
+def holding(path: Path) -> dict[str, Any]:
+    """What the holder of the lock at `path` wrote of itself, or nothing."""
+    try:
+        entry = json.loads(path.with_name(path.name + ".holder").read_text())
+    except (OSError, ValueError):
+        return {}
+    return entry if isinstance(entry, dict) else {}

@@ -1,0 +1,141 @@
+"""Where numbers come from: code, command, packages, machine."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from rlexp.store.secrets import mask, mask_all, secret_values
+
+VARIABLES = re.compile(
+    r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",
+)
+"""Environment variables that are recorded; no other is."""
+LARGEST_PATCH = 5_000_000
+_GIT = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null")
+_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """State of the study's code; a folder that is no git checkout has no commit."""
+
+    commit: str | None
+    branch: str | None
+    remote: str | None
+    dirty: tuple[str, ...]
+    untracked: tuple[str, ...]
+    patch: str
+
+    def __str__(self) -> str:
+        """One phrase for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
+        if self.commit is None:
+            return "no git commit"
+        changed = len(self.dirty) + len(self.untracked)
+        files = "file" if changed == 1 else "files"
+        return f"git {self.commit[:7]}" + (
+            f" (dirty: {changed} {files}, diff saved)" if changed else ""
+        )
+
+
+def read_code(folder: Path) -> Code:
+    """Read the state of the git checkout around `folder`."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return Code(None, None, None, (), (), "")
+    status = (_git(folder, "status", "--porcelain=v1", "-z") or "").split("\0")
+    patch = mask(_git(folder, "diff", "HEAD", "--no-ext-diff", "--no-color") or "")
+    return Code(
+        commit=commit,
+        branch=_git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        remote=mask(_git(folder, "config", "--get", "remote.origin.url") or "") or None,
+        dirty=tuple(line[3:] for line in status if line and not line.startswith("??")),
+        untracked=tuple(line[3:] for line in status if line.startswith("??")),
+        patch=patch[:LARGEST_PATCH],
+    )
+
+
+def collect(
+    code: Code,
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """Everything that `provenance.json` says, secrets masked."""
+    values = secret_values(environment)
+    return {
+        "command": [mask(word, values) for word in command],
+        "folder": str(folder),
+        "code": {
+            "commit": code.commit,
+            "branch": code.branch,
+            "remote": code.remote,
+            "dirty": list(code.dirty),
+            "untracked": list(code.untracked),
+        },
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "packages": packages(),
+        "machine": machine(),
+        "variables": mask_all(
+            {k: v for k, v in environment.items() if VARIABLES.fullmatch(k)}, values
+        ),
+    }
+
+
+def packages() -> dict[str, str]:
+    """Installed packages and their versions; a folder install says so."""
+    found = {}
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
+        if name:
+            found[name.lower()] = distribution.version
+    return dict(sorted(found.items()))
+
+
+def machine() -> dict[str, Any]:
+    """Hardware and system."""
+    return {
+        "host": platform.node(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": usable_cores(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1) if found else platform.processor()
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            [*_GIT, *arguments],
+            cwd=folder,
+            capture_output=True,
+            check=True,
+            timeout=_TIMEOUT,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").rstrip("\n")

@@ -1,0 +1,174 @@
+"""What `runs/` holds: experiments, runs, attempts and their records."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.errors import RecordError
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Event, RunEnded, from_plain, to_plain
+from rlexp.records.run import RunRecord
+from rlexp.store.files import publish, publish_json, read_json
+from rlexp.store.journal import read_journal
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.lease import is_held
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run in its folder, and what reading it met."""
+
+    paths: RunPaths
+    record: RunRecord
+    torn: int = 0
+    quarantined: int = 0
+
+
+def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
+    """Publish the question."""
+    seeds = asdict(experiment.seeds)
+    plain = {"name": experiment.name, **experiment.definition(), "seeds": seeds}
+    publish_json(paths.definition, plain)
+
+
+def read_experiment(paths: ExperimentPaths) -> Experiment:
+    """Read the question.
+
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
+    plain = read_json(paths.definition)
+    try:
+        seeds = plain["seeds"]
+        return Experiment(
+            name=plain["name"],
+            configurations=tuple(_configuration(c) for c in plain["configurations"]),
+            seeds=SeedPlan(
+                root=seeds["root"],
+                **{p: tuple(s) if isinstance(s := seeds[p], list) else s for p in Phase},
+            ),
+            failures=plain["failures"],
+        )
+    except (KeyError, TypeError) as error:
+        raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
+
+
+def _configuration(plain: Mapping[str, Any]) -> Configuration:
+    return Configuration(
+        label=plain["label"],
+        task=plain["task"],
+        agent=plain["agent"],
+        algorithm=plain["algorithm"],
+        environment=plain["environment"],
+        reference=plain["reference"],
+        budget=Budget(**plain["budget"], checkpoint_every=None, timeout=None),
+        compute=Compute(**plain["compute"]),
+    )
+
+
+def write_run(paths: RunPaths, spec: RunSpec) -> None:
+    """Publish what defines the run; a run that is there already stays as it is."""
+    if not paths.spec.exists():
+        publish_json(paths.spec, {"id": spec.id, **spec.plain()})
+
+
+def read_spec(paths: RunPaths) -> RunSpec:
+    """Read what defines the run.
+
+    Raises:
+        RecordError: It is missing, damaged, or not what its id says.
+    """
+    plain = read_json(paths.spec)
+    try:
+        spec = RunSpec.from_plain(plain)
+    except (KeyError, ValueError, TypeError) as error:
+        raise RecordError(f"{paths.spec} is damaged: {error!r}") from error
+    if spec.id != plain.get("id"):
+        raise RecordError(f"{paths.spec} was changed: its content no longer has its id")
+    return spec
+
+
+def read_run(
+    paths: RunPaths,
+    spec: RunSpec | None = None,
+    *,
+    measurements: bool = False,
+) -> StoredRun:
+    """Fold the journals of a run's attempts.
+
+    Raises:
+        RecordError: The run's spec is missing or damaged.
+    """
+    spec = spec or read_spec(paths)
+    attempts: list[list[Event]] = []
+    torn = quarantined = 0
+    for attempt in paths.attempts():
+        journal = read_journal(attempt.journal, measurements=measurements)
+        torn += journal.torn
+        quarantined += journal.quarantined
+        attempts.append(_with_verdict(journal.events, attempt))
+    unended = bool(attempts) and not _ended(attempts[-1])
+    record = RunRecord.fold(spec, attempts, alive=unended and is_held(paths.lease))
+    return StoredRun(paths, record, torn, quarantined)
+
+
+def read_runs(paths: Iterable[RunPaths]) -> tuple[list[StoredRun], list[str]]:
+    """Read many runs; those that cannot be read are named with the reason instead."""
+    runs, damaged = [], []
+    for path in paths:
+        try:
+            runs.append(read_run(path))
+        except RecordError as error:
+            damaged.append(str(error))
+    return runs, damaged
+
+
+def new_attempt(
+    paths: RunPaths,
+    settings: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    patch: str,
+) -> AttemptPaths:
+    """Make the folder of the next attempt; its number is granted once.
+
+    Args:
+        paths: The run.
+        settings: What the attempt is asked for besides the run.
+        provenance: Where its numbers come from.
+        patch: Uncommitted changes to the code, or nothing.
+    """
+    earlier = paths.attempts()
+    attempt = paths.attempt(earlier[-1].number + 1 if earlier else 1)
+    attempt.folder.mkdir(parents=True)
+    publish_json(attempt.settings, settings)
+    publish_json(attempt.provenance, provenance)
+    if patch:
+        publish(attempt.patch, patch.encode())
+    return attempt
+
+
+def write_verdict(attempt: AttemptPaths, event: RunEnded) -> None:
+    """Say how an attempt ended whose process is gone without a word."""
+    publish_json(attempt.verdict, to_plain(event))
+
+
+def _with_verdict(events: list[Event], attempt: AttemptPaths) -> list[Event]:
+    if _ended(events) or not attempt.verdict.exists():
+        return events
+    try:
+        return [*events, from_plain(read_json(attempt.verdict))]
+    except RecordError:
+        return events
+
+
+def _ended(events: list[Event]) -> bool:
+    return bool(events) and isinstance(events[-1], RunEnded)
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes in the files below `folder`."""
+    return sum(p.lstat().st_size for p in folder.rglob("*") if not p.is_dir())

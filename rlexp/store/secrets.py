@@ -1,0 +1,51 @@
+"""Masks secrets before anything reaches a file, a log or a screen."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MASK = "********"
+_NAMES = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|key|token|secret|passw(?:or)?d|credentials?|dsn)"
+_SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<login>[^/\s@'\"]+)@", re.IGNORECASE)
+_ASSIGNMENT = re.compile(
+    rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\"&,;}}]+)",
+    re.IGNORECASE,
+)
+_SHORTEST = 6
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or key with this name holds a secret (`API_KEY`, not `num_tokens`)."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
+    """The values of environment variables whose names say that they are secret."""
+    return frozenset(
+        value
+        for name, value in environment.items()
+        if is_secret_name(name) and len(value) >= _SHORTEST
+    )
+
+
+def mask(text: str, values: frozenset[str] = frozenset()) -> str:
+    """Replace known secret values, logins in addresses and values of secret names."""
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    text = _URL_LOGIN.sub(rf"\g<scheme>{MASK}@", text)
+    return _ASSIGNMENT.sub(rf"\g<name>{MASK}", text)
+
+
+def mask_all(plain: Any, values: frozenset[str] = frozenset()) -> Any:
+    """Mask every string in a structure of JSON values, and every value under a secret name."""
+    if isinstance(plain, Mapping):
+        return {
+            key: MASK
+            if is_secret_name(str(key)) and isinstance(item, str)
+            else mask_all(item, values)
+            for key, item in plain.items()
+        }
+    if isinstance(plain, list | tuple):
+        return [mask_all(item, values) for item in plain]
+    return mask(plain, values) if isinstance(plain, str) else plain
