@@ -1,0 +1,30 @@
+"""The agent of augmented random search."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rlexp.agents.networks import given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """A linear map from observations to actions (algorithm=ars).
+
+    A field that is null leaves the library's own default.
+    """
+
+    observations: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+
+    with_bias: bool | None
+    """Whether a constant is added to the map."""
+    squash_output: bool | None
+    """Whether continuous actions pass through a tanh instead of being clipped."""
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy in the library."""
+        return "LinearPolicy"
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the policy."""
+        return given(with_bias=self.with_bias, squash_output=self.squash_output)

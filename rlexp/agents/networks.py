@@ -1,0 +1,71 @@
+"""The shape of a policy's networks, in the library's terms."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge
+
+from rlexp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Count: TypeAlias = Annotated[int, Ge(1)]
+Layers: TypeAlias = tuple[Count, ...]
+"""Units of each hidden layer, from the input on; empty for a linear network."""
+Activation: TypeAlias = Literal["tanh", "relu", "elu", "leaky_relu", "silu", "gelu"]
+
+
+def check_layers(network: Layers | None, actor: Layers | None, critic: Layers | None) -> None:
+    """Refuse layers that are said twice or only half.
+
+    Raises:
+        ConfigError: `network` stands beside `actor` or `critic`, or one of these is missing.
+    """
+    if network is not None and (actor is not None or critic is not None):
+        raise ConfigError(
+            "agent.network shapes actor and critic alike: set it, or agent.actor and agent.critic"
+        )
+    if (actor is None) != (critic is None):
+        missing = "critic" if critic is None else "actor"
+        raise ConfigError(
+            f"agent.{missing} is not set: set both agent.actor and agent.critic, or agent.network"
+        )
+
+
+def shape(
+    network: Layers | None,
+    actor: Layers | None,
+    critic: Layers | None,
+    activation: Activation | None,
+) -> dict[str, Any]:
+    """Return `net_arch` and `activation_fn`, each only where it is set.
+
+    The library calls the critic `vf` on-policy and `qf` off-policy, and ignores the other.
+    """
+    layers: dict[str, list[int]] | list[int] | None = None
+    if actor is not None and critic is not None:
+        layers = {"pi": list(actor), "vf": list(critic), "qf": list(critic)}
+    elif network is not None:
+        layers = list(network)
+    return given(net_arch=layers, activation_fn=None if activation is None else module(activation))
+
+
+def module(activation: Activation) -> type["nn.Module"]:
+    """Return the class of an activation function."""
+    from torch import nn
+
+    modules: Mapping[Activation, type[nn.Module]] = {
+        "tanh": nn.Tanh,
+        "relu": nn.ReLU,
+        "elu": nn.ELU,
+        "leaky_relu": nn.LeakyReLU,
+        "silu": nn.SiLU,
+        "gelu": nn.GELU,
+    }
+    return modules[activation]
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are set; null leaves the library's own default."""
+    return {name: value for name, value in arguments.items() if value is not None}

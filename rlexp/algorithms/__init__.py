@@ -1,0 +1,28 @@
+"""Algorithms: how an agent learns. A member holds the hyperparameters and builds the learner."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+
+class Algorithm(Protocol):
+    """A learning algorithm: its fields are its hyperparameters, `build` makes the learner."""
+
+    policies: ClassVar[tuple[str, ...]]
+    """Names of the policies that it accepts (`MlpPolicy`)."""
+    actions: ClassVar[tuple[str, ...]]
+    """Names of the Gymnasium action spaces that it accepts (`Discrete`)."""
+
+    def build(
+        self,
+        policy: str,
+        arguments: dict[str, Any],
+        environment: "VecEnv",
+        *,
+        seed: int,
+        device: str,
+    ) -> "BaseAlgorithm":
+        """Return a fresh learner on `environment`, seeded with `seed` (0 … 2**32 - 1)."""
+        ...

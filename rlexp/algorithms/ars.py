@@ -1,0 +1,63 @@
+"""ARS."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rlexp.algorithms.library import check_one_network, construct
+from rlexp.algorithms.ranges import Count, Finite
+from rlexp.algorithms.schedules import Scheduled
+from rlexp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ARS:
+    """Augmented random search: finite differences of return along random directions.
+
+    Mania et al. 2018, Simple Random Search Is Competitive, arXiv:1803.07055.
+    """
+
+    policies: ClassVar[tuple[str, ...]] = ("LinearPolicy", "MlpPolicy")
+    actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete")
+
+    n_delta: Count
+    """Random directions tried at each update, each both ways."""
+    n_top: Count | None
+    """Best directions that an update uses; null uses all."""
+    learning_rate: Scheduled
+    """Step size of the optimiser; a number or a schedule."""
+    delta_std: Scheduled
+    """Deviation of a random direction, in units of weights; a number or a schedule."""
+    zero_policy: bool
+    """Whether all weights begin at zero."""
+    alive_bonus_offset: Finite
+    """Added to the reward of each step, to cancel a bonus for staying alive."""
+    n_eval_episodes: Count
+    """Episodes by which a direction is judged."""
+
+    def __post_init__(self) -> None:
+        if self.n_top is not None and self.n_top > self.n_delta:
+            raise ConfigError(
+                f"algorithm.n_top={self.n_top} is more than algorithm.n_delta={self.n_delta}: "
+                "lower n_top, or raise n_delta"
+            )
+
+    def build(
+        self,
+        policy: str,
+        arguments: dict[str, Any],
+        environment: "VecEnv",
+        *,
+        seed: int,
+        device: str,
+    ) -> "BaseAlgorithm":
+        """Return a fresh learner on `environment`, seeded with `seed`."""
+        import sb3_contrib
+
+        check_one_network(sb3_contrib.ARS, arguments)
+        return construct(
+            sb3_contrib.ARS, self, policy, arguments, environment, seed=seed, device=device
+        )

@@ -1,0 +1,36 @@
+"""Hyperparameters that may change with the progress of training."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rlexp.algorithms.ranges import NonNegative, Positive, Share
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A value as a function of the fraction of training that is done."""
+
+    shape: Literal["constant", "linear"]
+    """`constant` stays at `initial`; `linear` goes from `initial` to `final`, then stays."""
+    initial: Positive
+    """Value at the start of training."""
+    final: NonNegative = 0.0
+    """Value from `until` on."""
+    until: Share = 1.0
+    """Fraction of training, in (0, 1], after which the value is `final`."""
+
+
+Scheduled: TypeAlias = Positive | Schedule
+"""A fixed value, or a schedule of it."""
+
+
+def in_library_terms(value: Schedule) -> "ConstantSchedule | LinearSchedule":
+    """Return the library's own schedule, so that a saved model needs no rlexp to be loaded."""
+    from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
+
+    if value.shape == "constant":
+        return ConstantSchedule(value.initial)
+    return LinearSchedule(value.initial, value.final, value.until)

@@ -1,0 +1,99 @@
+"""Wrappers by name, loaded only from where the configuration allows it."""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from rlexp.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import gymnasium
+
+_ALWAYS_ALLOWED = "stable_baselines3.common.atari_wrappers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A wrapper around the environment, and around the wrappers before it."""
+
+    name: str
+    """A class of `gymnasium.wrappers`, or `module:Class` of an imported package."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the class."""
+
+
+def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
+    """Refuse a wrapper whose module may not be imported.
+
+    Args:
+        wrapper: The wrapper.
+        packages: Names of the packages that the configuration imports.
+
+    Raises:
+        ConfigError: Its package is none of them.
+    """
+    module, _ = _split(wrapper.name)
+    package = module.partition(".")[0]
+    if module not in {"", _ALWAYS_ALLOWED} and package not in packages:
+        raise ConfigError(
+            f"wrapper '{wrapper.name}' may not be loaded: '{package}' is not in "
+            f"environment.imports ({', '.join(sorted(packages)) or 'which is empty'}); add it "
+            "there, or name a class of gymnasium.wrappers"
+        )
+
+
+def wrap(
+    environment: "gymnasium.Env[Any, Any]", wrapper: Wrapper, packages: frozenset[str]
+) -> "gymnasium.Env[Any, Any]":
+    """Return the environment inside the wrapper.
+
+    Raises:
+        ConfigError: The wrapper is not allowed, does not exist or refuses its arguments.
+    """
+    import gymnasium
+
+    check_allowed(wrapper, packages)
+    kind = _load(wrapper.name)
+    if not (isinstance(kind, type) and issubclass(kind, gymnasium.Wrapper)):
+        raise ConfigError(f"wrapper '{wrapper.name}' is no subclass of gymnasium.Wrapper")
+    try:
+        return kind(environment, **wrapper.arguments)
+    except (AssertionError, TypeError, ValueError, gymnasium.error.Error) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"wrapper '{wrapper.name}' refuses arguments {wrapper.arguments}: {reason}"
+        ) from error
+
+
+def imported(module: str) -> ModuleType:
+    """Import a module that the configuration names.
+
+    Raises:
+        ConfigError: It does not import; says why.
+    """
+    try:
+        return import_module(module)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"environment.imports: module '{module}' does not import ({reason}); install it, "
+            "or start from the folder that holds it"
+        ) from error
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Split `module:Class` or `package.module.Class` into module and class."""
+    module, _, kind = name.rpartition(":" if ":" in name else ".")
+    return module, kind
+
+
+def _load(name: str) -> object:
+    module_name, kind = _split(name)
+    module = imported(module_name or "gymnasium.wrappers")
+    known = [key for key, value in vars(module).items() if isinstance(value, type)]
+    if kind not in known:
+        raise ConfigError(
+            f"wrapper '{kind}' is no class of {module.__name__}{did_you_mean(kind, known)}"
+        )
+    return getattr(module, kind)

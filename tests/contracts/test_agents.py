@@ -1,0 +1,200 @@
+"""What every agent promises, run on every yaml of `conf/agent`."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from members import member, names, settings, target
+from pydantic import TypeAdapter, ValidationError
+from spaces import tiny
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from rlexp.agents.networks import module
+from rlexp.errors import ConfigError
+
+AGENTS = names("agent")
+LAYERED = [name for name in AGENTS if name != "linear"]
+ALGORITHMS = {name: member("algorithm", name) for name in names("algorithm")}
+PAIRS = [
+    (agent, algorithm)
+    for agent in AGENTS
+    for algorithm in ALGORITHMS
+    if member("agent", agent).policy in ALGORITHMS[algorithm].policies
+]
+ONE_NETWORK = ("ars", "dqn", "qrdqn")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def built(agent: Any, name: str, observation: str | None = None) -> BaseAlgorithm:
+    """A learner of the agent on a tiny environment that it can read."""
+    algorithm = ALGORITHMS[name]
+    memory = {"buffer_size": 100} if hasattr(algorithm, "buffer_size") else {}
+    readable = "Image" if agent.policy == "CnnPolicy" else agent.observations[0]
+    environment = tiny(observation or readable, algorithm.actions[0])
+    learner: BaseAlgorithm = member("algorithm", name, **memory).build(
+        agent.policy, agent.arguments(), environment, seed=1, device="cpu"
+    )
+    return learner
+
+
+def widths(learner: BaseAlgorithm) -> set[int]:
+    """The output widths of all linear layers."""
+    return {
+        layer.out_features
+        for layer in learner.policy.modules()
+        if isinstance(layer, torch.nn.Linear)
+    }
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_yaml_and_class_have_the_same_fields_in_the_same_order(name: str) -> None:
+    """Types stand in Python, values in yaml, and neither knows more than the other."""
+    values = settings("agent", name)
+    kind = target(values.pop("_target_"))
+    assert [field.name for field in fields(kind)] == list(values)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_default_is_the_library_default(name: str) -> None:
+    """An agent of which nothing is set passes nothing to the library."""
+    assert member("agent", name).arguments() == {}
+
+
+def test_every_policy_of_every_algorithm_has_an_agent() -> None:
+    """For each policy that some algorithm accepts there is an agent that names it."""
+    policies = {policy for algorithm in ALGORITHMS.values() for policy in algorithm.policies}
+    lstms = {member("agent", "lstm", input=text).policy for text in ("mlp", "cnn", "multi_input")}
+    assert policies == {member("agent", name).policy for name in AGENTS} | lstms
+
+
+@pytest.mark.parametrize(("name", "algorithm"), PAIRS)
+def test_default_agent_builds_with_every_algorithm_that_has_its_policy(
+    name: str, algorithm: str
+) -> None:
+    """Each agent makes a learner with each algorithm that accepts its policy."""
+    assert built(member("agent", name), algorithm).policy is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "observation"),
+    [
+        (name, observation)
+        for name in ("mlp", "linear", "multi_input")
+        for observation in member("agent", name).observations
+    ],
+)
+def test_every_declared_observation_is_read(name: str, observation: str) -> None:
+    """An agent builds and acts on each kind of observation that it declares."""
+    learner = built(member("agent", name), "ars" if name == "linear" else "ppo", observation)
+    assert learner.env is not None
+    action, _ = learner.predict(learner.env.reset())  # type: ignore[arg-type]
+    assert len(action) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "observation"), [("mlp", "Box"), ("cnn", "Image"), ("multi_input", "Dict")]
+)
+def test_lstm_reads_what_its_input_says(kind: str, observation: str) -> None:
+    """The memory stands behind each kind of input, with the size that is asked for."""
+    agent = member("agent", "lstm", input=kind, lstm_hidden_size=7, n_lstm_layers=2)
+    learner: Any = built(agent, "recurrent_ppo", observation)
+    assert (learner.policy.lstm_actor.hidden_size, learner.policy.lstm_actor.num_layers) == (7, 2)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
+def test_one_network_shape_fits_every_algorithm(name: str, algorithm: str) -> None:
+    """`network` sets the hidden layers whatever the algorithm calls them."""
+    learner = built(member("agent", name, network=[13, 11], activation="elu"), algorithm)
+    assert {13, 11} <= widths(learner)
+    assert any(isinstance(layer, torch.nn.ELU) for layer in learner.policy.modules())
+
+
+@pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
+def test_actor_and_critic_are_shaped_apart_where_there_are_two(name: str, algorithm: str) -> None:
+    """`actor` and `critic` reach both networks; an algorithm with one network refuses them."""
+    agent = member("agent", name, actor=[13], critic=[11])
+    if algorithm in ONE_NETWORK:
+        with pytest.raises(ConfigError, match=r"has one network.*set agent\.network"):
+            built(agent, algorithm)
+    else:
+        assert {13, 11} <= widths(built(agent, algorithm))
+
+
+@pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
+def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> None:
+    """A policy without orthogonal initialisation says so, instead of ignoring the option."""
+    agent = member("agent", name, ortho_init=False)
+    if algorithm in ("a2c", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"):
+        assert not getattr(built(agent, algorithm).policy, "ortho_init", False)
+    else:
+        with pytest.raises(ConfigError, match="does not take 'ortho_init'") as caught:
+            built(agent, algorithm)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "leaky_relu", "silu", "gelu"])
+def test_activations_are_modules(activation: str) -> None:
+    """Every activation names a module without parameters."""
+    kind = module(activation)  # type: ignore[arg-type]
+    assert (activation.replace("_", ""), []) == (kind.__name__.lower(), list(kind().parameters()))
+
+
+def test_image_features_have_the_size_that_is_set() -> None:
+    """The convolutions of the image and dictionary agents take their width from the agent."""
+    cnn = built(member("agent", "cnn", features_dim=17), "ppo")
+    assert 17 in widths(cnn)
+    arguments = member("agent", "multi_input", cnn_output_dim=19).arguments()
+    assert arguments == {"features_extractor_kwargs": {"cnn_output_dim": 19}}
+
+
+def test_convolutions_refuse_what_is_no_image() -> None:
+    """A vector given to the image agent is refused in one line."""
+    with pytest.raises(ConfigError, match=r"refuses this configuration: .*NatureCNN") as caught:
+        built(member("agent", "cnn"), "ppo", "Box")
+    assert "\n" not in str(caught.value)
+
+
+def test_linear_options_reach_the_policy() -> None:
+    """The bias of a linear policy is an option."""
+    agent = member("agent", "linear", with_bias=True)
+    assert any(name.endswith("bias") for name, _ in built(agent, "ars").policy.named_parameters())
+
+
+def test_policy_kwargs_reach_the_policy() -> None:
+    """Arguments of one library policy only go through `policy_kwargs`."""
+    agent = member("agent", "mlp", policy_kwargs={"n_critics": 3})
+    learner: Any = built(agent, "sac")
+    assert len(learner.critic.q_networks) == 3
+
+
+@pytest.mark.parametrize("name", LAYERED)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": [8], "actor": [8]}, "agent.network shapes actor and critic alike"),
+        ({"actor": [8]}, "agent.critic is not set"),
+        ({"critic": [8]}, "agent.actor is not set"),
+    ],
+)
+def test_layers_said_twice_or_half_are_refused(
+    name: str, changes: dict[str, Any], message: str
+) -> None:
+    """Layers are said once: `network`, or both `actor` and `critic`."""
+    with pytest.raises(ConfigError, match=message):
+        member("agent", name, **changes)
+
+
+@pytest.mark.parametrize("name", LAYERED)
+def test_wrong_types_and_unknown_keys_are_refused(name: str) -> None:
+    """Text for a layer, an empty layer, an unknown activation and a misspelt key are found."""
+    values = settings("agent", name, network=["8", 0], activation="swish", ortho="yes")
+    kind = target(values.pop("_target_"))
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(values, strict=False, extra="forbid")
+    places = {error["loc"][0] for error in caught.value.errors()}
+    assert {"network", "activation", "ortho"} == places

@@ -1,0 +1,99 @@
+"""What algorithms refuse, each in one line that says what to do."""
+
+import pytest
+from learners import built, small
+from members import member
+from spaces import tiny
+
+from rlexp.algorithms.ranges import is_auto_or_auto_with_initial_value
+from rlexp.errors import ConfigError
+
+ON_POLICY = ["a2c", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"]
+
+
+@pytest.mark.parametrize("name", [name for name in ON_POLICY if name != "a2c"])
+def test_a_batch_larger_than_the_rollout_is_refused(name: str) -> None:
+    """The message of a batch that is too large says how large it may be."""
+    with pytest.raises(ConfigError, match=r"batch_size=64 .* = 16\): set batch_size to 16"):
+        built(small(name, batch_size=64), count=2)
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_one_lone_advantage_cannot_be_normalised(name: str) -> None:
+    """A rollout of one step is refused while its advantage is normalised, and not otherwise."""
+    one = {"n_steps": 1} if name == "a2c" else {"n_steps": 1, "batch_size": 1}
+    with pytest.raises(ConfigError, match="cannot be normalised"):
+        built(small(name, **one, normalize_advantage=True))
+    built(small(name, **one, normalize_advantage=False))
+
+
+@pytest.mark.parametrize("name", ["maskable_ppo", "recurrent_ppo"])
+def test_a_lone_last_step_is_refused(name: str) -> None:
+    """A last minibatch of one step would make NaN of its advantage."""
+    with pytest.raises(ConfigError, match="leaves a minibatch of one step"):
+        built(small(name, n_steps=9, batch_size=4))
+    built(small(name, n_steps=9, batch_size=None)).learn(9)
+
+
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_training_by_episodes_needs_one_environment(name: str) -> None:
+    """Train frequencies take a unit, but episodes only with one environment."""
+    algorithm = small(name, train_freq=[1, "episode"])
+    built(algorithm).learn(11)
+    with pytest.raises(ConfigError, match="counts episodes"):
+        built(algorithm, count=2)
+
+
+def test_members_refuse_what_their_own_numbers_forbid() -> None:
+    """ARS, TQC and TRPO each have a pair of numbers that must fit each other."""
+    with pytest.raises(ConfigError, match=r"n_top=3 is more than algorithm\.n_delta=2"):
+        member("algorithm", "ars", n_delta=2, n_top=3)
+    with pytest.raises(ConfigError, match="none of a critic's 5 quantiles: drop 4 or fewer"):
+        built(small("tqc", top_quantiles_to_drop_per_net=5), arguments={"n_quantiles": 5})
+    with pytest.raises(ConfigError, match="sub_sampling_factor=8"):
+        built(small("trpo", sub_sampling_factor=8))
+
+
+def test_a_misfit_of_spaces_or_policy_is_named() -> None:
+    """Actions, observations and policies that do not fit are refused in one line."""
+    dqn, sac = small("dqn"), small("sac")
+    with pytest.raises(ConfigError, match=r"DQN does not fit Box.* actions: it takes Discrete"):
+        dqn.build("MlpPolicy", {}, tiny(action="Box"), seed=0, device="cpu")
+    with pytest.raises(ConfigError, match=r"MlpPolicy does not fit Dict"):
+        sac.build("MlpPolicy", {}, tiny("Dict"), seed=0, device="cpu")
+    with pytest.raises(ConfigError, match="SAC has no MlpLstmPolicy: it takes CnnPolicy"):
+        sac.build("MlpLstmPolicy", {}, tiny(), seed=0, device="cpu")
+    with pytest.raises(ConfigError, match=r"'n_critic'; did you mean 'n_critics'\?") as caught:
+        sac.build("MlpPolicy", {"n_critic": 1, "ortho_init": True}, tiny(), seed=0, device="cpu")
+    assert "'ortho_init'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_library_refuses_becomes_one_line() -> None:
+    """An assertion of the library reaches the user as a configuration error."""
+    with pytest.raises(ConfigError, match=r"SAC refuses this configuration: .*memory") as caught:
+        built(small("sac", optimize_memory_usage=True))
+    assert "\n" not in str(caught.value)
+    built(
+        small(
+            "sac",
+            optimize_memory_usage=True,
+            replay_buffer_kwargs={"handle_timeout_termination": False},
+        )
+    )
+
+
+def test_the_arguments_of_the_caller_stay_as_they_were() -> None:
+    """A learner changes its own copy of the policy's arguments."""
+    arguments = {"net_arch": [8]}
+    built(small("sac"), arguments=arguments)
+    assert arguments == {"net_arch": [8]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("auto", True), ("auto_0.1", True), ("auto_1e-2", True), ("auto_0", False), ("car", False)],
+)
+def test_automatic_temperatures(text: str, expected: bool) -> None:
+    """A temperature is learned from 1, or from a positive value that its name gives."""
+    assert expected == is_auto_or_auto_with_initial_value(text)

@@ -1,0 +1,189 @@
+"""What every algorithm promises, run on every yaml of `conf/algorithm`."""
+
+import json
+import subprocess
+import sys
+from base64 import b64decode
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+import sb3_contrib
+import stable_baselines3
+import torch
+from learners import built, library, small
+from members import member, names, settings, target
+from pydantic import TypeAdapter, ValidationError
+from spaces import tiny
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from rlexp.algorithms.schedules import Schedule, in_library_terms
+
+NOT_SETTINGS = {
+    "self", "policy", "env", "policy_kwargs", "verbose", "seed", "device", "tensorboard_log",
+    "_init_setup_model", "stats_window_size", "rollout_buffer_class", "rollout_buffer_kwargs",
+    "replay_buffer_class",
+}  # fmt: skip
+ALGORITHMS = names("algorithm")
+LINEAR = {"shape": "linear", "initial": 0.01, "final": 0.0, "until": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def weights(learner: BaseAlgorithm) -> list[float]:
+    """All parameters of the policy."""
+    return [x for p in learner.policy.parameters() for x in p.detach().flatten().tolist()]
+
+
+def test_all_algorithms_of_both_libraries_are_here() -> None:
+    """Every algorithm class that the libraries export has a yaml."""
+    exported = {
+        value
+        for module in (stable_baselines3, sb3_contrib)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, BaseAlgorithm)
+    }
+    assert exported == {library(name) for name in ALGORITHMS}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_yaml_holds_the_library_defaults(name: str) -> None:
+    """A yaml has every hyperparameter of the constructor, at its default."""
+    parameters = signature(library(name)).parameters
+    expected = {key: value.default for key, value in parameters.items() if key not in NOT_SETTINGS}
+    if "replay_buffer_class" in parameters:
+        assert "replay_buffer_kwargs" in expected
+    actual = settings("algorithm", name)
+    actual.pop("_target_")
+    assert expected == actual
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_yaml_and_class_have_the_same_fields_in_the_same_order(name: str) -> None:
+    """Types stand in Python, values in yaml, and neither knows more than the other."""
+    values = settings("algorithm", name)
+    kind = target(values.pop("_target_"))
+    assert [field.name for field in fields(kind)] == list(values)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_policies_are_those_of_the_library(name: str) -> None:
+    """The policies that an algorithm accepts are those that the library knows by name."""
+    assert set(library(name).policy_aliases) == set(member("algorithm", name).policies)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_default_builds(name: str) -> None:
+    """The yaml as it stands makes a learner, whose seed may be any number of 32 bits."""
+    memory = {"buffer_size": 1000} if "buffer_size" in settings("algorithm", name) else {}
+    learner = built(member("algorithm", name, **memory))
+    assert type(learner) is library(name)
+    assert learner.seed == 2**32 - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [(name, action) for name in ALGORITHMS for action in member("algorithm", name).actions],
+)
+def test_learns_saves_and_loads_without_rlexp(name: str, action: str, tmp_path: Path) -> None:
+    """A learner trains on each action space, and the library alone reloads what it saved."""
+    algorithm = small(name, learning_rate=LINEAR)
+    environment = tiny(action=action)
+    learner = algorithm.build(algorithm.policies[0], {}, environment, seed=1, device="cpu")
+    learner.learn(16)
+    learner.save(tmp_path / "model.zip")
+    assert weights(learner) == weights(library(name).load(tmp_path / "model.zip"))
+    with ZipFile(tmp_path / "model.zip") as archive:
+        data = json.loads(archive.read("data"))
+    pickles = [v[":serialized:"] for v in data.values() if isinstance(v, dict) and ":type:" in v]
+    assert pickles
+    assert not [text for text in pickles if b"rlexp" in b64decode(text)]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_same_seed_same_weights(name: str) -> None:
+    """Two learners of one seed begin alike; those of another seed do not, unless at zero."""
+    free = {"zero_policy": False} if name == "ars" else {}
+    first, second, other = (weights(built(small(name, **free), seed=s)) for s in (1, 1, 2))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_wrong_types_unknown_keys_and_ranges_are_refused(name: str) -> None:
+    """Text for a number, NaN, a negative rate and a misspelt key are all found at once."""
+    values = settings("algorithm", name)
+    kind = target(values.pop("_target_"))
+    adapter = TypeAdapter(kind)
+    for wrong in ('"fast"', "NaN", "-1.0", "Infinity", "true", "null"):
+        text = f'{{"learning_rate": {wrong}, "learning_rat": 1}}'
+        with pytest.raises(ValidationError) as caught:
+            adapter.validate_json(text, strict=True, extra="forbid")
+        places = {error["loc"][0] for error in caught.value.errors()}
+        assert {"learning_rate", "learning_rat", *values} == places
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "ars"])
+def test_a_linear_schedule_lowers_the_learning_rate(name: str) -> None:
+    """A schedule to half of training is at its end there, and the optimiser follows it."""
+    learner = built(small(name, learning_rate=LINEAR))
+    rates = [learner.lr_schedule(progress) for progress in (1.0, 0.75, 0.5, 0.0)]
+    assert rates == pytest.approx([0.01, 0.005, 0.0, 0.0])
+    learner.learn(24)
+    policy: Any = learner.policy
+    owner: Any = policy if hasattr(policy, "optimizer") else policy.actor
+    assert owner.optimizer.param_groups[0]["lr"] < 0.01
+
+
+def test_constant_schedule_stays() -> None:
+    """A constant schedule is its initial value at every progress."""
+    schedule = in_library_terms(Schedule(shape="constant", initial=0.3))
+    assert [schedule(1.0), schedule(0.0)] == [0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "attribute"),
+    [
+        ("ppo", "clip_range", "clip_range"),
+        ("ppo", "clip_range_vf", "clip_range_vf"),
+        ("maskable_ppo", "clip_range", "clip_range"),
+        ("recurrent_ppo", "clip_range_vf", "clip_range_vf"),
+        ("ars", "delta_std", "delta_std_schedule"),
+    ],
+)
+def test_other_schedules(name: str, field: str, attribute: str, tmp_path: Path) -> None:
+    """Clip ranges and the deviation of ARS take schedules, which survive a save."""
+    learner = built(small(name, **{field: LINEAR}))
+    learner.save(tmp_path / "model.zip")
+    loaded = library(name).load(tmp_path / "model.zip")
+    schedule = getattr(loaded, attribute)
+    assert [schedule(1.0), schedule(0.75)] == pytest.approx([0.01, 0.005])
+
+
+@pytest.mark.parametrize("kind", ["normal", "ornstein_uhlenbeck"])
+@pytest.mark.parametrize("name", ["crossq", "ddpg", "sac", "td3", "tqc"])
+def test_action_noise(name: str, kind: str) -> None:
+    """Action noise has the shape of an action, and learning uses it on several environments."""
+    algorithm = small(name, action_noise={"kind": kind, "sigma": 0.1})
+    learner: Any = built(algorithm, count=2)
+    assert learner.action_noise().shape == (2,)
+    learner.learn(8)
+    assert learner.action_noise.n_envs == 2
+
+
+@pytest.mark.parametrize("group", ["agent", "algorithm", "environment"])
+def test_a_configuration_is_validated_without_a_heavy_import(group: str) -> None:
+    """Members import no torch, no learning library and no Gymnasium until they are used."""
+    modules = sorted(
+        {settings(group, name)["_target_"].rpartition(".")[0] for name in names(group)}
+    )
+    heavy = ["torch", "stable_baselines3", "sb3_contrib", "gymnasium", "numpy"]
+    code = f"import sys, {', '.join(modules)}; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,209 @@
+"""What a Gymnasium task takes and what it refuses."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from members import member
+
+from rlexp.errors import ConfigError
+
+BASE = "gymnasium"
+PACKAGE = """
+import gymnasium
+class Corridor(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+    def __init__(self, length=3): self.length = length
+    def reset(self, *, seed=None, options=None): return 0, {}
+    def step(self, action): return 0, 1.0, False, False, {}
+class Double(gymnasium.RewardWrapper):
+    def reward(self, reward): return 2 * reward
+def function(env): return env
+if "Corridor-v0" not in gymnasium.registry:
+    gymnasium.register("Corridor-v0", entry_point=Corridor, max_episode_steps=4)
+"""
+
+
+@pytest.fixture(name="package")
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A package of the user's own, beside one that cannot be imported."""
+    (tmp_path / "corridors.py").write_text(PACKAGE)
+    (tmp_path / "broken.py").write_text("raise RuntimeError('two\\nlines')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "corridors", raising=False)
+    yield "corridors"
+    gymnasium.registry.pop("Corridor-v0", None)
+
+
+def task(**changes: Any) -> Any:
+    """The base environment with changes."""
+    return member("environment", BASE, **{"id": "CartPole-v1", **changes})
+
+
+def refusal(environment: Any) -> str:
+    """The one line with which an environment is refused."""
+    with pytest.raises(ConfigError) as caught:
+        environment.make()
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_the_task_is_the_id_unless_it_is_named() -> None:
+    """The id without its module names the task; `name` wins."""
+    tasks = [task(), task(id="some.where:My/Task-v2"), task(name="balance")]
+    assert [each.task for each in tasks] == ["CartPole-v1", "My/Task-v2", "balance"]
+
+
+def test_arguments_limit_and_render_mode_reach_gymnasium() -> None:
+    """Keyword arguments, the step limit and the render mode are passed on."""
+    environment = task(arguments={"sutton_barto_reward": True}, max_episode_steps=3)
+    made = environment.make(render="rgb_array")
+    made.reset(seed=1)
+    assert made.spec is not None
+    assert made.spec.max_episode_steps == 3
+    assert made.step(0)[1] == 0.0
+    assert made.render().shape == (400, 600, 3)
+
+
+def test_wrappers_apply_in_order_around_the_inner_one() -> None:
+    """The first wrapper is the innermost, and the caller's own comes before all of them."""
+    seen: list[gymnasium.Env[Any, Any]] = []
+
+    def inner(bare: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+        seen.append(bare)
+        return gymnasium.wrappers.RecordEpisodeStatistics(bare)
+
+    made = task(
+        wrappers=[
+            {"name": "RescaleObservation", "arguments": {"min_obs": -1.0, "max_obs": 1.0}},
+            {"name": "TimeAwareObservation"},
+        ]
+    )
+    with pytest.raises(ConfigError, match="RescaleObservation' refuses arguments"):
+        made.make()
+    made = task(wrappers=[{"name": "TimeAwareObservation"}, {"name": "FlattenObservation"}])
+    kinds: list[str] = []
+    layer: Any = made.make(inner=inner)
+    while layer is not seen[0]:
+        kinds.append(type(layer).__name__)
+        layer = layer.env
+    assert kinds == ["FlattenObservation", "TimeAwareObservation", "RecordEpisodeStatistics"]
+
+
+def test_an_own_package_needs_no_code(package: str) -> None:
+    """An environment and a wrapper of an imported package work by name."""
+    for names_ in ({"imports": [package]}, {"id": f"{package}:Corridor-v0"}):
+        for wrapper in (f"{package}:Double", f"{package}.Double"):
+            made = task(
+                **{"id": "Corridor-v0", "arguments": {"length": 9}, **names_},
+                wrappers=[{"name": wrapper}],
+            ).make()
+            made.reset()
+            assert (made.unwrapped.length, made.step(0)[1]) == (9, 2.0)
+
+
+def test_an_atari_wrapper_of_the_library_is_allowed() -> None:
+    """The wrappers that stable-baselines3 brings for Atari need no import."""
+    name = "stable_baselines3.common.atari_wrappers:ClipRewardEnv"
+    assert type(task(wrappers=[{"name": name}]).make()).__name__ == "ClipRewardEnv"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [("CartPol-v1", "CartPole-v1"), ("Taxi-v3", "Taxi-v4"), ("LunarLander-v2", "LunarLander-v3")],
+)
+def test_an_unknown_id_suggests_a_known_one(wrong: str, expected: str) -> None:
+    """A misspelt or retired id is refused with the nearest that exists."""
+    assert f"did you mean '{expected}'?" in refusal(task(id=wrong))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "Cart Pole-v1", "a:b:C-v1", "../x", "a/b/C-v1", "x;y", "é!"]
+)
+def test_a_malformed_id_is_refused(wrong: str) -> None:
+    """An id with characters that no id has is refused before anything is made."""
+    with pytest.raises(ConfigError, match=r"environment\.id=.* is no id"):
+        task(id=wrong)
+
+
+def test_a_module_that_does_not_import_is_named_with_its_reason(package: str) -> None:
+    """A missing module and a broken one are told apart."""
+    assert package == "corridors"
+    message = refusal(task(imports=["no_such_package"]))
+    assert "'no_such_package' does not import (ModuleNotFoundError" in message
+    assert "'broken' does not import (RuntimeError: two lines)" in refusal(task(id="broken:X-v0"))
+
+
+@pytest.mark.parametrize("wrong", ["", ".relative", "os;x", "a b", "a..b"])
+def test_a_malformed_module_is_refused(wrong: str) -> None:
+    """Only dotted names are imported."""
+    with pytest.raises(ConfigError, match="is no module"):
+        task(imports=[wrong])
+
+
+@pytest.mark.parametrize("wrong", ["os:system", "subprocess.Popen", "stable_baselines3.PPO"])
+def test_a_wrapper_of_a_foreign_package_is_refused(wrong: str) -> None:
+    """A wrapper is loaded only from Gymnasium or from packages that are imported anyway."""
+    with pytest.raises(ConfigError, match=r"may not be loaded: .* environment\.imports"):
+        task(wrappers=[{"name": wrong}])
+
+
+def test_unknown_wrappers_are_refused(package: str) -> None:
+    """A misspelt wrapper gets a suggestion; what is no wrapper class is refused."""
+    message = refusal(task(wrappers=[{"name": "FlatenObservation"}]))
+    assert "did you mean 'FlattenObservation'?" in message
+    foreign = {"imports": [package]}
+    assert "is no class of" in refusal(task(**foreign, wrappers=[{"name": f"{package}:function"}]))
+    assert "is no subclass" in refusal(task(**foreign, wrappers=[{"name": f"{package}:Corridor"}]))
+
+
+@pytest.mark.parametrize("name", ["render_mode", "max_episode_steps", "disable_env_checker"])
+def test_arguments_that_rlexp_sets_are_refused(name: str) -> None:
+    """What rlexp passes to Gymnasium itself cannot be passed twice."""
+    with pytest.raises(ConfigError, match=f"environment.arguments.{name} is set by rlexp"):
+        task(arguments={name: 1})
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    """A keyword that the environment does not know is an error of the configuration."""
+    assert "unexpected keyword argument 'gravty'" in refusal(task(arguments={"gravty": 1}))
+
+
+@pytest.mark.parametrize(
+    ("id_", "missing", "extra"),
+    [("LunarLander-v3", "Box2D", "box2d"), ("Hopper-v5", "mujoco", "mujoco")],
+)
+def test_a_missing_dependency_names_the_extra(
+    id_: str, missing: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its physics engine, an environment says what to install."""
+    for module in list(sys.modules):
+        if module.startswith(f"gymnasium.envs.{extra}"):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert f"pip install 'rlexp[{extra}]'" in refusal(task(id=id_))
+
+
+def test_the_base_has_no_id_of_its_own() -> None:
+    """The base yaml names no environment, so that none is trained by accident."""
+    with pytest.raises(ConfigError, match=r"environment\.id"):
+        member("environment", BASE, id=None)
+
+
+def test_wrong_types_are_refused_at_once() -> None:
+    """Text, zero and unknown keys in the nested settings are found in one validation."""
+    vector = {**_plain(task().vector), "count": 0, "kind": "threads", "frames": 4}
+    with pytest.raises(ConfigError) as caught:
+        task(vector=vector, max_episode_steps=0, wrappers=["FlattenObservation"], ids=1)
+    for place in ("vector.count", "vector.kind", "vector.frames", "max_episode_steps", "ids"):
+        assert f"environment.{place}" in str(caught.value)
+    assert "environment.wrappers.0" in str(caught.value)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
