@@ -1,0 +1,1 @@
+"""Configuration: composed by Hydra, validated all at once, built into plug-ins."""

@@ -1,0 +1,214 @@
+"""Composes configurations with Hydra; the only module that knows it."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.config.sources import check_yaml_files, search_path
+from rlexp.errors import ConfigError, did_you_mean
+
+FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
+"""What a grid cannot vary: it belongs to the experiment, not to a configuration."""
+
+
+FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs)[.=]")
+"""Keys whose content is the library's, not ours: any may be set without a `+`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """One resolved configuration and the grid's choices that led to it."""
+
+    plain: dict[str, Any]
+    choices: tuple[tuple[str, str], ...]
+
+
+def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
+    """Compose every configuration of a grid; without comma choices there is one.
+
+    Args:
+        overrides: Words in Hydra's override grammar.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+
+    Raises:
+        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+    """
+    fixed, groups, values = _sort(overrides, folder)
+    composed = []
+    with _hydra(folder) as load:
+        for chosen in itertools.product(*groups):
+            config = load([*fixed, *(word for _, word in chosen)])
+            for settings in itertools.product(*values):
+                plain = _apply(config, settings) if settings else _plain(config)
+                choices = tuple(_split(word) for _, word in (*chosen, *settings))
+                composed.append(Composed(plain, choices))
+    return composed
+
+
+def group_options(group: str, folder: Path) -> list[str]:
+    """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
+    found = set()
+    for place in search_path(folder):
+        found |= {p.stem for p in (place / group).glob("*.yaml")}
+    return sorted(found)
+
+
+def groups(folder: Path) -> list[str]:
+    """The groups there are."""
+    roots = [place for place in search_path(folder) if place.name == "conf"]
+    return sorted({p.parent.name for root in roots for p in root.glob("*/*.yaml")})
+
+
+Words = list[tuple[Any, str]]
+
+
+def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words], list[Words]]:
+    """Split words into those without a choice, choices of a group, and choices of a value."""
+    fixed: list[str] = []
+    groups_: list[Words] = []
+    values: list[Words] = []
+    known = set(groups(folder))
+    words = [f"++{word}" if FREE_FORM.match(word) else word for word in overrides]
+    for word, parsed in zip(words, _parse(words), strict=True):
+        key = parsed.key_or_group
+        if key == "tracker" and key not in known:
+            raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
+        if not parsed.is_sweep_override():
+            fixed.append(word)
+            continue
+        if key.split(".")[0] in FIXED:
+            raise ConfigError(
+                f"{word}: {key} belongs to the whole experiment and takes one value; "
+                "start one command for each",
+            )
+        name = parsed.get_key_element()
+        options = [(parsed, f"{name}={value}") for value in parsed.sweep_string_iterator()]
+        (groups_ if key in known or parsed.is_add() else values).append(options)
+    return fixed, groups_, values
+
+
+def _parse(overrides: Sequence[str]) -> list[Any]:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parsed = []
+    for word in overrides:
+        try:
+            parsed.append(OverridesParser.create().parse_override(word))
+        except HydraException as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"cannot read {word!r}: {reason}; write key=value") from error
+    return parsed
+
+
+def _split(word: str) -> tuple[str, str]:
+    key, _, value = word.lstrip("+").partition("=")
+    return key, value
+
+
+@contextmanager
+def _hydra(folder: Path) -> Iterator[Any]:
+    """Yield a function from words to a configuration."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    places = search_path(folder)
+    check_yaml_files(places)
+    quoted = ",".join(
+        "'file://" + str(p).replace("\\", "\\\\").replace("'", "\\'") + "'" for p in places
+    )
+
+    def load(words: Sequence[str]) -> Any:
+        try:
+            return hydra_compose("entry", overrides=[f"hydra.searchpath=[{quoted}]", *words])
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            raise ConfigError(_explain(error, words, folder)) from error
+
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
+        yield load
+
+
+def packaged_entry() -> Path:
+    """The primary directory: only the defaults list, so that any other file can be replaced."""
+    return Path(__file__).parent.parent / "entry"
+
+
+def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    copy = config.copy()
+    for parsed, word in settings:
+        key, _ = _split(word)
+        element = _parse([word])[0].value()
+        try:
+            OmegaConf.update(copy, parsed.key_or_group, element, merge=True)
+        except (OmegaConfBaseException, AttributeError) as error:
+            raise ConfigError(_unknown_key(key, copy)) from error
+    return _plain(copy)
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    # A variable of the environment may be a secret: it is filled in where it is used, never stored.
+    OmegaConf.register_new_resolver("oc.env", _keep, replace=True)
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(_missing(error)) from error
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _keep(*words: str | None) -> str:
+    return "${oc.env:" + ",".join(str(word) for word in words) + "}"
+
+
+def _missing(error: Exception) -> str:
+    key = getattr(error, "full_key", None)
+    first = str(error).splitlines()[0]
+    if "Missing mandatory value" in first and key:
+        return f"{key} has no value; give it one with {key}=…"
+    return first
+
+
+def _explain(error: Exception, words: Sequence[str], folder: Path) -> str:
+    """One line for what Hydra says in several."""
+    text = str(error)
+    if found := re.search(r"Could not find '([^']+)/([^'/]*)'", text):
+        group, option = found.groups()
+        options = group_options(group, folder)
+        return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"
+    if found := re.search(r"Could not override '([^']+)'", text):
+        key = found.group(1)
+        with _hydra(folder) as load:
+            base = load([w for w in words if _split(w)[0] != key and not w.startswith("~")])
+        if key in groups(folder) or "No match in the defaults list" in text:
+            return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
+        return _unknown_key(key, base)
+    return " ".join(text.split())[:400]
+
+
+def _unknown_key(key: str, config: Any) -> str:
+    """Say which part of a dotted key is unknown, and which are known there."""
+    node, path = config, ""
+    for part in key.split("."):
+        known = [str(k) for k in node] if hasattr(node, "keys") else []
+        if part not in known:
+            where = f"{path} has" if path else "there are"
+            hint = did_you_mean(part, known)
+            if not known:
+                return f"{path} has no key {part!r}; write +{key}=… to add it"
+            return f"unknown key {key!r}{hint} ({where}: {', '.join(known) or 'no keys'})"
+        node, path = node[part], f"{path}.{part}".lstrip(".")
+    return f"cannot set {key!r} to this value"

@@ -1,0 +1,89 @@
+"""Where yaml files come from, and which of them are refused before anything parses them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlexp.errors import ConfigError
+
+LARGEST_YAML = 1 << 20
+MOST_NODES = 10_000
+DEEPEST = 50
+
+
+def packaged_root() -> Path:
+    """The folder that holds the packaged `conf/` and `sweeps/`, in a wheel or a checkout."""
+    package = Path(__file__).parent.parent
+    return package if (package / "conf").is_dir() else package.parent
+
+
+def search_path(folder: Path) -> list[Path]:
+    """Folders in which groups are looked up: the study's `conf/` first, the packaged one next."""
+    packaged = packaged_root()
+    places = [folder.resolve() / "conf", packaged / "conf", folder.resolve(), packaged]
+    return [p for p in dict.fromkeys(places) if p.is_dir()]
+
+
+def check_yaml_files(places: Sequence[Path]) -> None:
+    """Refuse a study's yaml that is too large, too deep or full of aliases.
+
+    Raises:
+        ConfigError: Names the file and the limit.
+    """
+    packaged = packaged_root()
+    for place in places:
+        if place in {packaged, packaged / "conf"}:
+            continue
+        pattern = "*/*.yaml" if place.name == "conf" else "sweeps/*.yaml"
+        for path in sorted(
+            {*place.glob(pattern), *(place.glob("*.yaml") if place.name == "conf" else ())}
+        ):
+            check_yaml(path)
+
+
+def _expanded(path: Path) -> tuple[int, int]:
+    """Nodes after the expansion of aliases, and depth; counted without expanding anything."""
+    import yaml
+
+    sizes: dict[int, tuple[int, int]] = {}
+
+    def measure(node: yaml.Node, trail: frozenset[int]) -> tuple[int, int]:
+        if id(node) in trail:
+            return MOST_NODES + 1, DEEPEST + 1
+        if id(node) in sizes:
+            return sizes[id(node)]
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = list(node.value)
+        below = [measure(child, trail | {id(node)}) for child in children]
+        size = 1 + sum(s for s, _ in below)
+        sizes[id(node)] = size, 1 + max((d for _, d in below), default=0)
+        return sizes[id(node)]
+
+    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return measure(root, frozenset()) if root is not None else (0, 0)
+
+
+def check_yaml(path: Path) -> None:
+    """Refuse one yaml file that would blow up when it is read.
+
+    Raises:
+        ConfigError: Names the file and the limit.
+    """
+    import yaml
+
+    try:
+        if path.stat().st_size > LARGEST_YAML:
+            raise ConfigError(f"{path} is larger than {LARGEST_YAML:,} bytes; make it smaller")
+        nodes, depth = _expanded(path)
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} is not yaml: {reason}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deeply; at most {DEEPEST} levels") from error
+    if nodes > MOST_NODES or depth > DEEPEST:
+        raise ConfigError(
+            f"{path} expands to more than {MOST_NODES:,} values or {DEEPEST} levels; "
+            "write its aliases out or make it smaller",
+        )

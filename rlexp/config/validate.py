@@ -1,0 +1,233 @@
+"""Turns plain mappings into typed plug-ins and settings; every mistake is named, all at once."""
+
+import importlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeVar
+
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.experiment import Failures
+from rlexp.protocol.seeds import SeedPlan
+
+T = TypeVar("T")
+
+ALLOWED = ("rlexp.",)
+"""Prefixes of the targets that may be built without being asked for."""
+RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
+ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
+UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
+_VARIABLE = re.compile(r"\$\{oc\.env:([^,}]+)(?:,([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """The whole configuration; plug-ins are validated by their own classes."""
+
+    agent: dict[str, Any]
+    algorithm: dict[str, Any]
+    environment: dict[str, Any]
+    executor: dict[str, Any]
+    tracker: dict[str, Any] | list[str]
+    experiment: str | None
+    phase: Literal["test", "tuning"]
+    failures: Failures
+    seeds: SeedPlan
+    budget: Budget
+    compute: Compute
+
+
+PLUG_INS = ("agent", "algorithm", "environment", "executor")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The plug-ins of one configuration, built."""
+
+    agent: Any
+    algorithm: Any
+    environment: Any
+    executor: Any
+
+
+def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
+    """Validate a whole configuration.
+
+    Args:
+        plain: The resolved configuration.
+        allowed: Further packages whose classes `_target_` may name.
+
+    Raises:
+        ConfigError: Every mistake in it, on one line.
+    """
+    mistakes: list[str] = []
+    root = _collect(mistakes, Root, plain, "")
+    parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
+    if mistakes or root is None:
+        raise ConfigError("; ".join(mistakes))
+    return root, Parts(*parts)
+
+
+def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
+    """Build one plug-in from its mapping.
+
+    Raises:
+        ConfigError: Every mistake in it, on one line.
+    """
+    mistakes: list[str] = []
+    part = _part(mistakes, plain, group, allowed)
+    if mistakes:
+        raise ConfigError("; ".join(mistakes))
+    return part
+
+
+def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -> Any:
+    if not isinstance(plain, Mapping):
+        mistakes.append(f"{group} must be one of the group's options, not {plain!r}")
+        return None
+    try:
+        target = load_target(plain.get("_target_"), group, allowed)
+    except ConfigError as error:
+        mistakes.append(str(error))
+        return None
+    settings = {k: v for k, v in plain.items() if k != "_target_"}
+    return _collect(mistakes, target, fill_variables(settings), f"{group}.")
+
+
+def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
+    """Import the class that a plug-in's `_target_` names.
+
+    Raises:
+        ConfigError: It is outside the allowed packages, or there is no such dataclass.
+    """
+    prefixes = (f"rlexp.{group}s.", *(f"{package}." for package in allowed))
+    if not isinstance(path, str) or not path.startswith(prefixes):
+        raise ConfigError(
+            f"{group}._target_={path!r} is not allowed: it must start with "
+            f"{' or '.join(prefixes)}; allow another package with --allow-import",
+        )
+    module, _, name = path.rpartition(".")
+    try:
+        target = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{group}._target_={path!r} cannot be imported: {error}") from error
+    if not isinstance(target, type) or not is_dataclass(target):
+        raise ConfigError(f"{group}._target_={path!r} is no plug-in: name a dataclass")
+    return target
+
+
+def fill_variables(plain: Any) -> Any:
+    """Replace `${oc.env:NAME}` by the variable's value, where the value is used.
+
+    Raises:
+        ConfigError: The variable is not set and has no default.
+    """
+    if isinstance(plain, Mapping):
+        return {key: fill_variables(value) for key, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [fill_variables(value) for value in plain]
+    return _VARIABLE.sub(_variable, plain) if isinstance(plain, str) else plain
+
+
+def _variable(found: re.Match[str]) -> str:
+    name, default = found.groups()
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ConfigError(f"the environment variable {name} is not set; set it or give a default")
+    return value
+
+
+def _collect(mistakes: list[str], kind: type[T], plain: Any, prefix: str) -> T | None:
+    from pydantic import TypeAdapter, ValidationError
+
+    adapter = TypeAdapter(kind)
+    try:
+        value: T = _validated(adapter, plain)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    else:
+        return value
+    if repaired := _repair(plain, found):
+        return _collect(mistakes, kind, repaired, prefix)
+    mistakes.extend(_explain_all(found, plain, kind, prefix))
+    return None
+
+
+def _validated(adapter: Any, plain: Any) -> Any:
+    try:
+        text = json.dumps(plain)
+    except TypeError as error:
+        raise ConfigError(f"a value is no plain data: {error}") from error
+    return adapter.validate_json(text, strict=True, extra="forbid")
+
+
+def _repair(plain: Any, found: Sequence[Any]) -> Any:
+    """Take `1e6` for an integer where one is meant; nothing where that repairs nothing."""
+    copy, repaired = json.loads(json.dumps(plain)), False
+    for item in found:
+        value = item["input"]
+        if item["type"] != "int_type" or not isinstance(value, float) or not value.is_integer():
+            continue
+        node = copy
+        path = _location(item, plain)
+        for part in path[:-1]:
+            node = node[part]
+        if node[path[-1]] == value and isinstance(node[path[-1]], float):
+            node[path[-1]], repaired = int(value), True
+    return copy if repaired else None
+
+
+def _explain_all(found: Sequence[Any], plain: Any, kind: type, prefix: str) -> list[str]:
+    """One sentence for each place; of a union's complaints, those about the value itself."""
+    places: dict[tuple[Any, ...], list[Any]] = {}
+    for item in found:
+        places.setdefault(_location(item, plain), []).append(item)
+    sentences = []
+    for location, items in places.items():
+        of_range = [item for item in items if item["type"] in RANGE] or items
+        told = [_explain(item, location, kind, prefix) for item in of_range]
+        first, *others = dict.fromkeys(told)
+        sentences.append(" or ".join([first, *(other.split(": ", 1)[-1] for other in others)]))
+    return sentences
+
+
+def _location(item: Any, plain: Any) -> tuple[Any, ...]:
+    """Where a mistake is, without the names that pydantic gives to members of a union."""
+    node, path = plain, []
+    last = len(item["loc"]) - 1
+    for position, part in enumerate(item["loc"]):
+        inside = isinstance(node, Mapping) and part in node
+        inside |= isinstance(node, list | tuple) and isinstance(part, int) and part < len(node)
+        if inside:
+            node = node[part]
+            path.append(part)
+        elif position == last and item["type"] in ABSENT | UNKNOWN:
+            path.append(part)
+    return tuple(path)
+
+
+def _explain(item: Any, place: Sequence[Any], kind: type, prefix: str) -> str:
+    """One mistake in words: where, what was given, what is allowed."""
+    location = [str(part) for part in place]
+    path = prefix + ".".join(location)
+    if item["type"] in UNKNOWN:
+        known = _fields_at(kind, location[:-1])
+        hint = did_you_mean(location[-1], known)
+        return f"unknown key {path!r}{hint} (there are: {', '.join(known)})"
+    if item["type"] in ABSENT:
+        return f"{path} is missing"
+    if item["type"] == "value_error":
+        return str(item["msg"]).removeprefix("Value error, ")
+    message = item["msg"]
+    message = message.replace("Input should", "must", 1)
+    return f"{path}={json.dumps(item['input'])}: {message}"
+
+
+def _fields_at(kind: Any, path: Sequence[str]) -> list[str]:
+    for part in path:
+        types = {f.name: f.type for f in fields(kind)} if is_dataclass(kind) else {}
+        kind = types.get(part)
+    return [f.name for f in fields(kind)] if is_dataclass(kind) else []
