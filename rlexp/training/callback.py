@@ -1,0 +1,114 @@
+"""Turns the calls of stable-baselines3 into events: the one callback there is."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import KVWriter
+
+from rlexp.errors import EnvironmentFault
+from rlexp.protocol.budget import Budget
+from rlexp.records.events import Ending, Measured
+from rlexp.training import Listener
+from rlexp.training.monitor import FAULT
+from rlexp.training.weights import all_finite, lost_loss
+
+CHECK_EVERY = 100
+"""Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""
+LONG_ROLLOUT = 100
+"""Calls in a rollout from which on the weights are checked at every one."""
+
+
+class Stopped(Exception):  # noqa: N818
+    """The run ends before its budget does: asked to, out of time, or pruned."""
+
+    def __init__(self, ending: Ending, reason: str) -> None:
+        super().__init__(reason)
+        self.ending = ending
+
+
+class TimedOut(Exception):  # noqa: N818
+    """The run's time is up."""
+
+
+class Diverged(Exception):  # noqa: N818
+    """A loss or a parameter is no number any more."""
+
+
+class MetricWriter(KVWriter):
+    """A sink of stable-baselines3's logger that emits what is logged, at the logger's cadence."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def write(
+        self,
+        key_values: dict[str, Any],
+        key_excluded: dict[str, tuple[str, ...]],
+        step: int = 0,
+    ) -> None:
+        """Emit the numbers among the logged values."""
+        del key_excluded
+        metrics = {k: float(v) for k, v in key_values.items() if isinstance(v, int | float)}
+        metrics |= {k: float(v) for k, v in key_values.items() if getattr(v, "ndim", None) == 0}
+        self._listener.emit(Measured(time=self._listener.now(), step=step, metrics=metrics))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Recorder(BaseCallback):
+    """Watches a training: heartbeats, evaluations, checkpoints, faults, requests to stop."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        budget: Budget,
+        *,
+        evaluate: Callable[[], object],
+        checkpoint: Callable[[], object],
+    ) -> None:
+        super().__init__()
+        self._listener = listener
+        self._timeout = math.inf if budget.timeout is None else budget.timeout
+        self._due = [
+            (every, action)
+            for every, action in (
+                (budget.evaluation_every, evaluate),
+                (budget.checkpoint_every, checkpoint),
+            )
+            if every is not None
+        ]
+        self._reached = [0] * len(self._due)
+        self._rollouts = 0
+        self._last_rollout = 0
+
+    def _on_rollout_start(self) -> None:
+        calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
+        self._rollouts += 1
+        if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
+            self.check_numbers()
+
+    def check_numbers(self) -> None:
+        """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
+        if name := lost_loss(self.model.logger.name_to_value):
+            raise Diverged(f"{name} is no finite number at step {self.num_timesteps}")
+        if not all_finite(self.model):
+            raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
+
+    def _on_step(self) -> bool:
+        self._listener.beat(self.num_timesteps)
+        for info in self.locals.get("infos", ()):
+            if FAULT in info:
+                raise EnvironmentFault(info[FAULT])
+        if (request := self._listener.stopping()) is not None:
+            raise Stopped(*request)
+        for position, (every, action) in enumerate(self._due):
+            reached = self.num_timesteps // every
+            if reached > self._reached[position]:
+                self._reached[position] = reached
+                action()
+        if self._listener.elapsed() > self._timeout:
+            raise TimedOut
+        return True

@@ -1,0 +1,125 @@
+"""Evaluation: the one code path for training, test and command line."""
+
+import inspect
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+from rlexp.environments import Environment
+from rlexp.training.monitor import WatchedEnvironment
+from rlexp.training.vectorise import evaluation_vector, share_statistics
+
+
+@dataclass(slots=True)
+class Episodes:
+    """Undiscounted returns of the task's own reward, and lengths in environment steps."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+
+
+class Evaluator:
+    """Plays episodes with a policy, on environments of its own, disturbing no generator."""
+
+    def __init__(self, environment: Environment, count: int, render: str | None = None) -> None:
+        """Make `count` environments that play side by side."""
+        self.vector, self._members = evaluation_vector(environment, count, render)
+
+    def evaluate(
+        self,
+        model: BaseAlgorithm,
+        *,
+        seeds: Sequence[int],
+        sampling: int,
+        episodes: int,
+        deterministic: bool,
+        beat: Callable[[], object],
+    ) -> Episodes:
+        """Play fresh episodes.
+
+        Each environment plays its own share, fixed beforehand: taking whichever episodes end
+        first would favour short ones (stable-baselines3 issue 402).
+
+        Args:
+            model: The learner.
+            seeds: One for each environment; the same seeds give the same episodes.
+            sampling: Seed for what a stochastic policy draws.
+            episodes: How many in all.
+            deterministic: Whether the policy acts without sampling.
+            beat: Called at each step, to show that the run is alive.
+        """
+        if model.env is not None:
+            share_statistics(model.env, self.vector)
+        for member, seed in zip(self._members, seeds, strict=False):
+            member.reseed(seed)
+        with undisturbed(model, sampling):
+            return _play(model, self.vector, self._members, episodes, deterministic, beat)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.vector.close()
+
+
+def _play(
+    model: BaseAlgorithm,
+    vector: VecEnv,
+    members: Sequence[WatchedEnvironment],
+    episodes: int,
+    deterministic: bool,
+    beat: Callable[[], object],
+) -> Episodes:
+    count = len(members)
+    left = [episodes // count + (i < episodes % count) for i in range(count)]
+    found: list[Episodes] = [Episodes() for _ in members]
+    masked = "action_masks" in inspect.signature(model.predict).parameters
+    observations = vector.reset()
+    states: Any = None
+    starts = np.ones(count, dtype=bool)
+    while any(left):
+        extra = {"action_masks": np.stack(vector.env_method("action_masks"))} if masked else {}
+        actions, states = model.predict(
+            observations,  # type: ignore[arg-type]
+            state=states,
+            episode_start=starts,
+            deterministic=deterministic,
+            **extra,
+        )
+        observations, _, starts, infos = vector.step(actions)
+        beat()
+        for i in np.flatnonzero(starts):
+            if left[i]:
+                left[i] -= 1
+                found[i].returns.append(float(infos[i]["episode"]["r"]))
+                found[i].lengths.append(int(infos[i]["episode"]["l"]))
+    return Episodes(
+        [value for each in found for value in each.returns],
+        [value for each in found for value in each.lengths],
+    )
+
+
+@contextmanager
+def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
+    """Seed every generator that a policy may draw from, and put all of them back afterwards."""
+    generator = model.action_space.np_random
+    python, numpy, actions = (
+        random.getstate(),
+        np.random.get_state(),  # noqa: NPY002
+        generator.bit_generator.state,
+    )
+    with torch.random.fork_rng():
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
+            generator.bit_generator.state = actions

@@ -1,0 +1,161 @@
+"""Watches one environment: seeds it, measures episodes, and stops bad numbers at the border."""
+
+import math
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.monitor import Monitor
+
+from rlexp.errors import EnvironmentFault
+
+Env = gym.Env[Any, Any]
+FAULT = "rlexp_fault"
+"""Key of an info dictionary under which an environment in another process reports a fault."""
+
+
+class RewardTap(gym.Wrapper[Any, Any, Any, Any]):
+    """Innermost wrapper: sums the task's own reward, which no other wrapper has shaped."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.since_last_look = 0.0
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step and add up."""
+        result = self.env.step(action)
+        self.since_last_look += float(result[1])
+        return result
+
+    def look(self) -> float:
+        """The reward since the last look."""
+        reward, self.since_last_look = self.since_last_look, 0.0
+        return reward
+
+
+class WatchedEnvironment(Monitor):
+    """Outermost wrapper: hands out our seed once, checks every number, logs every episode.
+
+    An episode's return is the sum of the task's own reward. Monitor's files and the `episode`
+    entry of the info dictionary stay as stable-baselines3 users know them.
+    """
+
+    def __init__(
+        self, env: Env, tap: RewardTap, seed: int, *, filename: str | None, defer: bool
+    ) -> None:
+        """Wrap `env`.
+
+        Args:
+            env: The environment with all its wrappers.
+            tap: The innermost of them.
+            seed: Handed to the first reset, whatever others pass.
+            filename: Where to write `monitor.csv`, or nowhere.
+            defer: Report faults in the info dictionary instead of raising them, for an
+                environment in another process, whose exceptions would be lost.
+        """
+        super().__init__(env, filename, allow_early_resets=True)
+        self._tap = tap
+        self._seed: int | None = seed
+        self._defer = defer
+        self._fault: str | None = None
+        self._last: Any = None
+
+    def reseed(self, seed: int) -> None:
+        """Hand `seed` to the next reset."""
+        self._seed = seed
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset with our own seed, the first time, and with none after that."""
+        settings["seed"], self._seed = self._seed, None
+        try:
+            observation, info = super().reset(**settings)
+            self._check("reset", observation, 0.0)
+        except Exception as error:
+            if not self._defer:
+                raise self._named(error, "reset") from error
+            self._fault = str(self._named(error, "reset"))
+            return self._zeros(), {}
+        self._tap.look()
+        self._last = observation
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, check, and close the episode's books at its end."""
+        if self._fault is not None:
+            return self._zeros(), 0.0, False, True, {FAULT: self._fault}
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            own = self._tap.look()
+            self._check("step", observation, reward, own)
+        except Exception as error:
+            if not self._defer:
+                raise self._named(error, "step") from error
+            self._fault = str(self._named(error, "step"))
+            return self._zeros(), 0.0, False, True, {FAULT: self._fault}
+        self.rewards.append(own)
+        self.total_steps += 1
+        if terminated or truncated:
+            self._close_episode(info)
+        return observation, reward, terminated, truncated, info
+
+    def _close_episode(self, info: dict[str, Any]) -> None:
+        self.needs_reset = True
+        episode = {"r": math.fsum(self.rewards), "l": len(self.rewards)}
+        episode["t"] = round(_elapsed(self.t_start), 6)
+        self.episode_returns.append(episode["r"])
+        self.episode_lengths.append(int(episode["l"]))
+        self.episode_times.append(episode["t"])
+        if self.results_writer is not None:
+            self.results_writer.write_row({**episode, **self.current_reset_info})
+        info["episode"] = episode
+
+    def _check(self, where: str, observation: Any, *rewards: SupportsFloat) -> None:
+        if fault := _fault_of(observation, self.env.observation_space, "observation"):
+            raise EnvironmentFault(f"{where} {self.total_steps}: {fault}")
+        for reward in rewards:
+            if np.ndim(reward) != 0:  # type: ignore[arg-type]
+                raise EnvironmentFault(f"{where} {self.total_steps}: reward is no single number")
+            if not math.isfinite(reward):
+                raise EnvironmentFault(f"{where} {self.total_steps}: reward is {reward}")
+
+    def _named(self, error: Exception, where: str) -> EnvironmentFault:
+        if isinstance(error, EnvironmentFault):
+            return error
+        return EnvironmentFault(f"{where} {self.total_steps}: {type(error).__name__}: {error}")
+
+    def _zeros(self) -> Any:
+        return gym.spaces.utils.unflatten(
+            self.observation_space,
+            np.zeros(gym.spaces.utils.flatdim(self.observation_space)),
+        )
+
+
+def _elapsed(start: float) -> float:
+    import time
+
+    return time.time() - start
+
+
+def _fault_of(value: Any, space: gym.Space[Any], path: str) -> str | None:
+    """What is wrong with an observation, naming the field, or nothing."""
+    if isinstance(space, gym.spaces.Dict):
+        return _first(value, space.spaces.items(), path, lambda v, k: k in v)
+    if isinstance(space, gym.spaces.Tuple):
+        return _first(value, enumerate(space.spaces), path, lambda v, k: k < len(v))
+    array = np.asarray(value)
+    if array.shape != (space.shape or ()):
+        return f"{path} has shape {array.shape}, declared is {space.shape or ()}"
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        where = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
+        entry = f"{path}{where or ''}"
+        return f"{entry} is {array[tuple(where)]}"
+    return None
+
+
+def _first(value: Any, parts: Any, path: str, holds: Any) -> str | None:
+    for key, space in parts:
+        if not holds(value, key):
+            return f"{path}[{key!r}] is missing"
+        if fault := _fault_of(value[key], space, f"{path}[{key!r}]"):
+            return fault
+    return None

@@ -1,0 +1,133 @@
+"""Vectors of environments: for training, and for evaluation with the statistics of training."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.running_mean_std import RunningMeanStd
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    SubprocVecEnv,
+    VecEnv,
+    VecFrameStack,
+    VecNormalize,
+    unwrap_vec_normalize,
+)
+
+from rlexp.environments import Environment
+from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
+
+
+def watched(
+    environment: Environment,
+    seed: int,
+    *,
+    filename: str | None = None,
+    defer: bool = False,
+    render: str | None = None,
+) -> WatchedEnvironment:
+    """Make one environment, watched."""
+    taps: list[RewardTap] = []
+
+    def tap(inner: Env) -> Env:
+        taps.append(RewardTap(inner))
+        return taps[-1]
+
+    env = environment.make(render, tap)
+    return WatchedEnvironment(env, taps[-1], seed, filename=filename, defer=defer)
+
+
+def training_vector(
+    environment: Environment,
+    seeds: Sequence[int],
+    gamma: float,
+    folder: Path,
+) -> VecEnv:
+    """Make the vector that a run trains on.
+
+    Args:
+        environment: The task.
+        seeds: One for each environment of the vector.
+        gamma: Discount, for the normalisation of rewards.
+        folder: Where each environment writes its `monitor.csv`.
+    """
+    subprocess = environment.vector.kind == "subprocess"
+
+    def maker(position: int, seed: int) -> Callable[[], Env]:
+        filename = str(folder / str(position))
+        return lambda: watched(environment, seed, filename=filename, defer=subprocess)
+
+    makers = [maker(position, seed) for position, seed in enumerate(seeds)]
+    # Forked, the processes need not import the world again: 8 start in 0.1 s instead of 11.
+    vector = SubprocVecEnv(makers, start_method="fork") if subprocess else DummyVecEnv(makers)
+    return _transform(environment, vector, gamma, training=True)
+
+
+def evaluation_vector(
+    environment: Environment,
+    count: int,
+    render: str | None = None,
+) -> tuple[VecEnv, list[WatchedEnvironment]]:
+    """Make a vector for evaluation, and give its environments, so that they can be seeded."""
+    members = [watched(environment, 0, render=render) for _ in range(count)]
+    vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]
+    return _transform(environment, vector, 0.99, training=False), members
+
+
+def _transform(
+    environment: Environment, vector: VecEnv, gamma: float, *, training: bool
+) -> VecEnv:
+    settings = environment.vector
+    if settings.normalise_observations or (training and settings.normalise_rewards):
+        vector = VecNormalize(
+            vector,
+            training=training,
+            norm_obs=settings.normalise_observations,
+            norm_reward=training and settings.normalise_rewards,
+            clip_obs=settings.clip_observations,
+            clip_reward=settings.clip_rewards,
+            gamma=gamma,
+        )
+    return VecFrameStack(vector, settings.frame_stack) if settings.frame_stack > 1 else vector
+
+
+def share_statistics(source: VecEnv, target: VecEnv) -> None:
+    """Let an evaluation normalise observations as training does now."""
+    trained, evaluated = unwrap_vec_normalize(source), unwrap_vec_normalize(target)
+    if trained is not None and evaluated is not None and hasattr(trained, "obs_rms"):
+        evaluated.obs_rms = trained.obs_rms
+
+
+def write_statistics(vector: VecEnv, path: Path) -> None:
+    """Write the statistics of a normalised vector as arrays (`numpy.savez`, no pickle)."""
+    normalise = unwrap_vec_normalize(vector)
+    assert normalise is not None
+    arrays = {}
+    for name, statistics in _statistics(normalise).items():
+        arrays[f"{name}/mean"] = statistics.mean
+        arrays[f"{name}/variance"] = statistics.var
+        arrays[f"{name}/count"] = np.asarray(statistics.count)
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def read_statistics(vector: VecEnv, path: Path) -> None:
+    """Fill the statistics that `write_statistics` wrote into a vector that normalises alike."""
+    normalise = unwrap_vec_normalize(vector)
+    if normalise is None:
+        return
+    with np.load(path, allow_pickle=False) as arrays:
+        for name, statistics in _statistics(normalise).items():
+            statistics.mean = arrays[f"{name}/mean"]
+            statistics.var = arrays[f"{name}/variance"]
+            statistics.count = float(arrays[f"{name}/count"])
+
+
+def _statistics(normalise: VecNormalize) -> dict[str, RunningMeanStd]:
+    found: dict[str, Any] = {"return": normalise.ret_rms}
+    observations = getattr(normalise, "obs_rms", None)
+    if isinstance(observations, dict):
+        found |= {f"observation/{key}": value for key, value in observations.items()}
+    elif observations is not None:
+        found["observation"] = observations
+    return found
