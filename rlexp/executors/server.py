@@ -1,0 +1,189 @@
+"""The warm server: imports once, then forks a fresh process for each job.
+
+It reads commands as JSON lines from standard input and writes what happens to standard output.
+At the end of its input, however that came about, it kills every job's process group and exits:
+nothing outlives the command that started it. It stays single-threaded and touches no
+accelerator, so that a fork of it is as good as a fresh process.
+"""
+
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TICK = 0.25
+"""Seconds between looks at the size of the logs."""
+CAPPED = b"\n... the log was capped here ...\n"
+
+
+@dataclass(slots=True)
+class Child:
+    """A running job."""
+
+    key: str
+    log: Path
+
+
+class Server:
+    """Forks jobs, reaps them, and keeps their logs within bounds."""
+
+    def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
+        self._entry = entry
+        self._log_limit = log_limit
+        self._answers = answers
+        self._children: dict[int, Child] = {}
+        self._pending = b""
+        self._lifeline, self._held_end = os.pipe()
+        self._wake, self._woken = os.pipe()
+        os.set_blocking(self._woken, False)
+
+    def serve(self) -> None:
+        """Serve until the input ends."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            self._answer({"ready": os.getpid()})
+            while True:
+                ready = {key.fd for key, _ in selector.select(TICK)}
+                if self._wake in ready:
+                    os.read(self._wake, 4096)
+                self._reap()
+                if 0 in ready and not self._read():
+                    break
+                self._cap_logs()
+        self._kill_all()
+
+    def _read(self) -> bool:
+        content = os.read(0, 1 << 16)
+        *lines, self._pending = (self._pending + content).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+        return bool(content)
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        if "submit" in command:
+            self._fork(command["submit"], command["words"], Path(command["log"]))
+        else:
+            for pid, child in self._children.items():
+                if command["keys"] is None or child.key in command["keys"]:
+                    self._signal(pid, command["signal"])
+
+    def _fork(self, key: str, words: list[str], log: Path) -> None:
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                self._become(log)
+                code = self._entry(words)
+            except BaseException:  # noqa: BLE001
+                traceback.print_exc()
+            finally:
+                with suppress(OSError, ValueError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(code)
+        self._children[pid] = Child(key, log)
+        self._answer({"started": key, "pid": pid})
+
+    def _become(self, log: Path) -> None:
+        """Turn a fork of the server into a job: a session, an output and a lifeline of its own."""
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for descriptor in (self._held_end, self._wake, self._woken, self._answers):
+            os.close(descriptor)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        os.close(nothing)
+        faulthandler.enable()
+        threading.Thread(target=self._die_with_server, daemon=True).start()
+
+    def _die_with_server(self) -> None:
+        os.read(self._lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            self._signal(pid, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(status)
+            self._answer(
+                {
+                    "ended": child.key,
+                    "code": code if code >= 0 else None,
+                    "signal": -code if code < 0 else None,
+                },
+            )
+
+    def _cap_logs(self) -> None:
+        for child in self._children.values():
+            with suppress(OSError):
+                if child.log.stat().st_size > self._log_limit:
+                    os.truncate(child.log, self._log_limit // 2)
+                    with child.log.open("ab") as file:
+                        file.write(CAPPED)
+
+    def _kill_all(self) -> None:
+        for pid in self._children:
+            self._signal(pid, signal.SIGKILL)
+        for pid in self._children:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+    @staticmethod
+    def _signal(group: int, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._answers, json.dumps(message).encode() + b"\n")
+
+
+def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
+    """Import everything, then serve.
+
+    Args:
+        entry: The function that executes a job, as `module:function`.
+        log_limit: Bytes of output kept of each job.
+        folder: The study's folder; importable, after everything that is installed.
+        preload: Modules to import before the first fork.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path.append(folder)
+    for name in preload:
+        importlib.import_module(name)
+    module, _, function = entry.partition(":")
+    server = Server(getattr(importlib.import_module(module), function), int(log_limit), answers)
+    gc.collect()
+    gc.freeze()
+    server.serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
