@@ -1,0 +1,1 @@
+"""Closes the gap between what an experiment asks for and what its records hold."""
