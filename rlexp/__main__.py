@@ -1,0 +1,5 @@
+"""`python -m rlexp`."""
+
+from rlexp.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""The use cases, one file each, and the only wiring."""

@@ -1,0 +1,120 @@
+"""From words on the command line to an experiment: composed, validated, labelled, named."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rlexp.app.study import Study
+from rlexp.config.compose import Composed, compose
+from rlexp.config.validate import Parts, Root, validate
+from rlexp.errors import ConfigError
+from rlexp.executors import Executor
+from rlexp.protocol.budget import Budget
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import short_name
+from rlexp.store.layout import check_name
+
+TASK_CHOICES = ("environment", "environment.id", "algorithm")
+"""Choices of a grid that the task or the algorithm's name already shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one command asks for."""
+
+    experiment: Experiment
+    phase: Phase
+    executor: Executor
+    budget: Budget
+
+
+def read_request(overrides: Sequence[str], study: Study) -> Request:
+    """Turn words into an experiment; starts nothing and writes nothing.
+
+    Raises:
+        ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
+    """
+    composed = compose(overrides, study.folder)
+    validated = [validate(one.plain, study.allowed) for one in composed]
+    configurations = tuple(
+        _configuration(one, root, parts)
+        for one, (root, parts) in zip(composed, validated, strict=True)
+    )
+    configurations = _unique(configurations)
+    root, parts = validated[0]
+    experiment = Experiment(
+        name="",
+        configurations=configurations,
+        seeds=root.seeds,
+        failures=root.failures,
+    )
+    phase = Phase(root.phase)
+    if not experiment.seeds.seeds(phase):
+        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
+    if root.failures == "worst":
+        _require_minimum(configurations)
+    name = check_name(root.experiment or derive_name(experiment))
+    return Request(replace(experiment, name=name), phase, parts.executor, root.budget)
+
+
+def derive_name(experiment: Experiment) -> str:
+    """A name that says what is trained on what, and differs where the definition does."""
+    tasks = "+".join(dict.fromkeys(c.task.replace("/", "-") for c in experiment.configurations))
+    algorithms = "+".join(
+        dict.fromkeys(short_name(c.algorithm) for c in experiment.configurations)
+    )
+    return f"{tasks}-{algorithms}"[:80] + f"-{experiment.fingerprint[:6]}"
+
+
+def _configuration(one: Composed, root: Root, parts: Parts) -> Configuration:
+    environment = plain_part(root.environment, parts.environment)
+    reference = environment.pop("reference")
+    return Configuration(
+        label=_label(short_name(root.algorithm), one.choices),
+        task=parts.environment.task,
+        agent=plain_part(root.agent, parts.agent),
+        algorithm=plain_part(root.algorithm, parts.algorithm),
+        environment=environment,
+        reference=reference,
+        budget=root.budget,
+        compute=root.compute,
+    )
+
+
+def plain_part(given: dict[str, Any], part: Any) -> dict[str, Any]:
+    """A validated plug-in as JSON values, so that `1` and `1.0` define the same run."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(part)))
+    return {"_target_": given["_target_"], **plain}
+
+
+def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
+    told = [
+        f"{key.rpartition('.')[2]}={value}" for key, value in choices if key not in TASK_CHOICES
+    ]
+    return " ".join([algorithm, *told])
+
+
+def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, ...]:
+    """Drop repeated configurations of a grid; refuse different ones with the same label."""
+    unique = {c.fingerprint: c for c in configurations}
+    seen: dict[tuple[str, str], Configuration] = {}
+    for configuration in unique.values():
+        key = (configuration.label, configuration.task)
+        if key in seen:
+            raise ConfigError(
+                f"two configurations would both be reported as {key[0]} on {key[1]}; "
+                "start one command for each, with experiment= of its own",
+            )
+        seen[key] = configuration
+    return tuple(unique.values())
+
+
+def _require_minimum(configurations: Sequence[Configuration]) -> None:
+    for configuration in configurations:
+        if configuration.reference.get("minimum") is None:
+            raise ConfigError(
+                f"failures=worst needs the least return of {configuration.task}; "
+                "set environment.reference.minimum, or use failures=missing",
+            )

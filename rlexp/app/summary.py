@@ -1,0 +1,101 @@
+"""What an experiment's records say: one plain structure, which the console and `--json` show."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.records import scores
+from rlexp.records.run import State
+from rlexp.stats.bootstrap import iqm_interval
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import StoredRun, read_run
+
+BOOTSTRAP_SEED = 0
+
+Entry = tuple[Configuration, StoredRun]
+"""A run as its folder tells it, and the configuration that it belongs to."""
+
+
+def read_entries(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    phase: Phase,
+) -> list[Entry]:
+    """Every run that the experiment asks for in a phase, as its folder tells it."""
+    return [
+        (configuration, read_run(paths.run(spec.name), spec))
+        for configuration, spec in experiment.specs(phase)
+    ]
+
+
+def summarise(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    phase: Phase,
+    entries: Sequence[Entry],
+) -> dict[str, Any]:
+    """Scores, intervals, and everything that is failed or missing."""
+    table = scores.ScoreTable.from_records(
+        (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
+        phase,
+    )
+    return {
+        "experiment": experiment.name,
+        "phase": str(phase),
+        "folder": str(paths.folder),
+        "failures": experiment.failures,
+        "cells": [_cell(c, table, entries, experiment) for c in experiment.configurations],
+        "runs": [describe_run(c, stored) for c, stored in entries],
+    }
+
+
+def describe_run(configuration: Configuration, stored: StoredRun) -> dict[str, Any]:
+    """One run in a few values."""
+    record = stored.record
+    return {
+        "run": stored.paths.folder.name,
+        "label": configuration.label,
+        "task": configuration.task,
+        "seed": record.spec.seed,
+        "state": str(record.state),
+        "score": record.score,
+        "step": record.step,
+        "steps": record.spec.budget["steps"],
+        "seconds": record.seconds,
+        "attempts": record.attempts,
+        "failure": record.failure,
+        "reason": record.reason,
+        "unreadable_lines": stored.torn + stored.quarantined,
+    }
+
+
+def _cell(
+    configuration: Configuration,
+    table: scores.ScoreTable,
+    entries: Sequence[Entry],
+    experiment: Experiment,
+) -> dict[str, Any]:
+    own = [s.record for c, s in entries if c is configuration]
+    found = table.cells.get((configuration.label, configuration.task), {})
+    by_seed = {seed: score for (_, seed), score in found.items()}
+    minimum = configuration.reference.get("minimum")
+    failed = [r for r in own if r.state is State.FAILED]
+    worst = [minimum] * len(failed) if experiment.failures == "worst" else []
+    values = np.asarray([*by_seed.values(), *worst], dtype=np.float64)
+    return {
+        "label": configuration.label,
+        "task": configuration.task,
+        "score": configuration.budget.score,
+        "scores": by_seed,
+        "threshold": configuration.reference.get("threshold"),
+        "planned": len(own),
+        "n": len(values),
+        "counted_as_worst": len(worst),
+        "failed": len(failed),
+        "missing": len(own) - len(by_seed) - len(failed),
+        "iqm": asdict(iqm_interval(values, seed=BOOTSTRAP_SEED)) if len(values) else None,
+    }

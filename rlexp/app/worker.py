@@ -1,0 +1,173 @@
+"""Executes one job: an attempt at a run, in a process of its own."""
+
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from rlexp.config.validate import build
+from rlexp.engine.loop import PROGRESS
+from rlexp.errors import RlexpError
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted
+from rlexp.store.files import publish_with, read_json
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.lease import hold
+from rlexp.store.runs import read_spec
+from rlexp.training.train import Training, train
+
+PATIENCE = 10.0
+"""Seconds to wait for an earlier process of the run, which may still be dying."""
+KEPT_CHECKPOINTS = 2
+LOOK_EVERY = 1.0
+"""Seconds between looks for a request to stop."""
+
+
+class RunListener:
+    """Writes what a training tells into the run's folder."""
+
+    def __init__(self, paths: RunPaths, attempt: AttemptPaths, journal: JournalWriter) -> None:
+        self._paths = paths
+        self._journal = journal
+        self._started = time.monotonic()
+        self._look_at = 0.0
+        self._request: tuple[Ending, str] | None = None
+        self._beats = 0
+        with attempt.progress.open("w+b") as file:
+            file.write(PROGRESS.pack(0, 0))
+            file.flush()
+            self._progress = mmap.mmap(file.fileno(), PROGRESS.size)
+
+    def emit(self, event: Event) -> None:
+        """Append an event to the journal."""
+        self._journal.append(event)
+
+    def publish(self, name: str, write: Callable[[Path], object]) -> None:
+        """Publish a file of the run; of checkpoints, the last two are kept."""
+        publish_with(self._paths.folder / name, write)
+        if name.startswith("checkpoints/") and name.endswith("model.zip"):
+            self._prune()
+
+    def beat(self, step: int) -> None:
+        """Overwrite the progress counters."""
+        self._beats += 1
+        PROGRESS.pack_into(self._progress, 0, step, self._beats)
+
+    def stopping(self) -> tuple[Ending, str] | None:
+        """A signal's request, or one left in the run's folder."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY
+            if self._paths.stop.exists():
+                self._request = _read_stop(self._paths.stop)
+        return self._request
+
+    def interrupt(self, *_: object) -> None:
+        """Handle a signal: end at the next step."""
+        self._request = Ending.INTERRUPTED, "the run was asked to end"
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def elapsed(self) -> float:
+        """Seconds since the attempt began."""
+        return time.monotonic() - self._started
+
+    def _prune(self) -> None:
+        import shutil
+
+        kept = sorted(self._paths.checkpoints.iterdir(), key=lambda p: int(p.name))
+        for folder in kept[:-KEPT_CHECKPOINTS]:
+            shutil.rmtree(folder)
+
+
+def execute(words: list[str]) -> int:
+    """Execute an attempt.
+
+    Args:
+        words: The run's folder and the attempt's number.
+
+    Returns:
+        0 when the journal says how the attempt ended, whatever that is.
+    """
+    paths = RunPaths(Path(words[0]))
+    attempt = paths.attempt(int(words[1]))
+    with (
+        hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=PATIENCE),
+        closing(JournalWriter(attempt.journal)) as journal,
+    ):
+        listener = RunListener(paths, attempt, journal)
+        signal.signal(signal.SIGTERM, listener.interrupt)
+        listener.emit(
+            RunStarted(
+                time=listener.now(),
+                attempt=attempt.number,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+            ),
+        )
+        listener.emit(_train(paths, attempt, listener))
+    return 0
+
+
+def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> RunEnded:
+    try:
+        settings = read_json(attempt.settings)
+        training = assemble(
+            read_spec(paths),
+            checkpoint_every=settings["checkpoint_every"],
+            timeout=settings["timeout"],
+            allowed=tuple(settings["allowed"]),
+        )
+    except RlexpError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return RunEnded(
+            time=listener.now(),
+            step=0,
+            ending=Ending.FAILED,
+            seconds=listener.elapsed(),
+            failure=Failure.USER,
+            reason=str(error),
+        )
+    return train(training, listener, attempt.folder)
+
+
+def assemble(
+    spec: RunSpec,
+    *,
+    checkpoint_every: int | None = None,
+    timeout: float | None = None,
+    allowed: tuple[str, ...] = (),
+) -> Training:
+    """Build the parts of a run, and set the number of threads that is part of its identity.
+
+    Raises:
+        ConfigError: A part cannot be built.
+    """
+    import torch
+
+    torch.set_num_threads(spec.compute["threads"])
+    return Training(
+        agent=build(spec.agent, "agent", allowed),
+        algorithm=build(spec.algorithm, "algorithm", allowed),
+        environment=build({**spec.environment, "reference": {}}, "environment", allowed),
+        budget=Budget(**spec.budget, checkpoint_every=checkpoint_every, timeout=timeout),
+        compute=Compute(**spec.compute),
+        streams=spec.streams,
+    )
+
+
+def _read_stop(path: Path) -> tuple[Ending, str]:
+    try:
+        request = read_json(path)
+        return Ending(request["ending"]), str(request["reason"])
+    except (RlexpError, KeyError, ValueError):
+        return Ending.INTERRUPTED, "the run was asked to end"
