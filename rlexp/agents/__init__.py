@@ -1,13 +1,15 @@
 """Agents: what decides. A member names a policy class and the arguments that shape it."""
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 
 class Agent(Protocol):
     """A policy: its class in the library and its architecture."""
 
-    observations: ClassVar[tuple[str, ...]]
-    """Names of the Gymnasium observation spaces that the agent can read."""
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """Names of the Gymnasium observation spaces that it reads; `Image` is a Box of pixels."""
+        ...
 
     @property
     def policy(self) -> str:

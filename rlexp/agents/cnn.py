@@ -13,7 +13,7 @@ class CNN:
     A field that is null leaves the library's own default.
     """
 
-    observations: ClassVar[tuple[str, ...]] = ("Box",)
+    observations: ClassVar[tuple[str, ...]] = ("Image",)
 
     network: Layers | None
     """Hidden layers of actor and critic alike, or of the only network."""

@@ -1,7 +1,7 @@
 """The agent that remembers."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from rlexp.agents.networks import Activation, Count, Layers, check_layers, given, shape
 
@@ -12,14 +12,6 @@ class LSTM:
 
     A field that is null leaves the library's own default.
     """
-
-    observations: ClassVar[tuple[str, ...]] = (
-        "Box",
-        "Discrete",
-        "MultiDiscrete",
-        "MultiBinary",
-        "Dict",
-    )
 
     input: Literal["mlp", "cnn", "multi_input"]
     """What reads the observations: `mlp` vectors, `cnn` images, `multi_input` a dictionary."""
@@ -46,6 +38,12 @@ class LSTM:
 
     def __post_init__(self) -> None:
         check_layers(self.network, self.actor, self.critic)
+
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """Names of the observation spaces that its input reads."""
+        vectors = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+        return {"mlp": vectors, "cnn": ("Image",)}.get(self.input, ("Dict",))
 
     @property
     def policy(self) -> str:

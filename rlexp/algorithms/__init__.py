@@ -15,6 +15,14 @@ class Algorithm(Protocol):
     actions: ClassVar[tuple[str, ...]]
     """Names of the Gymnasium action spaces that it accepts (`Discrete`)."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that do not go together on so many environments.
+
+        Raises:
+            ConfigError: Says which, and what does.
+        """
+        ...
+
     def build(
         self,
         policy: str,

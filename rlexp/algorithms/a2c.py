@@ -47,6 +47,10 @@ class A2C:
     normalize_advantage: bool
     """Whether advantages are scaled to mean 0 and deviation 1."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_rollout(self, environments)
+
     def build(
         self,
         policy: str,
@@ -59,7 +63,7 @@ class A2C:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_rollout(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             stable_baselines3.A2C, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -45,6 +45,9 @@ class ARS:
                 "lower n_top, or raise n_delta"
             )
 
+    def check(self, environments: int) -> None:
+        """Every number of environments will do."""
+
     def build(
         self,
         policy: str,

@@ -49,6 +49,10 @@ class DDPG:
     n_steps: Count
     """Steps of reward before the bootstrap (n-step returns)."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -61,7 +65,7 @@ class DDPG:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             stable_baselines3.DDPG, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -64,6 +64,10 @@ class DQN:
     max_grad_norm: Positive
     """Largest norm of a gradient."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -76,7 +80,7 @@ class DQN:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         check_one_network(stable_baselines3.DQN, arguments)
         return construct(
             stable_baselines3.DQN, self, policy, arguments, environment, seed=seed, device=device

@@ -21,6 +21,7 @@ class MaskablePPO:
 
     policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
     actions: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary")
+    needs_masks: ClassVar[bool] = True
 
     learning_rate: Scheduled
     """Step size of the optimiser; a number or a schedule."""
@@ -49,6 +50,11 @@ class MaskablePPO:
     target_kl: Positive | None
     """KL divergence at which the epochs of an update stop early; null never."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_rollout(self, environments)
+        check_last_minibatch(self, environments)
+
     def build(
         self,
         policy: str,
@@ -61,8 +67,7 @@ class MaskablePPO:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import sb3_contrib
 
-        check_rollout(self, environment.num_envs)
-        check_last_minibatch(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             sb3_contrib.MaskablePPO, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -53,6 +53,10 @@ class PPO:
     target_kl: Positive | None
     """KL divergence at which the epochs of an update stop early; null never."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_rollout(self, environments)
+
     def build(
         self,
         policy: str,
@@ -65,7 +69,7 @@ class PPO:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_rollout(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             stable_baselines3.PPO, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -64,6 +64,10 @@ class QRDQN:
     max_grad_norm: Positive | None
     """Largest norm of a gradient; null does not clip."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -76,7 +80,7 @@ class QRDQN:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import sb3_contrib
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         check_one_network(sb3_contrib.QRDQN, arguments)
         return construct(
             sb3_contrib.QRDQN, self, policy, arguments, environment, seed=seed, device=device

@@ -59,6 +59,11 @@ class RecurrentPPO:
     target_kl: Positive | None
     """KL divergence at which the epochs of an update stop early; null never."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_rollout(self, environments)
+        check_last_minibatch(self, environments)
+
     def build(
         self,
         policy: str,
@@ -71,8 +76,7 @@ class RecurrentPPO:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import sb3_contrib
 
-        check_rollout(self, environment.num_envs)
-        check_last_minibatch(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             sb3_contrib.RecurrentPPO,
             self,

@@ -70,6 +70,10 @@ class SAC:
     use_sde_at_warmup: bool
     """Whether gSDE explores before `learning_starts`, where actions are else uniform."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -82,7 +86,7 @@ class SAC:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             stable_baselines3.SAC, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -63,6 +63,10 @@ class TD3:
     target_noise_clip: NonNegative
     """Largest size of that noise."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -75,7 +79,7 @@ class TD3:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import stable_baselines3
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             stable_baselines3.TD3, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -73,6 +73,10 @@ class TQC:
     use_sde_at_warmup: bool
     """Whether gSDE explores before `learning_starts`, where actions are else uniform."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_train_frequency(self, environments)
+
     def build(
         self,
         policy: str,
@@ -85,7 +89,7 @@ class TQC:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import sb3_contrib
 
-        check_train_frequency(self, environment.num_envs)
+        self.check(environment.num_envs)
         _check_quantiles(self, arguments)
         return construct(
             sb3_contrib.TQC, self, policy, arguments, environment, seed=seed, device=device

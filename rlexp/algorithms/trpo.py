@@ -56,6 +56,11 @@ class TRPO:
     sub_sampling_factor: Count
     """Every how manieth step of the rollout the actor's update uses."""
 
+    def check(self, environments: int) -> None:
+        """Refuse settings that need another number of environments."""
+        check_rollout(self, environments)
+        _check_subsample(self, environments)
+
     def build(
         self,
         policy: str,
@@ -68,8 +73,7 @@ class TRPO:
         """Return a fresh learner on `environment`, seeded with `seed`."""
         import sb3_contrib
 
-        check_rollout(self, environment.num_envs)
-        _check_subsample(self, environment.num_envs)
+        self.check(environment.num_envs)
         return construct(
             sb3_contrib.TRPO, self, policy, arguments, environment, seed=seed, device=device
         )

@@ -1,14 +1,17 @@
 """Whether agent, algorithm and environment fit one another, asked before anything starts."""
 
-import sys
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rlexp.app.study import Study
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import canonical, short_name
+
+if TYPE_CHECKING:
+    import gymnasium
 
 
 def check_fit(configurations: Iterable[Configuration], study: Study) -> None:
@@ -17,33 +20,67 @@ def check_fit(configurations: Iterable[Configuration], study: Study) -> None:
     Raises:
         ConfigError: An environment does not exist, or an algorithm cannot learn on it.
     """
-    if str(study.folder) not in sys.path:
-        sys.path.append(str(study.folder))
-    spaces: dict[str, tuple[str, str]] = {}
+    study.make_importable()
+    spaces: dict[str, Spaces] = {}
     for configuration in configurations:
         key = canonical(configuration.environment)
         if key not in spaces:
             spaces[key] = _spaces(configuration, study)
-        _check(configuration, *spaces[key], study)
+        _check(configuration, spaces[key], study)
 
 
-def _spaces(configuration: Configuration, study: Study) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """What an environment shows and takes, by the names of Gymnasium's spaces."""
+
+    observation: tuple[str, ...]
+    action: str
+    environments: int
+    masked: bool
+
+    @classmethod
+    def of(cls, made: "gymnasium.Env[Any, Any]", environments: int) -> "Spaces":
+        """Look at an environment, of which so many train side by side."""
+        space = made.observation_space
+        image = len(space.shape or ()) == 3 and space.dtype == "uint8"
+        kinds = (type(space).__name__, *(["Image"] if image else []))
+        masked = made.has_wrapper_attr("action_masks")
+        return cls(kinds, type(made.action_space).__name__, environments, masked)
+
+
+def _spaces(configuration: Configuration, study: Study) -> Spaces:
     plain = {**configuration.environment, "reference": configuration.reference}
     environment = build(plain, "environment", study.allowed)
     made = environment.make()
     try:
-        return type(made.observation_space).__name__, type(made.action_space).__name__
+        return Spaces.of(made, environment.vector.count)
     finally:
         made.close()
 
 
-def _check(configuration: Configuration, observation: str, action: str, study: Study) -> None:
-    agent: Any = build(configuration.agent, "agent", study.allowed)
-    algorithm: Any = build(configuration.algorithm, "algorithm", study.allowed)
-    name, kind = type(algorithm).__name__, short_name(configuration.agent)
-    if action not in algorithm.actions:
+def _check(configuration: Configuration, spaces: Spaces, study: Study) -> None:
+    agent = build(configuration.agent, "agent", study.allowed)
+    algorithm = build(configuration.algorithm, "algorithm", study.allowed)
+    check_parts(agent, short_name(configuration.agent), algorithm, spaces, configuration.task)
+
+
+def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str) -> None:
+    """Check that an agent and an algorithm fit an environment.
+
+    Args:
+        agent: What decides.
+        kind: The agent's name.
+        algorithm: How it learns.
+        spaces: What the environment shows and takes.
+        task: The environment's name.
+
+    Raises:
+        ConfigError: They do not; says why.
+    """
+    name = type(algorithm).__name__
+    if spaces.action not in algorithm.actions:
         raise ConfigError(
-            f"{name} cannot act on {configuration.task}: its actions are {action}, "
+            f"{name} cannot act on {task}: its actions are {spaces.action}, "
             f"{name} takes {' or '.join(algorithm.actions)}; choose another algorithm",
         )
     if agent.policy not in algorithm.policies:
@@ -51,8 +88,15 @@ def _check(configuration: Configuration, observation: str, action: str, study: S
             f"agent={kind} gives a {agent.policy}, which {name} does not have "
             f"(it has: {', '.join(algorithm.policies)}); choose another agent",
         )
-    if observation not in agent.observations:
+    if not set(spaces.observation) & set(agent.observations):
         raise ConfigError(
-            f"agent={kind} cannot read {configuration.task}: its observations are {observation}, "
-            f"the agent reads {' or '.join(agent.observations)}; choose another agent",
+            f"agent={kind} cannot read {task}: its observations are "
+            f"{spaces.observation[-1]}, the agent reads {' or '.join(agent.observations)}; "
+            "choose another agent",
         )
+    if getattr(algorithm, "needs_masks", False) and not spaces.masked:
+        raise ConfigError(
+            f"{name} needs to know which actions are allowed, and {task} has no "
+            "action_masks(); choose another algorithm, or wrap the environment",
+        )
+    algorithm.check(spaces.environments)

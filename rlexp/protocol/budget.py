@@ -1,13 +1,16 @@
 """What a run may spend, how it is evaluated, and which of its numbers is its score."""
 
+import re
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
+DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 OPERATIONAL = ("checkpoint_every", "timeout")
 """Settings that change no number of a run, and so are no part of what identifies it."""
 
@@ -28,7 +31,7 @@ class Budget:
     final_episodes: Annotated[int, Ge(1)]
     score: Literal["final", "auc", "last_window"]
     checkpoint_every: Annotated[int, Ge(1)] | None
-    timeout: Annotated[float, Gt(0)] | None
+    timeout: Annotated[float, Interval(gt=0, lt=inf)] | None
 
     def __post_init__(self) -> None:
         """Refuse a score without its evaluations, and more evaluations than can be seeded."""
@@ -40,6 +43,12 @@ class Budget:
                 )
             return
         count = self.steps // self.evaluation_every
+        if count == 0 and self.score != "final":
+            raise ConfigError(
+                f"budget.evaluation_every={self.evaluation_every} is more than "
+                f"budget.steps={self.steps}, and budget.score={self.score} reads the evaluation "
+                "curve; evaluate more often",
+            )
         if count > MAXIMUM_EVALUATIONS:
             least = -(-self.steps // MAXIMUM_EVALUATIONS)
             raise ConfigError(
@@ -58,3 +67,10 @@ class Compute:
 
     threads: Annotated[int, Ge(1)]
     device: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no device of the library."""
+        if not DEVICE.fullmatch(self.device):
+            raise ConfigError(
+                f"compute.device={self.device!r} is no device: use cpu, cuda, cuda:N or mps",
+            )

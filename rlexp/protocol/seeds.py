@@ -22,9 +22,13 @@ EVALUATION_ENVIRONMENTS = 8
 """Environments that an evaluation runs side by side, each with a seed of its own."""
 MAXIMUM_EVALUATIONS = SUBSTREAMS // EVALUATION_ENVIRONMENTS - 1
 """Evaluations that a run can seed, the final one aside."""
+FRESH_EVALUATIONS = SUBSTREAMS // EVALUATION_ENVIRONMENTS
+"""Evaluations that can be asked for after training, each on seeds of its own."""
 
 ROUNDS = 8
 _FRESH = 3
+_SAMPLING = 3
+"""In numbers for evaluations after training, what stands where the phase else does."""
 
 
 class Phase(StrEnum):
@@ -80,6 +84,11 @@ class Streams:
 
     def evaluation(self, number: int, environment: int) -> int:
         """Seed of one environment of the run's evaluation with this number."""
+        if not 0 <= environment < EVALUATION_ENVIRONMENTS:
+            raise ProtocolError(
+                f"evaluation environment {environment} is out of range: "
+                f"there are {EVALUATION_ENVIRONMENTS}",
+            )
         return self._number(Stream.EVALUATION, number * EVALUATION_ENVIRONMENTS + environment)
 
     def fresh(self, number: int, environment: int) -> int:
@@ -87,6 +96,11 @@ class Streams:
         sub = number * EVALUATION_ENVIRONMENTS + environment
         code = list(Phase).index(self.phase)
         return permute(_pack(_FRESH, self.index, code, sub), self.root)
+
+    def fresh_sampling(self, number: int) -> int:
+        """Seed for what a policy draws during the evaluation asked for with this number."""
+        code = list(Phase).index(self.phase)
+        return permute(_pack(_FRESH, self.index, _SAMPLING, number * len(Phase) + code), self.root)
 
     @property
     def policy(self) -> int:

@@ -34,8 +34,7 @@ def built(agent: Any, name: str, observation: str | None = None) -> BaseAlgorith
     """A learner of the agent on a tiny environment that it can read."""
     algorithm = ALGORITHMS[name]
     memory = {"buffer_size": 100} if hasattr(algorithm, "buffer_size") else {}
-    readable = "Image" if agent.policy == "CnnPolicy" else agent.observations[0]
-    environment = tiny(observation or readable, algorithm.actions[0])
+    environment = tiny(observation or agent.observations[0], algorithm.actions[0])
     learner: BaseAlgorithm = member("algorithm", name, **memory).build(
         agent.policy, agent.arguments(), environment, seed=1, device="cpu"
     )
