@@ -1,7 +1,11 @@
 """The errors that rlexp shows to its users: one line each, with what to do next."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Error numbers of a full disk and of a spent quota."""
 
 
 class RlexpError(Exception):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rlexp.config.validate import build
 from rlexp.engine.loop import PROGRESS
-from rlexp.errors import RlexpError
+from rlexp.errors import NO_SPACE, RlexpError
+from rlexp.executors import DISK_FULL
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted
@@ -21,7 +22,7 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.lease import hold
 from rlexp.store.runs import read_spec
-from rlexp.training.train import Training, train
+from rlexp.training.train import Training, train, use_threads
 
 PATIENCE = 10.0
 """Seconds to wait for an earlier process of the run, which may still be dying."""
@@ -98,8 +99,18 @@ def execute(words: list[str]) -> int:
     Returns:
         0 when the journal says how the attempt ended, whatever that is.
     """
-    paths = RunPaths(Path(words[0]))
-    attempt = paths.attempt(int(words[1]))
+    try:
+        _execute(RunPaths(Path(words[0])), int(words[1]))
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        print(error, file=sys.stderr)  # noqa: T201
+        return DISK_FULL
+    return 0
+
+
+def _execute(paths: RunPaths, number: int) -> None:
+    attempt = paths.attempt(number)
     with (
         hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=PATIENCE),
         closing(JournalWriter(attempt.journal)) as journal,
@@ -115,7 +126,6 @@ def execute(words: list[str]) -> int:
             ),
         )
         listener.emit(_train(paths, attempt, listener))
-    return 0
 
 
 def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> RunEnded:
@@ -152,9 +162,7 @@ def assemble(
     Raises:
         ConfigError: A part cannot be built.
     """
-    import torch
-
-    torch.set_num_threads(spec.compute["threads"])
+    use_threads(spec.compute["threads"])
     return Training(
         agent=build(spec.agent, "agent", allowed),
         algorithm=build(spec.algorithm, "algorithm", allowed),

@@ -9,7 +9,7 @@ from signal import SIGKILL
 from typing import Any, Protocol
 
 from rlexp.engine.plan import may_run
-from rlexp.executors import Executor, Exit, Job, Session
+from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord, State
@@ -77,11 +77,12 @@ class Loop:
     running: dict[str, Running] = field(default_factory=dict)
     waiting: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
+    disk_error: OSError | None = None
 
     def close_gap(self, missing: Sequence[RunSpec]) -> None:
         """Execute the runs; each ends with a verdict in its folder, whatever happens to it."""
         self.waiting.extend(missing)
-        while self.running or (self.waiting and not self.asked_to_stop()):
+        while self.running or (self.waiting and self._may_submit()):
             self._submit()
             for ended in self.session.poll(POLL):
                 self._judge(ended)
@@ -99,16 +100,24 @@ class Loop:
                 write_verdict(running.attempt, self._verdict(running, ended))
         self.running.clear()
 
+    def _may_submit(self) -> bool:
+        return self.disk_error is None and not self.asked_to_stop()
+
     def _submit(self) -> None:
-        while self.waiting and len(self.running) < self.session.slots and not self.asked_to_stop():
+        while self.waiting and len(self.running) < self.session.slots and self._may_submit():
             spec = self.waiting.popleft()
             paths = self.experiment.run(spec.name)
-            attempt = new_attempt(
-                paths,
-                self.orders.settings,
-                self.orders.provenance,
-                self.orders.patch,
-            )
+            try:
+                attempt = new_attempt(
+                    paths,
+                    self.orders.settings,
+                    self.orders.provenance,
+                    self.orders.patch,
+                )
+            except OSError as error:
+                # What runs may still finish; nothing new is begun that cannot be recorded.
+                self.disk_error = error
+                return
             now = self.monotonic()
             self.running[str(attempt.folder)] = Running(spec, attempt, now, beat_at=now)
             words = (str(paths.folder), str(attempt.number))
@@ -149,7 +158,10 @@ class Loop:
         paths = RunPaths(self.experiment.run(running.spec.name).folder)
         record = read_run(paths, running.spec).record
         if record.state in {State.RUNNING, State.LOST, State.PLANNED}:
-            write_verdict(running.attempt, self._verdict(running, ended))
+            try:
+                write_verdict(running.attempt, self._verdict(running, ended))
+            except OSError as error:
+                self.disk_error = error
             record = read_run(paths, running.spec).record
         again = record.state is State.FAILED and may_run(record)
         if again:
@@ -159,6 +171,8 @@ class Loop:
     def _verdict(self, running: Running, ended: Exit) -> RunEnded:
         """What to say of a run whose process is gone without a word."""
         failure, reason = running.killed_as, str(ended)
+        if ended.code == DISK_FULL:
+            failure, reason = Failure.DISK, "the disk is full"
         match failure:
             case Failure.HUNG:
                 reason = f"no progress for {self.executor.hang_timeout:g} s"

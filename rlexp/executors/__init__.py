@@ -15,6 +15,10 @@ class Job:
     log: Path
 
 
+DISK_FULL = 74
+"""Exit code of a job that could not write how it ended (`EX_IOERR` of sysexits)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
     """The process of a job is gone: with a code, or by a signal."""

@@ -129,6 +129,7 @@ class Server:
             if child is None:
                 continue
             self._signal(pid, signal.SIGKILL)
+            self._cap(child.log)
             code = os.waitstatus_to_exitcode(status)
             self._answer(
                 {
@@ -140,11 +141,14 @@ class Server:
 
     def _cap_logs(self) -> None:
         for child in self._children.values():
-            with suppress(OSError):
-                if child.log.stat().st_size > self._log_limit:
-                    os.truncate(child.log, self._log_limit // 2)
-                    with child.log.open("ab") as file:
-                        file.write(CAPPED)
+            self._cap(child.log)
+
+    def _cap(self, log: Path) -> None:
+        with suppress(OSError):
+            if log.stat().st_size > self._log_limit:
+                os.truncate(log, self._log_limit // 2)
+                with log.open("ab") as file:
+                    file.write(CAPPED)
 
     def _kill_all(self) -> None:
         for pid in self._children:
