@@ -115,6 +115,8 @@ def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
     )
     with torch.random.fork_rng():
         random.seed(seed)
+        # Random actions of an exploring policy come from the generator of its action space.
+        generator.bit_generator.state = np.random.PCG64(seed).state
         np.random.seed(seed)  # noqa: NPY002
         torch.manual_seed(seed)
         try:

@@ -1,6 +1,7 @@
 """Watches one environment: seeds it, measures episodes, and stops bad numbers at the border."""
 
 import math
+from contextlib import suppress
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
@@ -24,7 +25,9 @@ class RewardTap(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step and add up."""
         result = self.env.step(action)
-        self.since_last_look += float(result[1])
+        # What is no number is named by the outermost wrapper, which knows the step.
+        with suppress(TypeError):
+            self.since_last_look += float(result[1])
         return result
 
     def look(self) -> float:
@@ -87,6 +90,8 @@ class WatchedEnvironment(Monitor):
             observation, reward, terminated, truncated, info = self.env.step(action)
             own = self._tap.look()
             self._check("step", observation, reward, own)
+        except MemoryError:
+            raise
         except Exception as error:
             if not self._defer:
                 raise self._named(error, "step") from error

@@ -1,19 +1,19 @@
 """One training, from its parts to the event that ends it."""
 
-import errno
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.logger import configure
+from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.agents import Agent
 from rlexp.algorithms import Algorithm
 from rlexp.environments import Environment
-from rlexp.errors import EnvironmentFault, RlexpError
+from rlexp.errors import NO_SPACE, EnvironmentFault, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Streams
 from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, RunEnded
@@ -49,13 +49,17 @@ class Training:
         seeds = [self.streams.training(i) for i in range(self.environment.vector.count)]
         gamma = getattr(self.algorithm, "gamma", 0.99)
         vector = training_vector(self.environment, seeds, gamma, folder)
-        model = self.algorithm.build(
-            self.agent.policy,
-            self.agent.arguments(),
-            vector,
-            seed=self.streams.policy,
-            device=self.compute.device,
-        )
+        try:
+            model = self.algorithm.build(
+                self.agent.policy,
+                self.agent.arguments(),
+                vector,
+                seed=self.streams.policy,
+                device=self.compute.device,
+            )
+        except BaseException:
+            vector.close()
+            raise
         model.action_space.seed(self.streams.actions)
         return model
 
@@ -93,12 +97,18 @@ def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
     )
 
 
+def use_threads(count: int) -> None:
+    """Let the learner compute with `count` threads: its weights depend on how many they are."""
+    torch.set_num_threads(count)
+
+
 class _Run:
     """The moving parts of one training."""
 
     def __init__(self, training: Training, listener: Listener, folder: Path) -> None:
         self.training, self.listener, self.folder = training, listener, folder
         self.model: BaseAlgorithm | None = None
+        self.logger: Logger | None = None
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
         self.number = 0
@@ -111,9 +121,9 @@ class _Run:
         """Learn, evaluate the final policy, publish it; returns the digest of the weights."""
         budget = self.training.budget
         self.model = model = self.training.build(self.folder)
-        logger = configure(str(self.folder), ["csv"])
-        logger.output_formats.append(MetricWriter(self.listener))
-        model.set_logger(logger)
+        self.logger = configure(str(self.folder), ["csv"])
+        self.logger.output_formats.append(MetricWriter(self.listener))
+        model.set_logger(self.logger)
         recorder = Recorder(
             self.listener,
             budget,
@@ -186,7 +196,7 @@ class _Run:
     def close(self) -> None:
         """Close environments and files; what fails here cannot change the result."""
         vector = self.model.env if self.model is not None else None
-        for close in (c.close for c in (self.evaluator, vector) if c is not None):
+        for close in (c.close for c in (self.evaluator, vector, self.logger) if c is not None):
             try:
                 close()
             except Exception:  # noqa: BLE001
@@ -212,7 +222,7 @@ def _classify(error: BaseException, line: str) -> tuple[Failure, str]:
             return Failure.USER, str(error)
         case MemoryError():
             return Failure.OUT_OF_MEMORY, line
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+        case OSError(errno=number) if number in NO_SPACE:
             return Failure.DISK, line
         case SystemExit():
             return Failure.CRASHED, f"the program called sys.exit({error.code})"
