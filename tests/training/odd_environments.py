@@ -1,0 +1,81 @@
+"""Environments that go wrong in one way each, at a chosen step."""
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+class OddEnv(gym.Env[np.ndarray, int]):
+    """Four numbers, two actions, ten steps an episode; what goes wrong is the argument `fault`."""
+
+    def __init__(self, fault: str = "none", at: int = 100) -> None:
+        self.observation_space = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self.fault, self.at, self.steps, self.length = fault, at, 0, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.length = 0
+        return self._observe(), {}
+
+    def _observe(self) -> np.ndarray:
+        return self.np_random.uniform(-1, 1, 4).astype(np.float32)
+
+    def step(self, action: int) -> Any:
+        self.steps += 1
+        self.length += 1
+        observation, reward = self._observe(), 1.0
+        if self.steps == self.at:
+            observation, reward = self._go_wrong(observation)
+        return observation, reward, self.length >= 10, False, {}
+
+    def _go_wrong(self, observation: np.ndarray) -> tuple[Any, Any]:
+        if self.fault in ENDINGS:
+            ENDINGS[self.fault]()
+        reward: Any = REWARDS.get(self.fault, 1.0)
+        if self.fault == "nan_observation":
+            observation[2] = np.nan
+        return observation[: 3 if self.fault == "shape" else 4], reward
+
+
+class MaskedEnv(OddEnv):
+    """The same, with the second action forbidden."""
+
+    def action_masks(self) -> np.ndarray:
+        """Which actions are allowed."""
+        return np.array([True, False])
+
+    def step(self, action: int) -> Any:
+        assert action == 0
+        return super().step(action)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _flood() -> None:
+    for _ in range(200):
+        os.write(1, b"x" * 100_000 + b"\n")
+        time.sleep(0.005)
+
+
+ENDINGS: dict[str, Callable[[], object]] = {
+    "raise": lambda: _raise(RuntimeError("the motor is on fire")),
+    "memory": lambda: _raise(MemoryError("no memory for the world")),
+    "sys_exit": lambda: sys.exit(0),
+    "exit": lambda: os._exit(0),
+    "segfault": lambda: ctypes.string_at(0),
+    "hang": lambda: time.sleep(10_000),
+    "flood": _flood,
+}
+REWARDS = {"infinite_reward": float("inf"), "array_reward": np.ones(2)}
+
+gym.register("Odd-v0", "odd_environments:OddEnv")
+gym.register("Masked-v0", "odd_environments:MaskedEnv")

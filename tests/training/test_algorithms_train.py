@@ -1,0 +1,39 @@
+"""Every algorithm trains, is evaluated and publishes a model, by the one path there is."""
+
+from pathlib import Path
+
+import pytest
+from trainings import trained
+
+from rlexp.config.compose import group_options
+from rlexp.records.events import Ending, Evaluated
+
+CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq"}
+SPECIAL = {
+    "recurrent_ppo": ("agent=lstm", "algorithm.n_steps=64", "algorithm.batch_size=64"),
+    "maskable_ppo": (
+        "environment=gymnasium",
+        "environment.id=odd_environments:Masked-v0",
+        "algorithm.n_steps=64",
+    ),
+    "ppo": ("algorithm.n_steps=64",),
+    "trpo": ("algorithm.n_steps=64", "algorithm.batch_size=64"),
+    "ars": ("algorithm.n_delta=2", "algorithm.n_top=1"),
+}
+
+
+@pytest.mark.parametrize("name", group_options("algorithm", Path("nowhere")))
+def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
+    """A few steps, one evaluation on the way and one at the end, and a model that others read."""
+    words = [
+        f"algorithm={name}",
+        "environment=pendulum" if name in CONTINUOUS else "environment=cartpole",
+        *("budget.steps=200", "budget.evaluation_every=100", "budget.evaluation_episodes=2"),
+        *("budget.final_episodes=2", *SPECIAL.get(name, ())),
+    ]
+    memory, ended = trained(tmp_path, *words)
+    assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
+    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    assert len(evaluations) >= 2
+    assert evaluations[-1].final
+    assert (tmp_path / "model.zip").stat().st_size > 1000

@@ -1,0 +1,61 @@
+"""The same run gives the same bytes; what should differ does."""
+
+from pathlib import Path
+
+import pytest
+from trainings import TINY, trained, without_times
+
+from rlexp.records.events import Evaluated
+
+SHORT = ("budget.steps=300", "budget.evaluation_every=100", "budget.final_episodes=3")
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
+def test_the_same_run_twice_gives_the_same_weights_and_journal(
+    algorithm: str,
+    tmp_path: Path,
+) -> None:
+    """Weights and every event but for its times are equal."""
+    first, one = trained(tmp_path / "1", *TINY[algorithm], *SHORT)
+    second, two = trained(tmp_path / "2", *TINY[algorithm], *SHORT)
+    assert one.weights == two.weights
+    assert without_times(first.events) == without_times(second.events)
+
+
+def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
+    """Seeds 0 and 1 differ from the first weight on."""
+    _, one = trained(tmp_path / "1", *TINY["ppo"], *SHORT)
+    _, two = trained(tmp_path / "2", *TINY["ppo"], *SHORT, seed=1)
+    assert one.weights != two.weights
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
+@pytest.mark.parametrize("deterministic", ["true", "false"])
+def test_evaluations_do_not_disturb_the_training(
+    algorithm: str,
+    deterministic: str,
+    tmp_path: Path,
+) -> None:
+    """A run that is evaluated often ends with the weights of one that never is."""
+    policy = f"budget.evaluation_deterministic={deterministic}"
+    _, often = trained(tmp_path / "1", *TINY[algorithm], *SHORT, policy)
+    never = (*SHORT, "budget.evaluation_every=null")
+    _, once = trained(tmp_path / "2", *TINY[algorithm], *never, policy)
+    assert often.weights == once.weights
+
+
+def test_environments_in_processes_give_the_numbers_of_those_in_one(tmp_path: Path) -> None:
+    """Subprocess and dummy vectors see the same seeds and learn the same weights."""
+    both = [
+        trained(tmp_path / kind, *TINY["ppo"], *SHORT, *words)[1]
+        for kind in ("dummy", "subprocess")
+        for words in [(f"environment.vector.kind={kind}", "environment.vector.count=2")]
+    ]
+    assert both[0].weights == both[1].weights
+
+
+def test_the_final_score_does_not_depend_on_the_machine_of_evaluation(tmp_path: Path) -> None:
+    """Deterministic evaluations of one run are numbered, so each plays other episodes."""
+    memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, "algorithm.learning_rate=1e-12")
+    first, second, *_ = [e.returns for e in memory.events if isinstance(e, Evaluated)]
+    assert first != second

@@ -1,0 +1,223 @@
+"""Episodes are filmed without a display, in every format that can be written."""
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+
+from rlexp.config.compose import compose
+from rlexp.config.validate import build
+from rlexp.environments import Environment
+from rlexp.errors import ConfigError
+from rlexp.training import camera, film
+from rlexp.training.film import Frame, Gif, ending, open_film
+
+# imageio_ffmpeg leaves the pipes of its reader to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def task(*words: str) -> Environment:
+    """The environment that words lead to."""
+    (composed,) = compose(words, Path("nowhere"))
+    environment: Environment = build(composed.plain["environment"], "environment")
+    return environment
+
+
+def frames(count: int, height: int = 40, width: int = 60) -> list[Frame]:
+    """Grey pictures, each lighter than the one before."""
+    return [np.full((height, width, 3), 2 * i, np.uint8) for i in range(count)]
+
+
+def read_mp4(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """The properties and the frames of a video."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    with closing(ffmpeg.read_frames(str(path))) as reader:
+        properties: dict[str, Any] = next(reader)
+        return properties, list(reader)
+
+
+def read_gif(path: Path) -> tuple[tuple[int, int], list[int]]:
+    """The size of an animation, and how long each of its frames is shown, in milliseconds."""
+    durations = []
+    with pytest.importorskip("PIL.Image").open(path) as image:
+        for position in range(image.n_frames):
+            image.seek(position)
+            durations.append(image.info["duration"])
+        return image.size, durations
+
+
+def write(path: Path, pictures: list[Frame], rate: float) -> None:
+    """Make a film of pictures."""
+    with closing(open_film(path)) as movie:
+        movie.rate = rate
+        for picture in pictures:
+            movie.add(picture)
+
+
+def test_mp4_holds_every_frame_at_the_environments_rate(tmp_path: Path) -> None:
+    """Ten frames at 20 a second give ten frames at 20 a second."""
+    pytest.importorskip("imageio_ffmpeg")
+    write(tmp_path / "film.mp4", frames(10), 20)
+
+    properties, found = read_mp4(tmp_path / "film.mp4")
+
+    assert (20.0, 10, (60, 40)) == (properties["fps"], len(found), properties["size"])
+
+
+def test_mp4_gains_a_row_where_a_side_is_odd(tmp_path: Path) -> None:
+    """The format takes even sides only."""
+    pytest.importorskip("imageio_ffmpeg")
+    write(tmp_path / "film.mp4", frames(3, height=41, width=61), 30)
+
+    assert read_mp4(tmp_path / "film.mp4")[0]["size"] == (62, 42)
+
+
+def test_gif_plays_as_long_as_the_episode(tmp_path: Path) -> None:
+    """At 50 frames a second every other one is kept and shown for 40 milliseconds."""
+    pytest.importorskip("PIL")
+    write(tmp_path / "film.gif", frames(20), 50)
+
+    assert read_gif(tmp_path / "film.gif")[1] == [40] * 10
+
+
+def test_gif_is_small(tmp_path: Path) -> None:
+    """Its longer side has 400 pixels."""
+    pytest.importorskip("PIL")
+    write(tmp_path / "film.gif", frames(2, height=500, width=1000), 10)
+
+    assert read_gif(tmp_path / "film.gif")[0] == (400, 200)
+
+
+def test_gif_of_a_long_episode_keeps_fewer_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is bounded, and the animation lasts as long as before."""
+    pytest.importorskip("PIL")
+    monkeypatch.setattr(film, "MOST_GIF_FRAMES", 8)
+    movie = Gif(tmp_path / "film.gif")
+    movie.rate = 10
+    for picture in frames(32):
+        movie.add(picture)
+    movie.close()
+
+    durations = read_gif(tmp_path / "film.gif")[1]
+    assert len(durations) <= 8
+    assert sum(durations) == 3200
+
+
+def test_the_format_depends_on_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mp4 with ffmpeg, GIF with Pillow only, and a refusal that says what to install."""
+    installed = {"imageio_ffmpeg", "PIL"}
+    monkeypatch.setattr(film, "find_spec", lambda name: name in installed or None)
+    assert ending() == ".mp4"
+    installed.remove("imageio_ffmpeg")
+    assert ending() == ".gif"
+    installed.remove("PIL")
+    with pytest.raises(ConfigError, match=r"pip install 'rlexp\[video\]'"):
+        ending()
+
+
+def played(environment: Environment, path: Path, **changes: Any) -> Any:
+    """Film an untrained policy."""
+    model = PPO("MlpPolicy", environment.make(), n_steps=8, batch_size=8, device="cpu")
+    settings: dict[str, Any] = {"seed": 1, "sampling": 2, "deterministic": True, **changes}
+    return camera.film(environment, model, path, **settings)
+
+
+def test_film_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:
+    """An episode of n steps has n + 1 frames, and the episode after it none."""
+    pytest.importorskip("imageio_ffmpeg")
+    camera.without_display()
+    episodes = played(task("environment=cartpole"), tmp_path / "film.mp4")
+
+    properties, found = read_mp4(tmp_path / "film.mp4")
+
+    assert episodes.lengths[0] + 1 == len(found)
+    assert ((600, 400), 50.0) == (properties["size"], properties["fps"])
+    assert len({found[0], found[-1]}) == 2
+
+
+class Invisible(gymnasium.Env[Any, Any]):
+    """An environment that draws nothing."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 0.0, True, False, {}
+
+
+def test_environment_that_cannot_be_drawn_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal names the environment and says what to do."""
+    monkeypatch.setitem(
+        gymnasium.registry,
+        "Invisible-v0",
+        gymnasium.envs.registration.EnvSpec("Invisible-v0", entry_point=lambda **_: Invisible()),
+    )
+    environment = task("environment=gymnasium", "environment.id=Invisible-v0")
+
+    with pytest.raises(ConfigError, match=r"Invisible-v0 cannot be filmed here: .* --video"):
+        played(environment, tmp_path / f"film{ending()}")
+
+
+def test_drawing_libraries_are_told_of_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user set stays as it is."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "PYOPENGL_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setattr(sys, "platform", "linux")
+    variables = dict(os.environ)
+    monkeypatch.setattr(os, "environ", variables)
+
+    camera.without_display()
+
+    assert (variables["SDL_VIDEODRIVER"], variables["MUJOCO_GL"]) == ("dummy", "osmesa")
+
+
+def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
+    """In a process of its own, for the library reads its settings when it is imported."""
+    pytest.importorskip("mujoco")
+    path = tmp_path / f"film{ending()}"
+    program = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from pathlib import Path\n"
+        "from rlexp.training import camera\n"
+        "camera.without_display()\n"
+        "from test_film import played, task\n"
+        "words = 'environment=inverted_pendulum', 'environment.max_episode_steps=5'\n"
+        "try:\n"
+        "    print(played(task(*words), Path(sys.argv[1])).lengths[0])\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    folder = str(Path(__file__).parent)
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    told = done.stdout.strip().splitlines()[-1]
+    if "cannot be filmed here" in told:
+        pytest.skip(f"no OpenGL on this machine: {told}")
+    assert int(told) > 0
+    assert path.stat().st_size > 0

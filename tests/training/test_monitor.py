@@ -1,0 +1,86 @@
+"""An environment is seeded by us alone, and its numbers are checked at the border."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from odd_environments import OddEnv
+
+from rlexp.errors import EnvironmentFault
+from rlexp.training.monitor import FAULT, RewardTap, WatchedEnvironment
+
+
+def watch(env: gym.Env[Any, Any], *, seed: int = 7, defer: bool = False) -> WatchedEnvironment:
+    """Wrap an environment as a training does."""
+    tap = RewardTap(env)
+    return WatchedEnvironment(tap, tap, seed, filename=None, defer=defer)
+
+
+def test_the_first_reset_gets_our_seed_whatever_others_pass() -> None:
+    """A library that seeds with seed + i cannot make two environments overlap."""
+    first, _ = watch(OddEnv()).reset(seed=1)
+    second, _ = watch(OddEnv()).reset(seed=2)
+    assert first.tolist() == second.tolist()
+    expected, _ = OddEnv().reset(seed=7)
+    assert expected.tolist() == first.tolist()
+
+
+def test_later_resets_are_not_seeded() -> None:
+    """The second episode goes on with the generator of the first."""
+    env = watch(OddEnv())
+    assert env.reset()[0].tolist() != env.reset(seed=7)[0].tolist()
+
+
+def test_an_episode_is_reported_with_return_and_length() -> None:
+    """Ten steps of reward one are an episode of return ten."""
+    env = watch(OddEnv())
+    env.reset()
+    infos = [env.step(0)[4] for _ in range(10)]
+    assert (infos[-1]["episode"]["r"], infos[-1]["episode"]["l"]) == (10.0, 10)
+    assert all("episode" not in info for info in infos[:-1])
+
+
+def test_a_deferred_fault_waits_in_the_info_dictionary() -> None:
+    """In another process, a fault is handed over instead of raised, and stays."""
+    env = watch(OddEnv("raise", at=1), defer=True)
+    env.reset()
+    for _ in range(2):
+        observation, _, _, truncated, info = env.step(0)
+        assert (truncated, observation.shape) == (True, (4,))
+        assert info[FAULT] == "step 0: RuntimeError: the motor is on fire"
+
+
+class Nested(gym.Env[Any, int]):
+    """An observation with parts, one of which can be left out or broken."""
+
+    def __init__(self, observation: Any) -> None:
+        part = gym.spaces.Box(-1, 1, (2,), np.float32)
+        parts = gym.spaces.Tuple((gym.spaces.Discrete(3), part))
+        self.observation_space = gym.spaces.Dict(position=part, pair=parts)
+        self.action_space = gym.spaces.Discrete(2)
+        self.observation = observation
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.observation, {}
+
+
+GOOD = np.zeros(2, np.float32)
+BAD = np.array([0, np.inf], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("observation", "fault"),
+    [
+        ({"position": GOOD}, "observation['pair'] is missing"),
+        ({"position": BAD, "pair": (1, GOOD)}, "observation['position'][1] is inf"),
+        ({"position": GOOD, "pair": (1, BAD)}, "observation['pair'][1][1] is inf"),
+        ({"position": GOOD, "pair": (1,)}, "observation['pair'][1] is missing"),
+        ({"position": GOOD, "pair": (np.zeros(2), GOOD)}, "has shape (2,), declared is ()"),
+    ],
+)
+def test_the_field_of_a_nested_observation_is_named(observation: Any, fault: str) -> None:
+    """A fault deep in an observation says where it is."""
+    with pytest.raises(EnvironmentFault) as caught:
+        watch(Nested(observation)).reset()
+    assert f"reset 0: {fault}" in str(caught.value) or fault in str(caught.value)

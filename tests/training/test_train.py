@@ -1,0 +1,132 @@
+"""A training tells everything that happens, and every failure ends as a value."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trainings import TINY, Memory, trained
+
+from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, Measured
+
+ODD = ("environment=gymnasium", "environment.id=odd_environments:Odd-v0", "algorithm.n_steps=64")
+SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episodes=5")
+
+
+def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(tmp_path: Path) -> None:
+    """PPO over 256 steps is evaluated at 128 and 256 and, at its end, over five episodes."""
+    memory, ended = trained(tmp_path, *TINY["ppo"], *SHORT)
+    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    assert [(e.step, len(e.returns), e.final) for e in evaluations] == [
+        (128, 10, False),
+        (256, 10, False),
+        (256, 5, True),
+    ]
+    assert all(e.returns == tuple(map(float, e.lengths)) for e in evaluations)
+    assert [e.step for e in memory.events if isinstance(e, Measured)] == [64, 128, 192, 256]
+    assert (ended.ending, ended.step, ended.failure) == (Ending.COMPLETED, 256, None)
+    assert len(ended.weights or "") == 64
+
+
+def test_the_files_of_stable_baselines3_are_there(tmp_path: Path) -> None:
+    """Other tools find monitor.csv, progress.csv, evaluations.npz and a model under SB3's names."""
+    from stable_baselines3 import PPO
+
+    memory, ended = trained(tmp_path, *TINY["ppo"], *SHORT)
+    first, names, *episodes = (tmp_path / "0.monitor.csv").read_text().splitlines()
+    assert (first.startswith('#{"t_start"'), names) == (True, "r,l,t")
+    assert all(float(r) == float(n) for r, n, _ in (line.split(",") for line in episodes))
+    with np.load(tmp_path / "evaluations.npz") as saved:
+        assert saved["timesteps"].tolist() == [128, 256]
+        assert (2, 10) == saved["results"].shape == saved["ep_lengths"].shape
+    assert (tmp_path / "progress.csv").read_text().count("\n") == 5
+    assert PPO.load(tmp_path / "model.zip").num_timesteps == ended.step
+    assert memory.beats[-1] == 256
+
+
+def test_an_unfinished_budget_of_evaluations_is_only_the_final_one(tmp_path: Path) -> None:
+    """Without a cadence, a run is evaluated once, at its end."""
+    memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, "budget.evaluation_every=null")
+    assert [e.final for e in memory.events if isinstance(e, Evaluated)] == [True]
+
+
+def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
+    """Every 128 steps, policy and statistics are published and an event says so."""
+    words = (*TINY["ppo"], *SHORT, "environment.vector.normalise_observations=true")
+    memory, _ = trained(tmp_path, *words, checkpoint_every=128)
+    names = [e.name for e in memory.events if isinstance(e, Checkpointed)]
+    assert names == ["checkpoints/128", "checkpoints/256"]
+    for name in names:
+        assert {"model.zip", "normalisation.npz"} == {p.name for p in (tmp_path / name).iterdir()}
+
+
+def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None:
+    """A run that is asked to end at step 100 records `interrupted` and publishes no model."""
+    listener = Memory(tmp_path)
+    listener.request, listener.request_at = (Ending.INTERRUPTED, "enough"), 100
+    _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener)
+    assert (ended.ending, ended.reason, ended.step) == (Ending.INTERRUPTED, "enough", 100)
+    assert not (tmp_path / "model.zip").exists()
+
+
+def test_time_runs_out(tmp_path: Path) -> None:
+    """A run that outlives its time limit fails as `timeout`."""
+    listener = Memory(tmp_path)
+    listener.time = 11.0
+    _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener, timeout=10.0)
+    assert (ended.failure, ended.reason) == (Failure.TIMEOUT, "not done after 10 s")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
+def test_a_diverged_learner_fails_as_nan(algorithm: str, tmp_path: Path) -> None:
+    """A learning rate of 1e30 ends the run as `nan`, whatever the library raises, never as a score."""
+    words = (*TINY[algorithm], "algorithm.learning_rate=1e30", "budget.steps=1000")
+    memory, ended = trained(tmp_path, *words, "budget.evaluation_every=null")
+    assert (ended.ending, ended.failure) == (Ending.FAILED, Failure.NAN)
+    assert not any(isinstance(e, Evaluated) for e in memory.events)
+    assert ended.weights is None
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+@pytest.mark.parametrize(
+    ("fault", "failure", "reason"),
+    [
+        ("raise", Failure.ENVIRONMENT, "step 99: RuntimeError: the motor is on fire"),
+        ("nan_observation", Failure.ENVIRONMENT, "step 99: observation[2] is nan"),
+        ("infinite_reward", Failure.ENVIRONMENT, "step 99: reward is inf"),
+        ("array_reward", Failure.ENVIRONMENT, "step 99: reward is no single number"),
+        ("shape", Failure.ENVIRONMENT, "step 99: observation has shape (3,), declared is (4,)"),
+    ],
+)
+def test_a_bad_environment_is_named_with_step_and_field(
+    fault: str,
+    failure: Failure,
+    reason: str,
+    kind: str,
+    tmp_path: Path,
+) -> None:
+    """What an environment does wrong ends the run as `environment`, in one process or several."""
+    words = (*ODD, f"environment.arguments.fault={fault}", f"environment.vector.kind={kind}")
+    _, ended = trained(tmp_path, *words, *SHORT)
+    assert (failure, reason) == (ended.failure, ended.reason)
+
+
+def test_missing_memory_is_the_machines_failure(tmp_path: Path) -> None:
+    """A MemoryError ends the run as `out_of_memory`, which another attempt may cure."""
+    _, ended = trained(tmp_path, *ODD, "environment.arguments.fault=memory", *SHORT)
+    assert Failure.OUT_OF_MEMORY is ended.failure
+
+
+def test_a_program_that_exits_is_no_success(tmp_path: Path) -> None:
+    """`sys.exit(0)` inside an environment is a crash, however friendly its code."""
+    _, ended = trained(tmp_path, *ODD, "environment.arguments.fault=sys_exit", *SHORT)
+    assert (ended.failure, ended.reason) == (Failure.CRASHED, "the program called sys.exit(0)")
+
+
+def test_shaping_does_not_touch_the_score(tmp_path: Path) -> None:
+    """A wrapper that multiplies rewards by ten changes what is learned, not what is reported."""
+    scaled = "environment.wrappers=[{name: 'odd_wrappers:TenTimes', arguments: {}}]"
+    imports = "environment.imports=[odd_wrappers]"
+    memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, imports, scaled)
+    final = [e for e in memory.events if isinstance(e, Evaluated)][-1]
+    assert final.returns == tuple(map(float, final.lengths))

@@ -1,0 +1,103 @@
+"""Small trainings in this process, and a listener that remembers what it was told."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlexp.app.worker import assemble
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Event, Measured, RunEnded, to_plain
+from rlexp.training.train import train
+
+TINY = {
+    "ppo": ("algorithm=ppo", "environment=cartpole", "algorithm.n_steps=64"),
+    "dqn": ("algorithm=dqn", "environment=cartpole", "algorithm.learning_starts=32"),
+    "sac": ("algorithm=sac", "environment=pendulum", "algorithm.learning_starts=32"),
+}
+"""Words that make a training of each kind short."""
+
+
+class Memory:
+    """A listener that keeps events and publishes files into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events: list[Event] = []
+        self.beats: list[int] = []
+        self.request: tuple[Ending, str] | None = None
+        self.request_at = 0
+        self.time = 0.0
+
+    def emit(self, event: Event) -> None:
+        """Keep an event."""
+        self.events.append(event)
+
+    def publish(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+
+    def beat(self, step: int) -> None:
+        """Count."""
+        self.beats.append(step)
+
+    def stopping(self) -> tuple[Ending, str] | None:
+        """The request of the test, from the step that it wants."""
+        return self.request if self.beats[-1] >= self.request_at else None
+
+    def now(self) -> float:
+        """A clock that the test sets."""
+        return self.time
+
+    def elapsed(self) -> float:
+        """A clock that the test sets."""
+        return self.time
+
+
+def spec_of(*words: str, seed: int = 0) -> RunSpec:
+    """The run that words lead to, as the command line would define it."""
+    one = compose(words, Path("nowhere"))[0]
+    root, parts = validate(one.plain, ("odd_environments",))
+    environment = {k: v for k, v in one.plain["environment"].items() if k != "reference"}
+    del parts
+    return RunSpec(
+        agent=one.plain["agent"],
+        algorithm=one.plain["algorithm"],
+        environment=environment,
+        budget=root.budget.defining(),
+        compute={"threads": 1, "device": "cpu"},
+        phase=Phase.TEST,
+        root=root.seeds.root,
+        seed=seed,
+    )
+
+
+def trained(
+    folder: Path,
+    *words: str,
+    seed: int = 0,
+    listener: Memory | None = None,
+    **operational: Any,
+) -> tuple[Memory, RunEnded]:
+    """Train what words lead to; returns what the listener was told and how it ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    memory = listener or Memory(folder)
+    training = assemble(spec_of(*words, seed=seed), **operational)
+    return memory, train(training, memory, folder)
+
+
+def without_times(events: list[Event]) -> list[Mapping[str, Any]]:
+    """Events as plain values, without anything that a clock said."""
+    plain = []
+    for event in events:
+        values = to_plain(event)
+        if isinstance(event, Measured):
+            metrics = values["metrics"]
+            values["metrics"] = {k: v for k, v in metrics.items() if not k.startswith("time/")}
+        plain.append({k: v for k, v in values.items() if k not in {"time", "seconds", "pid"}})
+    return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
