@@ -1,0 +1,138 @@
+"""The behaviour of every executor: jobs start, end, are told apart, and leave nothing behind."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from members import member, names
+
+from rlexp.executors import Exit, Job, Session
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(params=names("executor"))
+def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    """An open executor of each kind, with two slots."""
+    executor = member("executor", request.param, workers=2, log_limit=200_000)
+    with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as opened:
+        yield opened
+
+
+def job(tmp_path: Path, *words: str, key: str = "a") -> Job:
+    """A job with a log of its own."""
+    return Job(key, words, tmp_path / f"{key}.log")
+
+
+def ends(session: Session, count: int = 1, seconds: float = 30.0) -> list[Exit]:
+    """Wait for jobs to end."""
+    found: list[Exit] = []
+    deadline = time.monotonic() + seconds
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {found} ended"
+        found += session.poll(0.1)
+    return found
+
+
+def wait_for(path: Path) -> str:
+    """Wait for a file and read it."""
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path.name} never came"
+        time.sleep(0.01)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_of_a_job_is_told(session: Session, tmp_path: Path, code: int) -> None:
+    """A job that returns a code ends with that code."""
+    session.submit(job(tmp_path, "code", str(code)))
+    assert [Exit("a", code, None)] == ends(session)
+
+
+def test_an_exception_is_no_success(session: Session, tmp_path: Path) -> None:
+    """A job that raises ends with a code of its own, and its log holds the traceback."""
+    session.submit(job(tmp_path, "raise"))
+    assert [Exit("a", 70, None)] == ends(session)
+    assert "RuntimeError: a job that raises" in (tmp_path / "a.log").read_text()
+
+
+def test_a_killed_job_is_told_by_its_signal(session: Session, tmp_path: Path) -> None:
+    """A job that dies of kill -9 says so, and the next one runs as if nothing had been."""
+    session.submit(job(tmp_path, "die"))
+    assert [Exit("a", None, 9)] == ends(session)
+    session.submit(job(tmp_path, "code", "0", key="b"))
+    assert [Exit("b", 0, None)] == ends(session)
+
+
+def test_output_goes_to_the_log(session: Session, tmp_path: Path) -> None:
+    """Standard output and error of a job are in its own log."""
+    session.submit(job(tmp_path, "say", "hello"))
+    ends(session)
+    assert ["HELLO", "hello"] == sorted((tmp_path / "a.log").read_text().split())
+
+
+def test_a_job_has_a_session_of_its_own(session: Session, tmp_path: Path) -> None:
+    """A signal to the terminal's group does not reach a job."""
+    session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
+    pid, group, _ = map(int, wait_for(tmp_path / "ids").split())
+    assert (pid, True) == (group, group != os.getsid(0))
+
+
+def test_killing_a_job_ends_what_it_started(session: Session, tmp_path: Path) -> None:
+    """The child of a killed job is gone too; another job goes on."""
+    session.submit(job(tmp_path, "family", str(tmp_path / "child")))
+    session.submit(job(tmp_path, "sleep", key="b"))
+    child = int(wait_for(tmp_path / "child"))
+    session.kill("a")
+    assert [Exit("a", None, 9)] == ends(session)
+    _gone(child)
+    assert [] == session.poll(0.2)
+
+
+def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
+    """Jobs that are asked to end can do so in order."""
+    for key in "ab":
+        session.submit(job(tmp_path, "term", str(tmp_path / key), key=key))
+        wait_for(tmp_path / f"{key}.ready")
+    session.stop()
+    assert {Exit("a", 0, None), Exit("b", 0, None)} == set(ends(session, 2))
+
+
+def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:
+    """Ten megabytes of output leave a log near its limit, which says that it was capped."""
+    session.submit(job(tmp_path, "flood", "10"))
+    ends(session)
+    log = (tmp_path / "a.log").read_bytes()
+    assert len(log) <= 200_000
+    assert b"the log was capped here" in log
+
+
+@pytest.mark.parametrize("name", names("executor"))
+def test_closing_ends_everything(name: str, tmp_path: Path) -> None:
+    """When the executor closes, its jobs and their children are gone."""
+    executor = member("executor", name, workers=2)
+    with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
+        session.submit(job(tmp_path, "family", str(tmp_path / "child")))
+        child = int(wait_for(tmp_path / "child"))
+    _gone(child)
+
+
+@pytest.mark.parametrize("name", names("executor"))
+def test_workers_fill_the_machine_and_no_more(name: str) -> None:
+    """`auto` gives each run its threads; a number is taken as it is."""
+    cores = len(os.sched_getaffinity(0))
+    auto: Any = member("executor", name, workers="auto")
+    assert [cores, max(1, cores // 2), 1] == [auto.workers_for(n) for n in (1, 2, 10_000)]
+    assert member("executor", name, workers=7).workers_for(4) == 7
+
+
+def _gone(pid: int) -> None:
+    deadline = time.monotonic() + 2
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, f"process {pid} lives on"
+        time.sleep(0.02)
