@@ -1,0 +1,121 @@
+"""Real commands in a study of their own, and what they leave behind."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rlexp.app.summary import describe_run, read_entries
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import read_experiment
+
+ODD = Path(__file__).parents[1] / "training" / "odd_environments.py"
+LONG = ("budget.steps=2_000_000", "budget.evaluation_every=null", "algorithm.n_steps=256")
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A folder in which commands are given."""
+
+    folder: Path
+    commands: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: str, **settings: Any) -> subprocess.Popen[str]:
+        """Start a command and leave it running."""
+        command = subprocess.Popen(
+            [sys.executable, "-m", "rlexp", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "RLEXP_HOME": str(self.folder / "cache"), "NO_COLOR": "1"},
+            **settings,
+        )
+        self.commands.append(command)
+        return command
+
+    def give(self, *words: str) -> tuple[int, str]:
+        """Give a command and wait for it; returns its exit code and all that it printed."""
+        process = self.start(*words)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
+
+    def runs(self, experiment: str) -> list[dict[str, Any]]:
+        """The runs of an experiment, as a summary describes them."""
+        paths = ExperimentPaths(self.folder / "runs" / experiment)
+        entries = read_entries(paths, read_experiment(paths), Phase.TEST)
+        return [describe_run(configuration, stored) for configuration, stored in entries]
+
+    def close(self) -> None:
+        """End every command that a test left running."""
+        for command in self.commands:
+            command.kill()
+            command.communicate()
+
+    def events(self, experiment: str, kind: str) -> list[dict[str, Any]]:
+        """Every event of a kind, of all runs and attempts, by folder name and attempt."""
+        found = []
+        for path in sorted((self.folder / "runs" / experiment).glob("*/attempts/*/events.jsonl")):
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            found += [line for line in lines if line["event"] == kind]
+        return found
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that works in this folder."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                own = process.pid != os.getpid() and process.cwd() == str(self.folder)
+            except psutil.Error:
+                continue
+            if own and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        return found
+
+    def workers(self, experiment: str) -> list[int]:
+        """The processes of the runs that have started."""
+        return [event["pid"] for event in self.events(experiment, "started")]
+
+
+@contextmanager
+def new_study(folder: Path) -> Iterator[StudyFolder]:
+    """A study with the environments that go wrong; nothing that it started outlives it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ODD, folder)
+    study = StudyFolder(folder.resolve())
+    yield study
+    study.close()
+
+
+def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Wait for something to be true; returns it."""
+    deadline = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return value
+
+
+def odd(fault: str | Sequence[str], *words: str) -> list[str]:
+    """Words that train on environments that go wrong."""
+    faults = fault if isinstance(fault, str) else ",".join(fault)
+    return [
+        "environment=gymnasium",
+        "environment.id=odd_environments:Odd-v0",
+        f"environment.arguments.fault={faults}",
+        "algorithm.n_steps=64",
+        "budget.evaluation_every=null",
+        "budget.final_episodes=2",
+        "seeds.test=1",
+        *words,
+    ]

@@ -1,0 +1,87 @@
+"""What an environment can do to its process harms one run and no other."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from studies import StudyFolder, new_study, odd
+
+TINY = ("budget.steps=256",)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
+    """A study whose experiments do not disturb one another."""
+    with new_study(tmp_path_factory.mktemp("study")) as study:
+        yield study
+
+
+def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
+    """Exit, crash and bad numbers get names of their own; the healthy run completes; exit 1."""
+    faults = ("none", "exit", "segfault", "raise", "nan_observation")
+    words = odd(faults, *TINY, "experiment=faults", "environment.arguments.at=50")
+    code, output = study.give("run", *words)
+    assert code == 1, output
+    found = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
+    assert {name: (r["state"], r["failure"], r["attempts"]) for name, r in found.items()} == {
+        "none": ("completed", None, 1),
+        "exit": ("failed", "crashed", 3),
+        "segfault": ("failed", "crashed", 3),
+        "raise": ("failed", "environment", 1),
+        "nan_observation": ("failed", "environment", 1),
+    }
+    assert "ended with code 0 and without a result" in found["exit"]["reason"]
+    assert "killed by signal 11" in found["segfault"]["reason"]
+    assert found["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
+
+
+def test_a_crash_leaves_its_stack_in_the_log(study: StudyFolder) -> None:
+    """`rlexp logs` shows where a segmentation fault happened."""
+    words = odd("segfault", *TINY, "experiment=segfault", "environment.arguments.at=50")
+    assert study.give("run", *words)[0] == 1
+    run = study.runs("segfault")[0]["run"]
+    _, output = study.give("logs", f"segfault/{run}")
+    assert ("Segmentation fault" in output, "odd_environments.py" in output) == (True, True)
+
+
+def test_failures_of_the_configuration_are_final_until_retried(study: StudyFolder) -> None:
+    """A repeat does not try again what the environment broke; --retry does."""
+    words = odd("raise", *TINY, "experiment=final", "environment.arguments.at=50")
+    assert study.give("run", *words)[0] == 1
+    code, output = study.give("run", *words)
+    assert (code, study.runs("final")[0]["attempts"]) == (1, 1), output
+    assert study.give("run", *words, "--retry")[0] == 1
+    assert study.runs("final")[0]["attempts"] == 2
+
+
+def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
+    """No step for two seconds is `hung`, after three attempts for good."""
+    words = odd("hang", *TINY, "experiment=hung", "environment.arguments.at=50")
+    code, output = study.give("run", *words, "executor.hang_timeout=2")
+    assert code == 1, output
+    run = study.runs("hung")[0]
+    assert (run["state"], run["failure"], run["attempts"]) == ("failed", "hung", 3)
+    assert run["reason"] == "no progress for 2 s"
+    assert not study.processes()
+
+
+def test_a_flood_of_output_is_capped(study: StudyFolder) -> None:
+    """Twenty megabytes of output leave a log within its limit, and the run completes."""
+    words = odd("flood", *TINY, "experiment=flood", "environment.arguments.at=50")
+    code, output = study.give("run", *words, "executor.log_limit=100_000")
+    assert code == 0, output
+    log = next((study.folder / "runs" / "flood").glob("*/attempts/1/log.txt"))
+    assert log.stat().st_size <= 200_000
+    assert b"the log was capped here" in log.read_bytes()
+
+
+def test_a_failure_counts_as_the_worst_score_only_where_declared(study: StudyFolder) -> None:
+    """With failures=worst, a failed run is the declared minimum, and the summary says so."""
+    words = odd("raise", *TINY, "environment.arguments.at=50")
+    declared = ("failures=worst", "environment.reference.minimum=0")
+    _, output = study.give("run", *words, "experiment=worst", *declared, "--json")
+    cell = json.loads(output[output.index("{\n") :])["cells"][0]
+    assert (cell["n"], cell["counted_as_worst"], cell["iqm"]["estimate"]) == (1, 1, 0.0)
+    _, output = study.give("run", *words, "experiment=missing", "--json")
+    cell = json.loads(output[output.index("{\n") :])["cells"][0]
+    assert (cell["n"], cell["failed"], cell["iqm"]) == (0, 1, None)
