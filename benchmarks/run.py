@@ -1,0 +1,212 @@
+"""How much `rlexp run` costs beside plain stable-baselines3, and beside rl-baselines3-zoo.
+
+Prints ratios and writes `benchmarks/results/run.json`. Run it on a machine that does nothing
+else: `python benchmarks/run.py`, or one part of it: `python benchmarks/run.py help repeat`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "run.json"
+PEER = HERE / ".peer"
+PEER_PACKAGES = ("rl_zoo3==2.9.2", "pandas<3", "setuptools<81")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+RLEXP = [sys.executable, "-m", "rlexp"]
+TRAINING = (
+    "+benchmark=cartpole",
+    "budget.evaluation_every=null",
+    "budget.final_episodes=8",
+)
+Numbers = dict[str, Any]
+
+
+def timed(
+    command: Sequence[str], folder: Path, environment: dict[str, str] | None = None
+) -> float:
+    """Seconds that a command takes."""
+    started = time.perf_counter()
+    subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        check=True,
+        capture_output=True,
+    )
+    return time.perf_counter() - started
+
+
+def best(command: Sequence[str], folder: Path, repeats: int = 7) -> float:
+    """The least of several times: what else the machine did only ever adds."""
+    return min(timed(command, folder) for _ in range(repeats))
+
+
+def bare(seed: int, steps: int) -> float:
+    """Seconds that plain stable-baselines3 spends in `learn`, on one thread."""
+    done = subprocess.run(
+        [sys.executable, HERE / "bare.py", "--seed", str(seed), "--steps", str(steps)],
+        env={**os.environ, **ONE_THREAD},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(done.stdout)
+
+
+def journals(folder: Path) -> list[list[dict[str, Any]]]:
+    """The journals of an experiment."""
+    found = sorted((folder / "runs").glob("*/*/attempts/*/events.jsonl"))
+    return [[json.loads(line) for line in path.read_text().splitlines()] for path in found]
+
+
+def training_seconds(events: Sequence[dict[str, Any]]) -> float:
+    """Seconds of a run without its evaluations: building, learning, recording, saving."""
+    evaluated = sum(e["seconds"] for e in events if e["event"] == "evaluated")
+    whole: float = events[-1]["seconds"]
+    return whole - float(evaluated)
+
+
+def measure_help(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """`rlexp --help` beside the import of Typer."""
+    del arguments
+    typer = best([sys.executable, "-c", "import typer"], folder)
+    own = best([*RLEXP, "--help"], folder)
+    return {"import_typer_s": typer, "help_s": own, "difference_s": own - typer, "limit_s": 0.15}
+
+
+def measure_repeat(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """A finished experiment of 100 runs, asked for again."""
+    del arguments
+    words = (
+        "budget.steps=2048",
+        "budget.evaluation_every=null",
+        "budget.final_episodes=1",
+        "algorithm.n_epochs=1",
+        "seeds.test=100",
+    )
+    first = timed([*RLEXP, "run", *words], folder)
+    again = best([*RLEXP, "run", *words], folder, 5)
+    return {"first_s": first, "again_s": again, "limit_s": 1.0}
+
+
+def measure_single(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """One run beside a bare one, in turns, and the start of a warm run."""
+    ratios, starts = [], []
+    for turn in range(arguments.repeats):
+        plain = bare(turn, arguments.steps)
+        place = folder / str(turn)
+        place.mkdir()
+        steps = f"budget.steps={arguments.steps}"
+        seeds = f"seeds.test=[{turn}]"
+        timed([*RLEXP, "run", *TRAINING, steps, seeds, "executor.workers=1"], place)
+        own = training_seconds(journals(place)[0])
+        ratios.append(own / plain)
+    short = folder / "short"
+    short.mkdir()
+    words = ("budget.steps=2048", "executor.workers=1", "seeds.test=10")
+    timed([*RLEXP, "run", *TRAINING, *words], short)
+    order = sorted(journals(short), key=lambda events: events[0]["time"])
+    for before, after in pairwise(order):
+        starts.append(after[0]["time"] - before[-1]["time"])
+    return {
+        "training_over_bare": statistics.median(ratios),
+        "all": ratios,
+        "limit": 1.05,
+        "warm_start_s": statistics.median(starts),
+        "warm_start_limit_s": 0.1,
+    }
+
+
+def measure_eight(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """Eight seeds on all cores beside bare runs, one on each core at a time."""
+    cores = len(os.sched_getaffinity(0))
+    started = time.perf_counter()
+    with ThreadPoolExecutor(cores) as pool:
+        plain = list(pool.map(lambda seed: bare(seed, arguments.long_steps), range(8)))
+    plain_wall = time.perf_counter() - started
+    steps = f"budget.steps={arguments.long_steps}"
+    own = timed([*RLEXP, "run", *TRAINING, steps, "seeds.test=8"], folder)
+    ideal = sum(plain) / cores
+    return {
+        "ideal_s": ideal,
+        "bare_wall_s": plain_wall,
+        "each_bare_s": statistics.median(plain),
+        "rlexp_wall_s": own,
+        "share_of_ideal": ideal / own,
+        "limit": 0.9,
+        "cores": cores,
+    }
+
+
+def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """`rl_zoo3.train`, once for each seed, with its own defaults, beside one rlexp command."""
+    python = PEER / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", PEER], check=True)
+        # torch first and pinned: what the peer asks for would pull its CUDA build.
+        for packages in (["torch==2.13.0"], PEER_PACKAGES):
+            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+    command = [str(python), "-m", "rl_zoo3.train", "--algo", "ppo", "--env", "CartPole-v1"]
+    seeds = range(arguments.peer_seeds)
+    each = [
+        timed([*command, "-n", str(arguments.steps), "--seed", str(seed)], folder)
+        for seed in seeds
+    ]
+    steps = f"budget.steps={arguments.steps}"
+    own_words = ("+benchmark=cartpole", steps, f"seeds.test={len(seeds)}")
+    own = timed([*RLEXP, "run", *own_words], folder)
+    return {
+        "seeds": len(seeds),
+        "rl_zoo3_s": sum(each),
+        "rlexp_s": own,
+        "rl_zoo3_over_rlexp": sum(each) / own,
+        "steps": arguments.steps,
+    }
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Numbers]] = {
+    "help": measure_help,
+    "repeat": measure_repeat,
+    "single": measure_single,
+    "eight": measure_eight,
+    "peer": measure_peer,
+}
+
+
+def main() -> None:
+    """Measure what is asked for, and keep what was measured before."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--steps", type=int, default=100_000, help="of a run")
+    parser.add_argument("--long-steps", type=int, default=150_000, help="of each of eight runs")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--peer-seeds", type=int, default=4)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
+    RESULTS.parent.mkdir(exist_ok=True)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in arguments.parts or PARTS:
+        folder = Path(tempfile.mkdtemp(prefix=f"rlexp-{name}-"))
+        try:
+            results[name] = PARTS[name](folder, arguments)
+        finally:
+            shutil.rmtree(folder)
+        print(name, json.dumps(results[name], indent=1))
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
