@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console import duration, ending, progress
+from rlexp.console.words import duration, ending, progress
 
 if TYPE_CHECKING:
     from rlexp.engine.loop import Running
