@@ -70,6 +70,11 @@ class Evaluated:
     seconds: float
     final: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse an evaluation of no episodes, which has no mean."""
+        if not self.returns:
+            raise ValueError("an evaluation needs an episode")
+
     @property
     def mean(self) -> float:
         """Mean return over the episodes."""
@@ -118,8 +123,8 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
     Raises:
         RecordError: The mapping is not an event of this version.
     """
-    values = {key: value for key, value in plain.items() if key != "event"}
     try:
+        values = {key: value for key, value in plain.items() if key != "event"}
         kind = KINDS[plain["event"]]
         if kind is Measured:
             values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
@@ -130,6 +135,9 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
             values["ending"] = Ending(values["ending"])
             if values.get("failure") is not None:
                 values["failure"] = Failure(values["failure"])
+        values["time"] = float(values["time"])
+        if kind is not RunStarted:
+            values["step"] = int(values["step"])
         return kind(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"not an event: {error!r}") from error

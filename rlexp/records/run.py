@@ -96,21 +96,27 @@ def _attempt(record: RunRecord, events: Iterable[Event]) -> RunRecord:
         reason=None,
         ended=None,
     )
+    measurements: list[Measured] = []
     for event in events:
-        record = _apply(record, event)
-    return record
+        # Gathered, for there can be very many.
+        if isinstance(event, Measured):
+            measurements.append(event)
+        else:
+            record = _apply(record, event)
+    return replace(
+        record,
+        step=max([record.step, *(event.step for event in measurements)]),
+        measurements=(*record.measurements, *measurements),
+    )
 
 
-def _apply(record: RunRecord, event: Event) -> RunRecord:
+def _apply(
+    record: RunRecord,
+    event: RunStarted | Evaluated | Checkpointed | RunEnded,
+) -> RunRecord:
     match event:
         case RunStarted():
             return _start(record, event)
-        case Measured():
-            return replace(
-                record,
-                step=max(record.step, event.step),
-                measurements=(*record.measurements, event),
-            )
         case Evaluated(final=True):
             return replace(record, step=event.step, final=event)
         case Evaluated():

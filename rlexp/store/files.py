@@ -4,7 +4,9 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from errno import EINVAL
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 from uuid import uuid4
 
@@ -40,7 +42,16 @@ def publish_with(path: Path, write: Callable[[Path], object]) -> None:
 def publish_json(path: Path, plain: Mapping[str, Any]) -> None:
     """Publish a mapping as JSON with its schema version."""
     text = json.dumps({"schema": SCHEMA, **plain}, indent=1, ensure_ascii=False, allow_nan=False)
-    publish(path, (text + "\n").encode())
+    # What is no Unicode, of a folder's name say, is written as JSON escapes it.
+    publish(path, (text + "\n").encode(errors="backslashreplace"))
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file; a pipe, which could make us wait for ever, is an `OSError`."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(EINVAL, "it is not a regular file")
+        return file.read()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -50,10 +61,10 @@ def read_json(path: Path) -> dict[str, Any]:
         RecordError: The file is missing, damaged or of another version; names the file.
     """
     try:
-        plain = json.loads(path.read_bytes())
+        plain = json.loads(read_file(path))
     except FileNotFoundError as error:
         raise RecordError(f"{path} is missing") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
     if not isinstance(plain, dict) or plain.pop("schema", None) != SCHEMA:
         raise RecordError(

@@ -4,10 +4,12 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from errno import ENOSPC
 from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.events import Evaluated, Event, Measured, RunEnded, from_plain, to_plain
+from rlexp.store.files import read_file
 
 _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
 
@@ -18,6 +20,7 @@ class JournalWriter:
     def __init__(self, path: Path) -> None:
         """Create the journal; it must not exist, for no attempt is ever reopened."""
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self._torn = False
 
     def append(self, event: Event) -> None:
         """Write one event.
@@ -26,9 +29,12 @@ class JournalWriter:
             OSError: The disk is full or gone; the event is not recorded.
         """
         text = json.dumps(to_plain(event), separators=(",", ":"), allow_nan=False)
-        line = text.encode() + b"\n"
-        if os.write(self._descriptor, line) != len(line):
-            raise OSError(28, "the journal took only part of a line")
+        # A line that the disk took in part is ended first, so that it spoils no other.
+        line = b"\n" * self._torn + text.encode() + b"\n"
+        written = os.write(self._descriptor, line)
+        self._torn = written < len(line) and (self._torn or written > 0)
+        if written < len(line):
+            raise OSError(ENOSPC, "the journal took only part of a line")
         if isinstance(event, Evaluated | RunEnded):
             os.fsync(self._descriptor)
 
@@ -52,12 +58,17 @@ def read_journal(path: Path, *, measurements: bool = True) -> Journal:
     Args:
         path: The file; one that does not exist reads as empty.
         measurements: Whether to read what the learner logged, which most questions can skip.
+
+    Raises:
+        RecordError: The file cannot be read.
     """
     journal = Journal()
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return journal
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
     *lines, tail = content.split(b"\n")
     journal.torn = bool(tail)
     for line in lines:
@@ -65,7 +76,7 @@ def read_journal(path: Path, *, measurements: bool = True) -> Journal:
             continue
         try:
             journal.events.append(from_plain(json.loads(line)))
-        except (ValueError, RecordError):
+        except (ValueError, RecursionError, RecordError):
             journal.quarantined += 1
     return journal
 
@@ -87,5 +98,5 @@ def events_of(lines: list[bytes]) -> Iterator[Event]:
     for line in lines:
         try:
             yield from_plain(json.loads(line))
-        except (ValueError, RecordError):
+        except (ValueError, RecursionError, RecordError):
             continue

@@ -1,12 +1,16 @@
 """Every path under `runs/`."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,@-]{0,119}")
+RUN_HOLDS = ("spec.json", "attempts")
+"""What makes a folder of an experiment a run: one of these."""
+NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 def check_name(name: str) -> str:
@@ -111,12 +115,14 @@ class RunPaths:
         return AttemptPaths(self.folder / "attempts" / str(number))
 
     def attempts(self) -> list[AttemptPaths]:
-        """The attempts so far, lowest number first."""
-        try:
-            names = [p.name for p in (self.folder / "attempts").iterdir() if p.name.isdigit()]
-        except FileNotFoundError:
-            return []
-        return [self.attempt(number) for number in sorted(map(int, names))]
+        """The attempts so far, lowest number first.
+
+        Raises:
+            RecordError: The folder cannot be read.
+        """
+        names = [p.name for p in _folders(self.folder / "attempts")]
+        numbers = sorted(int(name) for name in names if NUMBER.fullmatch(name))
+        return [self.attempt(number) for number in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +151,13 @@ class ExperimentPaths:
         return RunPaths(self.folder / name)
 
     def runs(self) -> list[RunPaths]:
-        """Every run, by name."""
-        try:
-            found = [p for p in self.folder.iterdir() if (p / "spec.json").is_file()]
-        except FileNotFoundError:
-            return []
-        return [RunPaths(p) for p in sorted(found)]
+        """Every run, by name, one that has lost its spec included.
+
+        Raises:
+            RecordError: The folder cannot be read.
+        """
+        found = _folders(self.folder)
+        return [RunPaths(p) for p in found if _may_hold(p, *RUN_HOLDS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +171,43 @@ class Layout:
         return ExperimentPaths(self.root / check_name(name))
 
     def experiments(self) -> list[ExperimentPaths]:
-        """Every experiment, by name."""
-        try:
-            found = [p for p in self.root.iterdir() if (p / "experiment.json").is_file()]
-        except FileNotFoundError:
-            return []
-        return [ExperimentPaths(p) for p in sorted(found)]
+        """Every experiment, by name, one that has lost its definition included.
+
+        Raises:
+            RecordError: The folder cannot be read.
+        """
+        return [ExperimentPaths(p) for p in _folders(self.root) if _is_experiment(p)]
+
+
+def _is_experiment(folder: Path) -> bool:
+    if _may_hold(folder, "experiment.json"):
+        return True
+    return any(_may_hold(inner, *RUN_HOLDS) for inner in _folders(folder))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders in `folder` by name, links to nowhere included, hidden ones left out."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [e.name for e in entries if not e.name.startswith(".") and _may_be_folder(e)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordError(f"{folder} cannot be read: {error.strerror}") from error
+    return [folder / name for name in sorted(names)]
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir() or (entry.is_symlink() and not entry.is_file())
+    except OSError:
+        return True
+
+
+def _may_hold(folder: Path, *names: str) -> bool:
+    """Whether one of the names is in the folder; a folder that cannot be looked into may."""
+    try:
+        folder.stat()
+        return any((folder / name).is_symlink() or (folder / name).exists() for name in names)
+    except OSError:
+        return True

@@ -1,5 +1,6 @@
 """Who may write: one command to an experiment, one process to a run."""
 
+import fcntl
 import json
 import os
 import socket
@@ -44,15 +45,20 @@ def hold(path: Path, what: str, *, now: float, patience: float = 0.5) -> Iterato
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock at `path` now."""
-    if not path.exists():
-        return False
-    lock = FileLock(path)
+    """Whether a process holds the lock at `path` now; asking needs no right to write."""
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two processes that ask at once do not take each other for holders.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
         return True
-    lock.release()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
     return False
 
 

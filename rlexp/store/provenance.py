@@ -46,18 +46,18 @@ class Code:
 
 def read_code(folder: Path) -> Code:
     """Read the state of the git checkout around `folder`."""
-    commit = _git(folder, "rev-parse", "HEAD")
+    commit = _word(folder, "rev-parse", "HEAD")
     if commit is None:
         return Code(None, None, None, (), (), "")
-    status = (_git(folder, "status", "--porcelain=v1", "-z") or "").split("\0")
-    patch = mask(_git(folder, "diff", "HEAD", "--no-ext-diff", "--no-color") or "")
+    status = (_git(folder, "status", "--porcelain=v1", "--no-renames", "-z") or "").split("\0")
+    patch = _git(folder, "diff", "HEAD", "--no-ext-diff", "--no-color") or ""
     return Code(
         commit=commit,
-        branch=_git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
-        remote=mask(_git(folder, "config", "--get", "remote.origin.url") or "") or None,
+        branch=_word(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        remote=mask(_word(folder, "config", "--get", "remote.origin.url") or "") or None,
         dirty=tuple(line[3:] for line in status if line and not line.startswith("??")),
         untracked=tuple(line[3:] for line in status if line.startswith("??")),
-        patch=patch[:LARGEST_PATCH],
+        patch=mask(patch[:LARGEST_PATCH], secret_values(os.environ)),
     )
 
 
@@ -126,6 +126,11 @@ def _processor() -> str:
     return found.group(1) if found else platform.processor()
 
 
+def _word(folder: Path, *arguments: str) -> str | None:
+    text = _git(folder, *arguments)
+    return text.strip() if text is not None else None
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
@@ -138,4 +143,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace").rstrip("\n")
+    return done.stdout.decode(errors="replace")

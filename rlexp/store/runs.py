@@ -28,6 +28,16 @@ class StoredRun:
     quarantined: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StoredAttempt:
+    """An attempt in its folder: its events with its verdict, and the lines that are unreadable."""
+
+    paths: AttemptPaths
+    events: list[Event]
+    torn: int
+    quarantined: int
+
+
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
     """Publish the question."""
     seeds = asdict(experiment.seeds)
@@ -53,7 +63,7 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
             ),
             failures=plain["failures"],
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
 
 
@@ -85,9 +95,10 @@ def read_spec(paths: RunPaths) -> RunSpec:
     plain = read_json(paths.spec)
     try:
         spec = RunSpec.from_plain(plain)
+        changed = spec.id != plain.get("id")
     except (KeyError, ValueError, TypeError) as error:
         raise RecordError(f"{paths.spec} is damaged: {error!r}") from error
-    if spec.id != plain.get("id"):
+    if changed:
         raise RecordError(f"{paths.spec} was changed: its content no longer has its id")
     return spec
 
@@ -104,16 +115,29 @@ def read_run(
         RecordError: The run's spec is missing or damaged.
     """
     spec = spec or read_spec(paths)
-    attempts: list[list[Event]] = []
-    torn = quarantined = 0
+    attempts = read_attempts(paths, measurements=measurements)
+    unended = bool(attempts) and not _ended(attempts[-1].events)
+    record = RunRecord.fold(
+        spec,
+        [attempt.events for attempt in attempts],
+        alive=unended and is_held(paths.lease),
+    )
+    torn = sum(attempt.torn for attempt in attempts)
+    return StoredRun(paths, record, torn, sum(attempt.quarantined for attempt in attempts))
+
+
+def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[StoredAttempt]:
+    """Read the journals of a run's attempts, lowest number first.
+
+    Raises:
+        RecordError: A journal cannot be read.
+    """
+    read = []
     for attempt in paths.attempts():
         journal = read_journal(attempt.journal, measurements=measurements)
-        torn += journal.torn
-        quarantined += journal.quarantined
-        attempts.append(_with_verdict(journal.events, attempt))
-    unended = bool(attempts) and not _ended(attempts[-1])
-    record = RunRecord.fold(spec, attempts, alive=unended and is_held(paths.lease))
-    return StoredRun(paths, record, torn, quarantined)
+        events = _with_verdict(journal.events, attempt)
+        read.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
+    return read
 
 
 def read_runs(paths: Iterable[RunPaths]) -> tuple[list[StoredRun], list[str]]:
@@ -135,6 +159,8 @@ def new_attempt(
 ) -> AttemptPaths:
     """Make the folder of the next attempt; its number is granted once.
 
+    A request to stop that an earlier attempt did not live to see is taken back.
+
     Args:
         paths: The run.
         settings: What the attempt is asked for besides the run.
@@ -143,6 +169,7 @@ def new_attempt(
     """
     earlier = paths.attempts()
     attempt = paths.attempt(earlier[-1].number + 1 if earlier else 1)
+    paths.stop.unlink(missing_ok=True)
     attempt.folder.mkdir(parents=True)
     publish_json(attempt.settings, settings)
     publish_json(attempt.provenance, provenance)

@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 MASK = "********"
-_NAMES = r"(?:[a-z0-9]+[_-])*(?:api[_-]?key|key|token|secret|passw(?:or)?d|credentials?|dsn)"
+# Bounded, or a long line without spaces would take minutes.
+_PREFIX = r"(?:[a-z0-9]{1,40}[_-]){0,20}"
+_NAMES = rf"{_PREFIX}(?:api[_-]?key|key|token|secret|passw(?:or)?d|credentials?|dsn)"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
-_URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<login>[^/\s@'\"]+)@", re.IGNORECASE)
+_URL_LOGIN = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]{0,20}://)(?P<login>[^/\s@'\"]+)@",
+    re.IGNORECASE,
+)
 _ASSIGNMENT = re.compile(
-    rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\"&,;}}]+)",
+    rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*['\"]?)(?P<value>(?<=')[^'\n]+|(?<=\")[^\"\n]+|[^\s'\"&,;}}]+)",
     re.IGNORECASE,
 )
 _SHORTEST = 6

@@ -1,0 +1,158 @@
+"""Events as JSON: nothing is lost on the way to the disk and back."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.errors import RecordError
+from rlexp.records.events import (
+    KINDS,
+    Checkpointed,
+    Ending,
+    Evaluated,
+    Event,
+    Failure,
+    Measured,
+    RunEnded,
+    RunStarted,
+    from_plain,
+    to_plain,
+)
+
+times = st.floats(0, 4e9)
+steps = st.integers(0, 10**12)
+numbers = st.floats()
+texts = st.text(max_size=20)
+
+
+@st.composite
+def evaluations(draw: st.DrawFn) -> Evaluated:
+    """Any evaluation, NaN and infinite returns included."""
+    returns = draw(st.lists(numbers, min_size=1, max_size=5))
+    return Evaluated(
+        time=draw(times),
+        step=draw(steps),
+        returns=tuple(returns),
+        lengths=tuple(draw(st.integers(1, 10**6)) for _ in returns),
+        seconds=draw(times),
+        final=draw(st.booleans()),
+    )
+
+
+any_event = (
+    st.builds(RunStarted, time=times, attempt=steps, pid=steps, host=texts)
+    | st.builds(Measured, time=times, step=steps, metrics=st.dictionaries(texts, numbers))
+    | evaluations()
+    | st.builds(Checkpointed, time=times, step=steps, name=texts)
+    | st.builds(
+        RunEnded,
+        time=times,
+        step=steps,
+        ending=st.sampled_from(Ending),
+        seconds=times,
+        failure=st.none() | st.sampled_from(Failure),
+        reason=st.none() | texts,
+        weights=st.none() | texts,
+    )
+)
+
+
+@given(any_event)
+def test_an_event_survives_the_journal(event: Event) -> None:
+    """Through strict JSON and back an event is the same, NaN and infinities included."""
+    text = json.dumps(to_plain(event), allow_nan=False)
+    assert repr(event) == repr(from_plain(json.loads(text)))
+
+
+@given(any_event)
+def test_an_event_is_one_line(event: Event) -> None:
+    """No text in an event can break the journal's lines."""
+    assert "\n" not in json.dumps(to_plain(event))
+
+
+def test_numbers_that_json_lacks_become_their_names() -> None:
+    """Other tools read the journal too."""
+    event = Measured(time=0.0, step=1, metrics={"a": math.nan, "b": -math.inf, "c": 1.0})
+    assert {"a": "nan", "b": "-inf", "c": 1.0} == to_plain(event)["metrics"]
+
+
+def test_every_kind_has_a_tag_of_its_own() -> None:
+    """The tag leads back to the kind."""
+    kinds: set[type[Event]] = {RunStarted, Measured, Evaluated, Checkpointed, RunEnded}
+    assert kinds == set(KINDS.values())
+    assert {kind.tag: kind for kind in kinds} == dict(KINDS)
+
+
+ENDED = {"event": "ended", "time": 1.0, "step": 2, "ending": "completed", "seconds": 3.0}
+EVALUATED = {
+    "event": "evaluated",
+    "time": 1.0,
+    "step": 2,
+    "returns": [1.0],
+    "lengths": [1],
+    "seconds": 0.5,
+}
+STARTED = {"event": "started", "time": 1.0, "attempt": 1, "pid": 1, "host": "h"}
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {},
+        [],
+        7,
+        None,
+        "ended",
+        {"event": None},
+        {"event": "finished"},
+        {"event": ["ended"]},
+        {**ENDED, "ending": "succeeded"},
+        {**ENDED, "failure": "bored"},
+        {**ENDED, "step": "many"},
+        {**ENDED, "time": None},
+        {**ENDED, "mood": "good"},
+        {k: v for k, v in ENDED.items() if k != "seconds"},
+        {**EVALUATED, "returns": []},
+        {**EVALUATED, "returns": ["high"]},
+        {**EVALUATED, "returns": 5},
+        {**EVALUATED, "lengths": [None]},
+        {**EVALUATED, "step": [1]},
+        {"event": "measured", "time": 1.0, "step": 1, "metrics": [1]},
+        {"event": "measured", "time": 1.0, "step": 1, "metrics": {"loss": {}}},
+        {**STARTED, "time": "late"},
+    ],
+)
+def test_what_is_no_event_is_refused(plain: Any) -> None:
+    """A damaged line never becomes an event that fails later."""
+    with pytest.raises(RecordError, match="not an event"):
+        from_plain(plain)
+
+
+@pytest.mark.parametrize("plain", [ENDED, EVALUATED, STARTED])
+def test_the_samples_of_the_test_above_are_events(plain: dict[str, Any]) -> None:
+    """They are refused for the one thing that is wrong with each."""
+    assert plain["event"] == from_plain(plain).tag
+
+
+def test_an_evaluation_is_the_mean_of_its_episodes() -> None:
+    """The mean is exact where a plain sum is not."""
+    event = Evaluated(
+        time=0.0, step=0, returns=(1e16, 1.0, -1e16, 1.0), lengths=(1, 1, 1, 1), seconds=0.0
+    )
+    assert 0.5 == event.mean
+
+
+def test_an_evaluation_without_episodes_cannot_be_made() -> None:
+    """It would have no mean."""
+    with pytest.raises(ValueError, match="needs an episode"):
+        Evaluated(time=0.0, step=0, returns=(), lengths=(), seconds=0.0)
+
+
+def test_what_the_machine_did_is_told_from_what_the_configuration_did() -> None:
+    """Only a failure of the machine may go away by itself."""
+    configuration = {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
+    assert configuration == {failure for failure in Failure if not failure.of_the_machine}

@@ -1,0 +1,279 @@
+"""The fold of a run's events: one attempt, several, and what is left of dead ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import ended, evaluated, spec, started
+
+from rlexp.records.events import Checkpointed, Ending, Event, Failure, Measured
+from rlexp.records.run import RunRecord, State, area_under_curve, last_window
+
+
+def fold(*attempts: list[Event], alive: bool = False, score: str = "final") -> RunRecord:
+    """The record of a run with these attempts."""
+    return RunRecord.fold(spec(score=score), attempts, alive=alive)
+
+
+def measured(step: int, loss: float = 0.5) -> Measured:
+    """A number that the learner logged."""
+    return Measured(time=float(step), step=step, metrics={"loss": loss})
+
+
+def checkpointed(step: int) -> Checkpointed:
+    """A checkpoint at a step."""
+    return Checkpointed(time=float(step), step=step, name=f"checkpoints/{step}")
+
+
+def steps(record: RunRecord) -> tuple[list[int], list[int], list[int]]:
+    """At which steps a record holds evaluations, measurements and checkpoints."""
+    return (
+        [e.step for e in record.evaluations],
+        [e.step for e in record.measurements],
+        [e.step for e in record.checkpoints],
+    )
+
+
+def test_a_run_without_attempts_is_planned() -> None:
+    """Nothing happened yet."""
+    assert RunRecord(spec=spec()) == fold()
+    assert State.PLANNED is fold().state
+
+
+def test_one_attempt_is_told_in_full() -> None:
+    """Everything that its events say is in the record."""
+    record = fold(
+        [
+            started(),
+            measured(5),
+            evaluated(10, 1.0, 3.0),
+            checkpointed(50),
+            evaluated(100, 4.0, 6.0, final=True),
+            ended(),
+        ]
+    )
+    assert (State.COMPLETED, 1, 100, 5.0) == (
+        record.state,
+        record.attempts,
+        record.step,
+        record.score,
+    )
+    assert ([10], [5], [50]) == steps(record)
+    assert (100.0, 1000.0, 5.0, "abc") == (
+        record.started,
+        record.ended,
+        record.seconds,
+        record.weights,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [
+        (Ending.COMPLETED, State.COMPLETED),
+        (Ending.PRUNED, State.PRUNED),
+        (Ending.INTERRUPTED, State.INTERRUPTED),
+    ],
+)
+def test_an_attempt_ends_as_it_says(ending: Ending, state: State) -> None:
+    """The last event decides the state."""
+    assert state is fold([started(), ended(ending=ending)]).state
+
+
+@pytest.mark.parametrize("failure", Failure)
+def test_a_failure_is_never_a_score(failure: Failure) -> None:
+    """Not even of a run that failed after its final evaluation."""
+    record = fold([started(), evaluated(100, 9.0, final=True), ended(failure=failure)])
+    assert (State.FAILED, failure, f"reason of {failure}", None) == (
+        record.state,
+        record.failure,
+        record.reason,
+        record.score,
+    )
+
+
+@pytest.mark.parametrize("ending", [Ending.PRUNED, Ending.INTERRUPTED])
+@pytest.mark.parametrize("score", ["final", "auc", "last_window"])
+def test_only_a_completed_run_has_a_score(ending: Ending, score: str) -> None:
+    """A run that was cut off has an evaluation curve and no score."""
+    events: list[Event] = [started(), evaluated(10, 9.0), evaluated(100, 9.0, final=True)]
+    assert 9.0 == fold([*events, ended()], score=score).score
+    assert None is fold([*events, ended(ending=ending)], score=score).score
+    assert None is fold(events, score=score, alive=True).score
+
+
+def test_an_attempt_that_was_restarted_counts_for_nothing() -> None:
+    """What happened before the restart is not part of the result."""
+    record = fold(
+        [
+            started(1),
+            measured(5),
+            evaluated(10, 1.0),
+            checkpointed(20),
+            ended(failure=Failure.HUNG),
+        ],
+        [started(2), evaluated(10, 2.0), evaluated(100, 3.0, final=True), ended()],
+    )
+    assert ([10], [], []) == steps(record)
+    assert (2.0, 3.0) == (record.evaluations[0].mean, record.score)
+    assert (2, 1, None, None) == (
+        record.attempts,
+        record.machine_failures,
+        record.failure,
+        record.reason,
+    )
+    assert 200.0 == record.started
+
+
+def test_of_a_continued_attempt_counts_what_the_checkpoint_knew() -> None:
+    """Up to the step of the checkpoint, that step included."""
+    record = fold(
+        [
+            started(1),
+            *(event for k in (10, 20, 30) for event in (measured(k), evaluated(k, float(k)))),
+            checkpointed(20),
+            evaluated(40, 40.0),
+            ended(45, ending=Ending.INTERRUPTED),
+        ],
+        [started(2, continued_from=20), evaluated(30, 31.0), measured(35)],
+        alive=True,
+    )
+    assert ([10, 20, 30], [10, 20, 35], [20]) == steps(record)
+    assert [10.0, 20.0, 31.0] == [e.mean for e in record.evaluations]
+    assert (State.RUNNING, 35, 100.0) == (record.state, record.step, record.started)
+    assert None is record.seconds
+
+
+def test_an_attempt_continued_from_nothing_keeps_the_beginning() -> None:
+    """A checkpoint of step zero holds the evaluation before training."""
+    record = fold(
+        [started(1), evaluated(0, 1.0), evaluated(10, 2.0)],
+        [started(2, continued_from=0), ended()],
+    )
+    assert ([0], [], []) == steps(record)
+
+
+def test_three_attempts_are_cut_one_after_the_other() -> None:
+    """A later attempt cuts what an earlier one had continued."""
+    record = fold(
+        [started(1), evaluated(10, 1.0), evaluated(20, 1.0), evaluated(30, 1.0)],
+        [started(2, continued_from=20), evaluated(30, 2.0), evaluated(40, 2.0)],
+        [started(3, continued_from=30), evaluated(40, 3.0), ended(40)],
+    )
+    assert [1.0, 1.0, 2.0, 3.0] == [e.mean for e in record.evaluations]
+
+
+def test_a_final_result_of_an_earlier_attempt_is_refused() -> None:
+    """The attempt number is the fencing token: who comes late has lost."""
+    late: list[Event] = [started(1), evaluated(100, 9.0, final=True), ended()]
+    record = fold(late, [started(2), evaluated(10, 1.0)], alive=True)
+    assert (State.RUNNING, None, None, None) == (
+        record.state,
+        record.final,
+        record.weights,
+        record.score,
+    )
+
+
+def test_a_late_result_does_not_hide_that_the_next_attempt_was_lost() -> None:
+    """Even where the next attempt never wrote a line."""
+    late: list[Event] = [started(1), evaluated(100, 9.0, final=True), ended()]
+    record = fold(late, [])
+    assert (State.LOST, 2, None) == (record.state, record.attempts, record.score)
+
+
+@pytest.mark.parametrize(("alive", "state"), [(True, State.RUNNING), (False, State.LOST)])
+@pytest.mark.parametrize("events", [[], [started()], [started(), evaluated(10, 1.0)]])
+def test_without_an_end_a_process_decides(events: list[Event], alive: bool, state: State) -> None:
+    """A run that nobody holds any more is lost."""
+    assert state is fold(events, alive=alive).state
+
+
+def test_only_the_last_attempt_can_be_running() -> None:
+    """That a process lives says nothing of the attempts before it."""
+    record = fold([started(1)], [started(2), ended(ending=Ending.INTERRUPTED)], alive=True)
+    assert State.INTERRUPTED is record.state
+
+
+def test_failures_of_the_machine_are_counted() -> None:
+    """Those of the configuration, and interruptions, are not."""
+    ends = [
+        ended(failure=Failure.CRASHED),
+        ended(ending=Ending.INTERRUPTED),
+        ended(failure=Failure.NAN),
+        ended(failure=Failure.HUNG),
+    ]
+    attempts: list[list[Event]] = [[started(k + 1), end] for k, end in enumerate(ends)]
+    record = fold(*attempts)
+    assert (4, 2) == (record.attempts, record.machine_failures)
+
+
+def test_a_loss_logged_late_does_not_turn_back_the_steps() -> None:
+    """The learner may log a step that evaluations have passed."""
+    assert 20 == fold([started(), evaluated(20, 1.0), measured(15)], alive=True).step
+
+
+@given(st.lists(st.sampled_from([1, 2, 3]), max_size=6))
+def test_folding_what_was_kept_keeps_it(cuts: list[int]) -> None:
+    """The events of the record, folded as one attempt, make the same curve again."""
+    attempts: list[list[Event]] = [[started(1), evaluated(10, 0.0), evaluated(20, 0.0)]]
+    for number, cut in enumerate(cuts, 2):
+        begin = started(number, continued_from=10 * cut)
+        attempts.append(
+            [begin, *(evaluated(s, float(number)) for s in range(10 * cut + 10, 50, 10))]
+        )
+    record = fold(*attempts)
+    again = fold([started(1), *record.evaluations])
+    assert record.evaluations == again.evaluations
+    curve = [e.step for e in record.evaluations]
+    assert sorted(set(curve)) == curve
+
+
+def test_the_area_under_the_curve_is_its_mean_height() -> None:
+    """By hand: (10 × 1 + 30 × 4) / 40, whatever the distances between evaluations."""
+    curve = [evaluated(10, 0.0), evaluated(20, 2.0), evaluated(50, 6.0)]
+    assert (10 * 1 + 30 * 4) / 40 == area_under_curve(curve)
+
+
+@pytest.mark.parametrize(("curve", "expected"), [([], None), ([evaluated(10, 3.0)], 3.0)])
+def test_the_area_of_a_point_is_its_height(curve: list[object], expected: float | None) -> None:
+    """One evaluation has a height and no width; none has neither."""
+    assert expected == area_under_curve(curve)  # type: ignore[arg-type]
+
+
+def test_the_last_window_is_the_last_tenth() -> None:
+    """The evaluation at nine tenths is before it."""
+    curve = [evaluated(90, 100.0), evaluated(91, 1.0), evaluated(100, 3.0)]
+    assert 2.0 == last_window(curve, 100)
+
+
+def test_a_window_without_evaluations_is_the_last_one() -> None:
+    """A sparse curve still has a score."""
+    assert 7.0 == last_window([evaluated(10, 1.0), evaluated(50, 7.0)], 100)
+    assert None is last_window([], 100)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"), [("final", 8.0), ("auc", 2.5), ("last_window", 4.0)]
+)
+def test_the_score_is_the_one_that_was_declared(score: str, expected: float) -> None:
+    """The same events have three scores; the budget says which one counts."""
+    events: list[Event] = [
+        started(),
+        evaluated(10, 1.0),
+        evaluated(100, 4.0),
+        evaluated(100, 7.0, 9.0, final=True),
+        ended(),
+    ]
+    assert expected == fold(events, score=score).score
+
+
+def test_a_completed_run_without_its_evaluation_has_no_score() -> None:
+    """Damage to the one line that held the score is no score of zero."""
+    assert None is fold([started(), ended()]).score
+
+
+@pytest.mark.timeout(10)
+def test_many_measurements_are_folded_in_time() -> None:
+    """A long run's journal takes time in proportion to its lines."""
+    record = fold([started(), *(measured(step) for step in range(50_000))], alive=True)
+    assert (50_000, 49_999) == (len(record.measurements), record.step)

@@ -1,0 +1,157 @@
+"""Small runs, events and experiments that the tests of several layers are made of."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.experiment import Configuration, Experiment, Failures
+from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
+from rlexp.protocol.spec import Plain, RunSpec
+from rlexp.records.events import Ending, Evaluated, Failure, RunEnded, RunStarted
+from rlexp.records.run import RunRecord
+
+AGENT: Plain = {"_target_": "rlexp.agents.mlp.MLP", "network": None}
+ENVIRONMENT: Plain = {
+    "_target_": "rlexp.environments.gymnasium_task.GymnasiumTask",
+    "id": "CartPole-v1",
+    "vector": {"count": 1},
+}
+SETTINGS: dict[str, Any] = {
+    "steps": 100,
+    "evaluation_every": 10,
+    "evaluation_episodes": 2,
+    "evaluation_deterministic": True,
+    "final_episodes": 2,
+    "score": "final",
+    "checkpoint_every": None,
+    "timeout": None,
+}
+REFERENCE: Plain = {"random": None, "threshold": None, "minimum": 1.0}
+
+
+def algorithm(name: str = "ppo", **hyperparameters: Any) -> dict[str, Any]:
+    """An algorithm as a specification holds it."""
+    return {"_target_": f"rlexp.algorithms.{name}.{name.upper()}", **hyperparameters}
+
+
+def budget(**changes: Any) -> Budget:
+    """A budget of 100 steps with an evaluation every 10."""
+    return Budget(**{**SETTINGS, **changes})
+
+
+def spec(
+    seed: int = 0,
+    phase: Phase = Phase.TEST,
+    *,
+    root: int = 0,
+    learner: Plain | None = None,
+    **changes: Any,
+) -> RunSpec:
+    """A run; keyword arguments change its budget."""
+    return RunSpec(
+        agent=AGENT,
+        algorithm=algorithm() if learner is None else learner,
+        environment=ENVIRONMENT,
+        budget=budget(**changes).defining(),
+        compute={"threads": 1, "device": "cpu"},
+        phase=phase,
+        root=root,
+        seed=seed,
+    )
+
+
+def configuration(
+    name: str = "ppo",
+    *,
+    task: str = "CartPole-v1",
+    reference: Plain = REFERENCE,
+    **changes: Any,
+) -> Configuration:
+    """A configuration labelled by its algorithm; keyword arguments change its budget."""
+    return Configuration(
+        label=name,
+        task=task,
+        agent=AGENT,
+        algorithm=algorithm(name),
+        environment={**ENVIRONMENT, "id": task},
+        reference=reference,
+        budget=budget(**changes),
+        compute=Compute(threads=1, device="cpu"),
+    )
+
+
+def experiment(
+    *configurations: Configuration,
+    test: Seeds = 2,
+    root: int = 0,
+    failures: Failures = "missing",
+) -> Experiment:
+    """An experiment of these configurations, or of one, on two test seeds."""
+    return Experiment(
+        name="sample",
+        configurations=configurations or (configuration(),),
+        seeds=SeedPlan(root=root, tuning=3, selection=0, test=test),
+        failures=failures,
+    )
+
+
+def started(attempt: int = 1, *, continued_from: int | None = None) -> RunStarted:
+    """The first event of an attempt, at a time that is told by the attempt's number."""
+    return RunStarted(
+        time=100.0 * attempt,
+        attempt=attempt,
+        pid=1,
+        host="host",
+        continued_from=continued_from,
+    )
+
+
+def evaluated(step: int, *returns: float, final: bool = False) -> Evaluated:
+    """An evaluation with an episode of each return."""
+    return Evaluated(
+        time=float(step),
+        step=step,
+        returns=returns,
+        lengths=tuple(1 for _ in returns),
+        seconds=0.1,
+        final=final,
+    )
+
+
+def ended(
+    step: int = 100,
+    ending: Ending = Ending.COMPLETED,
+    failure: Failure | None = None,
+) -> RunEnded:
+    """The last event of an attempt; a failure makes the ending a failed one."""
+    return RunEnded(
+        time=1000.0,
+        step=step,
+        ending=Ending.FAILED if failure else ending,
+        seconds=5.0,
+        failure=failure,
+        reason=None if failure is None else f"reason of {failure}",
+        weights="abc" if ending is Ending.COMPLETED and failure is None else None,
+    )
+
+
+def completed(of: RunSpec, score: float) -> RunRecord:
+    """The record of a completed run whose two final episodes average `score`."""
+    final = evaluated(100, score - 1, score + 1, final=True)
+    return RunRecord.fold(of, [[started(), final, ended()]])
+
+
+def failed(of: RunSpec, failure: Failure = Failure.NAN, times: int = 1) -> RunRecord:
+    """The record of a run that failed so many times."""
+    return RunRecord.fold(of, [[started(k + 1), ended(40, failure=failure)] for k in range(times)])
+
+
+def write_tree(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write text files below a folder, which is made; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
