@@ -3,9 +3,8 @@
 import os
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rlexp.app.estimate import estimate, remember
 from rlexp.app.fit import check_fit
@@ -17,6 +16,7 @@ from rlexp.console import Console
 from rlexp.engine.loop import Loop, Orders
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import RecordError
+from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.records.run import RunRecord, State
@@ -162,6 +162,8 @@ def _execute(
             signals.code = signals.code or 130
         if loop is not None:
             loop.abandon()
+            if loop.disk_error is not None:
+                console.error(f"{loop.disk_error}; free space, then give the same command again")
         return signals.code
 
 
@@ -205,9 +207,10 @@ def _joined(paths: ExperimentPaths, asked: Experiment) -> Experiment:
         return asked
     there = read_experiment(paths)
     if there.fingerprint != asked.fingerprint:
-        differences = "\n".join(
-            f"  {line}" for line in diff(there.definition(), asked.definition())
+        found = leaf_differences(
+            there.definition(), asked.definition(), ignored=frozenset({"fingerprint"})
         )
+        differences = "\n".join(f"  {d.path}: {d.first!r} there, {d.second!r} here" for d in found)
         raise RecordError(
             f"experiment {asked.name} exists with another definition; "
             f"choose another name with experiment=…\n{differences}",
@@ -224,22 +227,3 @@ def _union(first: Seeds, second: Seeds) -> Seeds:
         return max(first, second)
     both = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]
     return tuple(dict.fromkeys((*both[0], *both[1])))
-
-
-def diff(there: Any, here: Any, path: str = "") -> list[str]:
-    """The leaves in which two structures of JSON values differ."""
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        keys = [key for key in dict.fromkeys((*there, *here)) if key != "fingerprint"]
-        return [
-            line
-            for key in keys
-            for line in diff(there.get(key), here.get(key), f"{path}.{key}".lstrip("."))
-        ]
-    if (
-        isinstance(there, list | tuple)
-        and isinstance(here, list | tuple)
-        and len(there) == len(here)
-    ):
-        pairs = enumerate(zip(there, here, strict=True))
-        return [line for i, (a, b) in pairs for line in diff(a, b, f"{path}[{i}]")]
-    return [] if there == here else [f"{path}: {there!r} there, {here!r} here"]

@@ -1,10 +1,12 @@
 """The study that a command works in: its folder, its `runs/`, its cache, its clocks."""
 
 import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlexp.errors import RecordError
+from rlexp.errors import RecordError, did_you_mean
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 
 
@@ -23,23 +25,26 @@ class Study:
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
         return cls(folder, Layout(runs.absolute()), allowed)
 
+    def make_importable(self) -> None:
+        """Let modules in the study's folder be imported; installed ones come first."""
+        if str(self.folder) not in sys.path:
+            sys.path.append(str(self.folder))
+
     def experiment(self, name: str) -> ExperimentPaths:
         """An experiment that exists.
 
         Raises:
             RecordError: There is none of that name; says which there are.
         """
-        from rlexp.errors import did_you_mean
-
-        names = [e.name for e in self.layout.experiments()]
-        name = name.rstrip("/").removeprefix("runs/")
-        if name not in names:
-            known = f" (there are: {', '.join(names[:20])})" if names else ""
+        found = {e.name: e for e in self.layout.experiments()}
+        wanted = self._inside(name)
+        if wanted not in found:
+            known = f" (there are: {', '.join(list(found)[:20])})" if found else ""
             raise RecordError(
-                f"there is no experiment {name!r} under {self.layout.root}"
-                f"{did_you_mean(name, names)}{known}",
+                f"there is no experiment {wanted!r} under {self.layout.root}"
+                f"{did_you_mean(wanted, found)}{known}",
             )
-        return self.layout.experiment(name)
+        return found[wanted]
 
     def run(self, name: str) -> RunPaths:
         """A run that exists, by `experiment/run`, by its name or by an unambiguous part of it.
@@ -47,10 +52,11 @@ class Study:
         Raises:
             RecordError: None or several match; names them.
         """
-        wanted = name.rstrip("/").removeprefix("runs/")
-        experiment, _, part = wanted.rpartition("/")
-        places = [self.experiment(experiment)] if experiment else self.layout.experiments()
-        found = [run for place in places for run in place.runs() if part in run.folder.name]
+        experiment, _, part = self._inside(name).rpartition("/")
+        if not part:
+            raise RecordError("name a run: EXPERIMENT/RUN, or a part of it; see 'rlexp ls'")
+        runs = self.experiment(experiment).runs() if experiment else self._runs()
+        found = [run for run in runs if part in run.folder.name]
         exact = [run for run in found if run.folder.name == part]
         if len(exact or found) == 1:
             return (exact or found)[0]
@@ -59,3 +65,35 @@ class Study:
         names = ", ".join(f"{r.folder.parent.name}/{r.folder.name}" for r in found[:5])
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise RecordError(f"{name!r} matches {len(found)} runs: {names}{more}; write more of it")
+
+    def find(self, name: str) -> ExperimentPaths | RunPaths:
+        """An experiment of exactly this name, else the run that it names.
+
+        Raises:
+            RecordError: Neither exists, or several runs match.
+        """
+        experiments = {e.name: e for e in self.layout.experiments()}
+        wanted = self._inside(name)
+        if not wanted:
+            raise RecordError("name an experiment or a run; see 'rlexp ls'")
+        if wanted in experiments:
+            return experiments[wanted]
+        if "/" in wanted or any(wanted in run.folder.name for run in self._runs()):
+            return self.run(name)
+        raise RecordError(
+            f"no experiment and no run under {self.layout.root} matches {name!r}"
+            f"{did_you_mean(wanted, experiments)}; see 'rlexp ls'",
+        )
+
+    def _runs(self) -> list[RunPaths]:
+        """Every run of every experiment; one that cannot be read hides no other."""
+        found: list[RunPaths] = []
+        for experiment in self.layout.experiments():
+            with suppress(RecordError):
+                found += experiment.runs()
+        return found
+
+    def _inside(self, name: str) -> str:
+        """A name as it stands below `runs/`, from a path to it or from the name itself."""
+        wanted = name.rstrip("/").removeprefix(f"{self.layout.root}/")
+        return wanted.removeprefix("./").removeprefix("runs/")

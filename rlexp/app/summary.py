@@ -73,6 +73,12 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> dict[str, A
     }
 
 
+def worst_scores(configuration: Configuration, experiment: Experiment, failed: int) -> list[float]:
+    """What so many failed runs count as: the declared minimum each, or nothing."""
+    minimum = configuration.reference.get("minimum")
+    return [minimum] * failed if experiment.failures == "worst" and minimum is not None else []
+
+
 def _cell(
     configuration: Configuration,
     table: scores.ScoreTable,
@@ -82,9 +88,8 @@ def _cell(
     own = [s.record for c, s in entries if c is configuration]
     found = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in found.items()}
-    minimum = configuration.reference.get("minimum")
     failed = [r for r in own if r.state is State.FAILED]
-    worst = [minimum] * len(failed) if experiment.failures == "worst" else []
+    worst = worst_scores(configuration, experiment, len(failed))
     values = np.asarray([*by_seed.values(), *worst], dtype=np.float64)
     return {
         "label": configuration.label,

@@ -1,0 +1,86 @@
+"""`rlexp cancel`: ends the command that drives an experiment, or one run, gracefully."""
+
+import os
+import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from rlexp.app.study import Study
+from rlexp.console import Console
+from rlexp.errors import RecordError
+from rlexp.records.events import Ending
+from rlexp.records.run import State
+from rlexp.store.files import publish_json
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.lease import holder, holding, is_held
+from rlexp.store.runs import read_run
+
+REASON = "cancelled by the user"
+
+
+def cancel(target: str, study: Study, console: Console) -> int:
+    """Ask an experiment's command, or a run, to end; returns the exit code.
+
+    Raises:
+        RlexpError: There is no such experiment or run, or it cannot be asked.
+    """
+    found = study.find(target)
+    told = _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found)
+    console.line(told)
+    return 0
+
+
+def _cancel_run(run: RunPaths) -> str:
+    name = run.folder.name
+    state = read_run(run).record.state
+    if state is not State.RUNNING:
+        return f"run {name} is not running (it is {state}): nothing to cancel"
+    try:
+        publish_json(run.stop, {"ending": str(Ending.INTERRUPTED), "reason": REASON})
+    except OSError as error:
+        raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
+    return (
+        f"asked run {name} to end: it stops at its next step and is recorded as interrupted; "
+        "a repeat of its command runs it again"
+    )
+
+
+def _cancel_experiment(paths: ExperimentPaths) -> str:
+    if not is_held(paths.lock):
+        return f"no command drives experiment {paths.name}: nothing to cancel"
+    entry = holding(paths.lock)
+    pid, host = entry.get("pid"), entry.get("host")
+    if host is not None and host != socket.gethostname():
+        return f"experiment {paths.name} is driven by {holder(paths.lock)}; cancel it there"
+    if not isinstance(pid, int) or not _really_holds(pid, paths.lock):
+        return f"experiment {paths.name} is in use by a process that cannot be told; try again"
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return f"the command that drove experiment {paths.name} has just ended"
+    except PermissionError as error:
+        raise RecordError(
+            f"experiment {paths.name} is driven by {holder(paths.lock)}, "
+            "which belongs to another user; ask them",
+        ) from error
+    return (
+        f"asked process {pid}, which drives experiment {paths.name}, to end: "
+        "its runs are recorded as interrupted, and a repeat of its command continues"
+    )
+
+
+def _really_holds(pid: int, lock: Path) -> bool:
+    """Whether the process has the lock open; the number may long belong to another process."""
+    import psutil
+
+    with suppress(psutil.Error, OSError):
+        if pid > 0 and pid != os.getpid():
+            return any(_same(f.path, lock) for f in psutil.Process(pid).open_files())
+    return False
+
+
+def _same(path: str, lock: Path) -> bool:
+    with suppress(OSError):
+        return lock.samefile(path)
+    return False

@@ -1,0 +1,209 @@
+"""`rlexp show`: an experiment or a run, its configuration, or where it comes from."""
+
+import shlex
+from collections.abc import Sequence
+from enum import StrEnum
+from os import environ
+from typing import Any
+
+from rlexp.app.study import Study
+from rlexp.app.summary import describe_run, summarise
+from rlexp.app.survey import configuration_of, read_now, survey
+from rlexp.console import Console
+from rlexp.console.words import SCORES, duration, moment, outline, size
+from rlexp.errors import RecordError
+from rlexp.records.events import Evaluated, RunStarted
+from rlexp.records.run import RunRecord, State
+from rlexp.store.files import read_json
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import StoredAttempt, StoredRun, read_attempts, read_spec
+from rlexp.store.secrets import mask_all, secret_values
+
+LONGEST = 40
+"""Evaluations that are printed; all of them are in the JSON."""
+
+
+class Part(StrEnum):
+    """What to show of an experiment or a run."""
+
+    RESULT = "result"
+    CONFIG = "config"
+    PROVENANCE = "provenance"
+
+
+def show(target: str, part: Part, study: Study, console: Console) -> int:
+    """Show an experiment or a run; returns the exit code.
+
+    Raises:
+        RlexpError: There is no such experiment or run, or what is asked for is damaged.
+    """
+    match study.find(target), part:
+        case ExperimentPaths() as paths, Part.RESULT:
+            _show_experiment(paths, console)
+        case ExperimentPaths() as paths, Part.CONFIG:
+            _show_plain(read_json(paths.definition), console)
+        case ExperimentPaths() as paths, Part.PROVENANCE:
+            _show_plain(_newest_provenance(paths), console)
+        case RunPaths() as run, Part.RESULT:
+            _show_run(run, console)
+        case RunPaths() as run, Part.CONFIG:
+            _show_plain(read_spec(run).plain(), console)
+        case RunPaths() as run, _:
+            _show_plain(_provenance(run), console)
+    return 0
+
+
+def _show_experiment(paths: ExperimentPaths, console: Console) -> None:
+    found = survey(paths)
+    if found.experiment is None:
+        raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
+    summaries = [
+        summarise(paths, found.experiment, phase, found.entries(phase)) for phase in found.phases
+    ]
+    if console.as_json:
+        plain = {"experiment": paths.name, "folder": str(paths.folder)}
+        console.json({**plain, "phases": summaries, "problems": found.problems})
+        return
+    for summary in summaries:
+        console.summary(summary)
+    for problem in found.problems:
+        console.line(f"Damaged: {problem}")
+    console.line(f"To see every run: {shlex.join(['rlexp', 'ls', paths.name])}")
+
+
+def _show_plain(plain: Any, console: Console) -> None:
+    masked = mask_all(plain, secret_values(environ))
+    if console.as_json:
+        console.json(masked)
+    else:
+        console.text(outline(masked))
+
+
+def _provenance(run: RunPaths) -> dict[str, Any]:
+    """Where the last attempt comes from, its packages last."""
+    attempts = run.attempts()
+    if not attempts:
+        raise RecordError(f"run {run.folder.name} was never attempted, so it comes from nowhere")
+    plain = read_json(attempts[-1].provenance)
+    packages = {"packages": plain.pop("packages", {})}
+    patch = {"patch": str(attempts[-1].patch)} if attempts[-1].patch.exists() else {}
+    return {"run": run.folder.name, "attempt": attempts[-1].number, **plain, **patch, **packages}
+
+
+def _newest_provenance(paths: ExperimentPaths) -> dict[str, Any]:
+    stored = [f.stored for f in survey(paths).runs if f.stored and f.stored.record.started]
+    if not stored:
+        raise RecordError(f"no run of experiment {paths.name} was attempted yet")
+    newest = max(stored, key=lambda s: s.record.started or 0.0)
+    return _provenance(newest.paths)
+
+
+def _show_run(run: RunPaths, console: Console) -> None:
+    stored = read_now(run)
+    attempts = read_attempts(run)
+    configuration = configuration_of(run, stored.record.spec)
+    value = {
+        "experiment": run.folder.parent.name,
+        **describe_run(configuration, stored),
+        "phase": str(stored.record.spec.phase),
+        "score_is": stored.record.spec.budget["score"],
+        "weights": stored.record.weights,
+        "evaluations": _evaluations(stored.record),
+        "history": [_attempt(a, attempts, stored) for a in attempts],
+        "files": _files(run),
+        "folder": str(run.folder),
+    }
+    if console.as_json:
+        console.json(value)
+        return
+    _head(value, console)
+    _tables(value, console)
+    name = f"{value['experiment']}/{value['run']}"
+    console.line()
+    console.line(f"Records: {value['folder']}")
+    if attempts:
+        console.line(f"To see what it printed: {shlex.join(['rlexp', 'logs', name])}")
+
+
+def _head(value: dict[str, Any], console: Console) -> None:
+    console.line(f"{value['experiment']}/{value['run']}")
+    console.line(
+        f"  {value['label']} on {value['task']}, {value['phase']} phase, seed {value['seed']}"
+    )
+    failure = f" ({value['failure']})" if value["failure"] else ""
+    reason = f": {value['reason']}" if value["reason"] else ""
+    console.line(f"  {value['state']}{failure}{reason}")
+    if value["score"] is not None:
+        console.line(f"  score {value['score']:,.2f}, {SCORES[value['score_is']]}")
+    seconds = f" in {duration(value['seconds'])}" if value["seconds"] is not None else ""
+    console.line(f"  {value['step']:,} of {value['steps']:,} environment steps{seconds}")
+    if value["weights"]:
+        console.line(f"  sha256 of its weights {value['weights']}")
+    if value["unreadable_lines"]:
+        console.line(f"  {value['unreadable_lines']} lines of its journal cannot be read")
+
+
+def _tables(value: dict[str, Any], console: Console) -> None:
+    evaluations: Sequence[dict[str, Any]] = value["evaluations"]
+    if evaluations:
+        console.line()
+        console.line("evaluations, by return of their episodes")
+        if len(evaluations) > LONGEST:
+            console.line(f"  the last {LONGEST} of {len(evaluations)}; --json shows all")
+        console.table(evaluations[-LONGEST:], ("step", "mean", "min", "max", "episodes", "policy"))
+    if value["history"]:
+        console.line()
+        rows = [{**row, "started": moment(row["started"])} for row in value["history"]]
+        columns = ("attempt", "started", "state", "failure", "step", "seconds", "host", "reason")
+        kept = [c for c in columns if c not in {"failure", "reason"} or any(r[c] for r in rows)]
+        console.table(rows, kept)
+    console.line()
+    console.table([{**f, "bytes": size(f["bytes"])} for f in value["files"]], ("file", "bytes"))
+
+
+def _evaluations(record: RunRecord) -> list[dict[str, Any]]:
+    events = [*record.evaluations, *([record.final] if record.final else [])]
+    return [_evaluation(event) for event in events]
+
+
+def _evaluation(event: Evaluated) -> dict[str, Any]:
+    return {
+        "step": event.step,
+        "mean": event.mean,
+        "min": min(event.returns),
+        "max": max(event.returns),
+        "episodes": len(event.returns),
+        "policy": "final" if event.final else "in training",
+    }
+
+
+def _attempt(
+    attempt: StoredAttempt,
+    attempts: Sequence[StoredAttempt],
+    stored: StoredRun,
+) -> dict[str, Any]:
+    """How one attempt ended, by itself."""
+    alive = attempt is attempts[-1] and stored.record.state is State.RUNNING
+    record = RunRecord.fold(stored.record.spec, [attempt.events], alive=alive)
+    started = next((e for e in attempt.events if isinstance(e, RunStarted)), None)
+    return {
+        "attempt": attempt.paths.number,
+        "started": record.started,
+        "state": str(record.state),
+        "failure": record.failure,
+        "reason": record.reason if started else record.reason or "its process never began",
+        "step": stored.record.step if alive else record.step,
+        "seconds": record.seconds,
+        "host": started.host if started else None,
+        "pid": started.pid if started else None,
+    }
+
+
+def _files(run: RunPaths) -> list[dict[str, Any]]:
+    """Files of the run that are worth knowing; links are not followed."""
+    paths = sorted(p for p in run.folder.rglob("[!.]*") if p.is_symlink() or p.is_file())
+    return [
+        {"file": str(p.relative_to(run.folder)), "bytes": p.lstat().st_size}
+        for p in paths
+        if p.name != "progress.bin"
+    ]

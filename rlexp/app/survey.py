@@ -1,0 +1,193 @@
+"""What lies in an experiment's folder: every run, planned or not, damaged or not."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlexp.app.summary import Entry
+from rlexp.engine.loop import read_progress
+from rlexp.errors import RecordError, RlexpError
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.records.run import RunRecord, State
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import StoredRun, read_experiment, read_run
+
+DAMAGE = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError)
+"""What files raise whose content is well-formed and makes no sense."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A run of the plan, of the disk, or of both.
+
+    `configuration` and `stored` are missing where nothing of the run can be read. `planned` says
+    whether the experiment's definition asks for it; `problem`, what is wrong with its folder.
+    """
+
+    name: str
+    configuration: Configuration | None
+    stored: StoredRun | None
+    planned: bool
+    problem: str | None = None
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """An experiment as its folder tells it; `problem` says why its definition is missing."""
+
+    paths: ExperimentPaths
+    experiment: Experiment | None
+    runs: tuple[Found, ...]
+    problem: str | None = None
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of the planned runs, in their order."""
+        present = {s.record.spec.phase for f in self.runs if f.planned and (s := f.stored)}
+        return tuple(phase for phase in Phase if phase in present)
+
+    def entries(self, phase: Phase) -> list[Entry]:
+        """The planned runs of a phase; one that cannot be read stands there as never run."""
+        return [
+            (f.configuration, f.stored)
+            for f in self.runs
+            if f.planned and f.configuration and f.stored and f.stored.record.spec.phase is phase
+        ]
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong, a line each."""
+        own = [self.problem] if self.problem else []
+        return own + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
+
+
+def survey(paths: ExperimentPaths) -> Survey:
+    """Read everything in an experiment's folder; what cannot be read is said, never raised.
+
+    Of the phases, those are planned that have a run on disk; without any, the test phase.
+    """
+    try:
+        experiment, problem = read_experiment(paths), None
+        planned = _planned(experiment)
+    except (RlexpError, *DAMAGE) as error:
+        experiment, problem, planned = None, _said(error, paths.folder), {}
+    try:
+        found = {run.folder.name: _look(run, planned, experiment) for run in paths.runs()}
+    except RecordError as error:
+        found, problem = {}, _said(error, paths.folder)
+    phases = {s.record.spec.phase for f in found.values() if f.planned and (s := f.stored)}
+    for name, (configuration, spec) in planned.items():
+        if name not in found and spec.phase in (phases or {Phase.TEST}):
+            stored = StoredRun(paths.run(name), RunRecord(spec=spec))
+            found[name] = Found(
+                name=name, configuration=configuration, stored=stored, planned=True
+            )
+    order = {name: position for position, name in enumerate(planned)}
+    runs = sorted(found.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
+    return Survey(paths=paths, experiment=experiment, runs=tuple(runs), problem=problem)
+
+
+def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
+    """The configuration of a run as its experiment labels it, or else as its spec suggests."""
+    try:
+        configurations = read_experiment(ExperimentPaths(paths.folder.parent)).configurations
+        own = [c for c in configurations if c.fingerprint == spec.fingerprint]
+    except (RlexpError, *DAMAGE):
+        own = []
+    return own[0] if own else _unlabelled(spec)
+
+
+Planned = Mapping[str, tuple[Configuration, RunSpec]]
+
+
+def _planned(experiment: Experiment) -> Planned:
+    pairs = (pair for phase in Phase for pair in experiment.specs(phase))
+    return {spec.name: (configuration, spec) for configuration, spec in pairs}
+
+
+def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None) -> Found:
+    name = paths.folder.name
+    configuration, spec = planned.get(name, (None, None))
+    try:
+        stored = _read(paths)
+        configuration = configuration or _unlabelled(stored.record.spec)
+    except (RlexpError, *DAMAGE) as error:
+        return Found(
+            name=name,
+            configuration=configuration,
+            stored=StoredRun(paths, RunRecord(spec=spec)) if spec else None,
+            planned=spec is not None,
+            problem=_said(error, paths.folder),
+            damaged=True,
+        )
+    return Found(
+        name=name,
+        configuration=configuration,
+        stored=stored,
+        planned=spec is not None,
+        problem=_problem(stored, foreign=experiment is not None and spec is None),
+    )
+
+
+def read_now(paths: RunPaths) -> StoredRun:
+    """Read a run; while it runs, its step is the one that it is at, not that of its last event.
+
+    Raises:
+        RecordError: It is damaged.
+    """
+    stored = read_run(paths)
+    if stored.record.state is not State.RUNNING:
+        return stored
+    step, _ = read_progress(paths.attempts()[-1].progress)
+    record = replace(stored.record, step=max(step, stored.record.step))
+    return replace(stored, record=record)
+
+
+def _read(paths: RunPaths) -> StoredRun:
+    stored = read_now(paths)
+    name = stored.record.spec.name
+    if name != paths.folder.name:
+        raise RecordError(f"the folder holds run {name}: it was copied or renamed")
+    _ = stored.record.score  # a score that cannot be computed is damage too
+    return stored
+
+
+def _problem(stored: StoredRun, *, foreign: bool) -> str | None:
+    running = stored.record.state is State.RUNNING
+    unreadable = stored.quarantined + (0 if running else stored.torn)
+    told = []
+    if unreadable:
+        lines = "line" if unreadable == 1 else "lines"
+        told.append(f"{unreadable} {lines} of its journal cannot be read")
+    if foreign:
+        told.append("the experiment's definition does not ask for it")
+    return "; ".join(told) or None
+
+
+def _unlabelled(spec: RunSpec) -> Configuration:
+    return Configuration(
+        label=short_name(spec.algorithm),
+        task=str(spec.environment.get("id", "unknown")),
+        agent=spec.agent,
+        algorithm=spec.algorithm,
+        environment=spec.environment,
+        reference={},
+        budget=Budget(**_plain(spec.budget), checkpoint_every=None, timeout=None),
+        compute=Compute(**_plain(spec.compute)),
+    )
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(value)
+
+
+def _said(error: Exception, folder: Path) -> str:
+    """What is wrong with a folder; its files are named as they stand in it."""
+    text = str(error) if isinstance(error, RlexpError) else f"its records are damaged: {error!r}"
+    return text.replace(f"{folder}{os.sep}", "")

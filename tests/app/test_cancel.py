@@ -1,0 +1,221 @@
+"""`rlexp cancel`: ends what runs, and only what runs."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
+
+from rlexp.app.cancel import cancel
+from rlexp.errors import RecordError
+from rlexp.store.files import read_json
+from rlexp.store.layout import Layout
+from rlexp.store.lease import hold
+from rlexp.store.runs import new_attempt
+
+HOLD = """
+import signal, sys, time
+from pathlib import Path
+from rlexp.store.lease import hold
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+with hold(Path(sys.argv[1]), "it", now=0.0):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Stored:
+    """An experiment with one run that never ended."""
+    alpha = stored(Layout(tmp_path / "runs"))
+    alpha.attempt(0, [evaluated(50, 1.0)])
+    return alpha
+
+
+@contextmanager
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds a lock and exits with 143 when asked to end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def told(target: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `rlexp cancel` says."""
+    assert cancel(target, study(folder), console()) == 0
+    return output(capsys)
+
+
+def test_the_command_that_drives_an_experiment_is_asked_to_end(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process that holds the lock gets SIGTERM."""
+    with holder(alpha.paths.lock) as process:
+        assert f"asked process {process.pid}" in told("alpha", tmp_path, capsys)
+        assert process.wait(10) == 143
+
+
+def test_an_experiment_that_nothing_drives_is_left_alone(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even if a dead command left its name behind, whose number another process has now."""
+    entry = {"pid": os.getppid(), "host": socket.gethostname(), "since": 0}
+    alpha.paths.lock.touch()
+    alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
+    shown = told("alpha", tmp_path, capsys)
+    assert shown == "no command drives experiment alpha: nothing to cancel\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"pid": 1, "host": "elsewhere"}, "is driven by process 1 on elsewhere; cancel it there"),
+        ({"pid": None, "host": socket.gethostname()}, "cannot be told"),
+        ({"pid": -1, "host": socket.gethostname()}, "cannot be told"),
+        ({"pid": 2**22 + 1, "host": socket.gethostname()}, "cannot be told"),
+        ({}, "cannot be told"),
+    ],
+)
+def test_only_the_true_holder_is_signalled(
+    alpha: Stored,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    entry: dict[str, Any],
+    message: str,
+) -> None:
+    """A holder on another machine, or a name that is not the holder's, gets no signal."""
+    with holder(alpha.paths.lock) as process:
+        alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
+        assert message in told("alpha", tmp_path, capsys)
+        assert process.poll() is None
+
+
+def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name left beside the lock may be another's, of a process that lives."""
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        with holder(alpha.paths.lock) as process:
+            entry = {"pid": bystander.pid, "host": socket.gethostname()}
+            alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
+            assert "cannot be told" in told("alpha", tmp_path, capsys)
+            assert (None, None) == (bystander.poll(), process.poll())
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_running_run_finds_a_request_to_stop(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its worker reads the request; the next attempt takes it back."""
+    run = alpha.run(0)
+    with hold(run.lease, "the run", now=STARTED):
+        assert f"asked run {run.folder.name} to end" in told(run.folder.name, tmp_path, capsys)
+    expected = {"ending": "interrupted", "reason": "cancelled by the user"}
+    assert expected == read_json(run.stop)
+    new_attempt(run, {}, {}, "")
+    assert not run.stop.exists()
+
+
+def test_a_run_that_does_not_run_is_left_alone(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A request that nobody reads would stop a later attempt."""
+    alpha.complete(1, 1.0)
+    for seed, state in ((0, "lost"), (1, "completed")):
+        name = f"alpha/{alpha.run(seed).folder.name}"
+        assert f"is not running (it is {state})" in told(name, tmp_path, capsys)
+        assert not alpha.run(seed).stop.exists()
+
+
+def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -> None:
+    """A folder in the way of the request is a mistake with a name."""
+    run = alpha.run(0)
+    (run.stop / "in the way").mkdir(parents=True)
+    with (
+        hold(run.lease, "the run", now=STARTED),
+        pytest.raises(RecordError, match="cannot write to"),
+    ):
+        cancel(run.folder.name, study(tmp_path), console())
+
+
+class Commands:
+    """`rlexp` in a folder of its own, as a user has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "RLEXP_HOME": str(folder)}
+        self.environment.pop("RLEXP_RUNS", None)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "rlexp", *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def answer(self, *words: str) -> str:
+        """What a command prints."""
+        process = self.start(*words)
+        printed, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, printed
+        return printed
+
+    def states(self) -> list[str]:
+        """The states of the runs of `short`, in order of their seeds."""
+        if not (self.folder / "runs" / "short").exists():
+            return []
+        return [row["state"] for row in json.loads(self.answer("ls", "short", "--json"))]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
+    """The run ends and the command goes on with the next; then the command ends within seconds."""
+    commands = Commands(tmp_path)
+    words = ("experiment=short", "budget.steps=200000", "seeds.test=2", "executor.workers=1")
+    command = commands.start("run", "algorithm=ppo", "environment=cartpole", *words)
+    try:
+        wait_for(lambda: commands.states()[:1] == ["running"], 90)
+        (name,) = (
+            row["run"]
+            for row in json.loads(commands.answer("ls", "short", "--json"))
+            if row["seed"] == 0
+        )
+        assert f"asked run {name} to end" in commands.answer("cancel", f"short/{name}")
+        wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
+        assert f"asked process {command.pid}" in commands.answer("cancel", "short")
+        printed, _ = command.communicate(timeout=10)
+    finally:
+        command.kill()
+    assert command.returncode == 143, printed
+    rows = json.loads(commands.answer("ls", "short", "--json"))
+    assert [("interrupted", 1), ("interrupted", 1)] == [(r["state"], r["attempts"]) for r in rows]
+    assert rows[0]["reason"] == "cancelled by the user"
+    assert "nothing to cancel" in commands.answer("cancel", "short")

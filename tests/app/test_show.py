@@ -1,0 +1,253 @@
+"""`rlexp show`: what an experiment or a run has come to, and what defines it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stored_runs import (
+    PROVENANCE,
+    STARTED,
+    Stored,
+    completed,
+    console,
+    ended,
+    evaluated,
+    failed,
+    output,
+    stored,
+    study,
+)
+
+from rlexp.app.show import Part, show
+from rlexp.console.words import outline
+from rlexp.engine.loop import PROGRESS
+from rlexp.errors import RecordError
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Ending, Failure
+from rlexp.store.layout import Layout
+from rlexp.store.lease import hold
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Stored:
+    """Seed 0 crashed once and then completed, seed 1 failed, seed 2 was never started."""
+    alpha = stored(Layout(tmp_path / "runs"))
+    alpha.attempt(0, failed(Failure.CRASHED, "killed by signal 11"))
+    alpha.complete(0, 100.0)
+    alpha.attempt(1, failed())
+    return alpha
+
+
+def text(
+    target: str, folder: Path, capsys: pytest.CaptureFixture[str], part: Part = Part.RESULT
+) -> str:
+    """What people read."""
+    assert show(target, part, study(folder), console()) == 0
+    return output(capsys)
+
+
+def plain(
+    target: str, folder: Path, capsys: pytest.CaptureFixture[str], part: Part = Part.RESULT
+) -> dict[str, Any]:
+    """What machines read."""
+    assert show(target, part, study(folder), console(as_json=True)) == 0
+    read: dict[str, Any] = json.loads(output(capsys))
+    return read
+
+
+def test_an_experiment_is_shown_as_after_its_command(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores per seed, aggregate, failures with their reason, folder."""
+    shown = text("alpha", tmp_path, capsys)
+    assert "  seed 0        100.00\n" in shown
+    assert "n = 1 of 3 runs (1 failed, 1 missing)" in shown
+    assert f"  {alpha.run(1).folder.name} failed (nan) at step 60: a loss is NaN\n" in shown
+    assert f"Records: {alpha.paths.folder}\n" in shown
+    assert "nothing to run" not in shown
+    assert shown.endswith("To see every run: rlexp ls alpha\n")
+
+
+def test_every_phase_that_has_runs_is_shown_apart(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tuning scores stand in a block of their own."""
+    (test,) = plain("alpha", tmp_path, capsys)["phases"]
+    assert test["phase"] == "test"
+    alpha.complete(0, 3.0, phase=Phase.TUNING)
+    tuning, test = plain("alpha", tmp_path, capsys)["phases"]
+    assert {"0": 3.0} == tuning["cells"][0]["scores"]
+    assert {"0": 100.0} == test["cells"][0]["scores"]
+    assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path, capsys)
+
+
+def test_damaged_runs_of_an_experiment_are_told(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that cannot be read counts as missing, with what is wrong."""
+    alpha.run(0).spec.write_text("{")
+    shown = text("alpha", tmp_path, capsys)
+    assert "n = 0 of 3 runs (1 failed, 2 missing)" in shown
+    assert f"Damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in shown
+
+
+def test_a_run_is_shown_with_its_evaluations_and_attempts(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything that is known of a run, evaluation by evaluation and attempt by attempt."""
+    name = alpha.run(0).folder.name
+    value = plain(f"alpha/{name}", tmp_path, capsys)
+    assert ("completed", 100.0, 2) == (value["state"], value["score"], value["attempts"])
+    expected = {"step": 50, "mean": 37.5, "min": 25.0, "max": 50.0, "episodes": 2}
+    assert {**expected, "policy": "in training"} == value["evaluations"][0]
+    assert [50, 100, 100] == [e["step"] for e in value["evaluations"]]
+    assert "final" == value["evaluations"][-1]["policy"]
+    assert [("failed", "crashed", "killed by signal 11"), ("completed", None, None)] == [
+        (a["state"], a["failure"], a["reason"]) for a in value["history"]
+    ]
+    assert {"spec.json", "attempts/2/events.jsonl", "attempts/2/provenance.json"} <= {
+        f["file"] for f in value["files"]
+    }
+    shown = text(name, tmp_path, capsys)
+    assert shown.startswith(f"alpha/{name}\n  ppo on CartPole-v1, test phase, seed 0\n  completed")
+    assert "score 100.00, mean return of the final policy" in shown
+    assert "killed by signal 11" in shown
+    assert f"rlexp logs alpha/{name}" in shown
+
+
+def test_an_attempt_that_runs_is_told_from_one_that_was_lost(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an end, an attempt runs while its lease is held, at the step of its counter."""
+    run = alpha.attempt(2, [evaluated(50, 1.0)])
+    run.attempt(1).progress.write_bytes(PROGRESS.pack(70, 9))
+    name = f"alpha/{run.folder.name}"
+    value = plain(name, tmp_path, capsys)
+    assert ("lost", "lost", 50) == (value["state"], value["history"][0]["state"], value["step"])
+    with hold(run.lease, "the run", now=STARTED):
+        value = plain(name, tmp_path, capsys)
+    (attempt,) = value["history"]
+    assert ("running", 70) == (value["state"], value["step"])
+    assert ("running", 70) == (attempt["state"], attempt["step"])
+
+
+def test_long_histories_are_cut_for_people_only(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """People see the last evaluations and how to see all; machines see all."""
+    evaluations = [evaluated(step, 1.0) for step in range(1, 101)]
+    run = alpha.attempt(2, [*evaluations, ended(Ending.INTERRUPTED)])
+    assert len(plain(run.folder.name, tmp_path, capsys)["evaluations"]) == 100
+    assert "the last 40 of 100; --json shows all" in text(run.folder.name, tmp_path, capsys)
+
+
+def test_the_configuration_is_yaml(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is printed can be read back: a run's spec, an experiment's definition."""
+    name = alpha.run(0).folder.name
+    spec = json.loads(json.dumps(alpha.spec(0).plain()))
+    assert spec == yaml.safe_load(text(name, tmp_path, capsys, Part.CONFIG))
+    assert spec == plain(name, tmp_path, capsys, Part.CONFIG)
+    definition = yaml.safe_load(text("alpha", tmp_path, capsys, Part.CONFIG))
+    assert ("alpha", "ppo") == (definition["name"], definition["configurations"][0]["label"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": {}, "b": [], "c": None, "d": ""},
+        {"text": ["yes", "no", "null", "1", "1e3", "- x", "a: b", "a #b", "é", "\x1b[31m", "~"]},
+        {"12": {"nested": [{"deep": [1, 2.5]}, {"a": [[], {}]}]}, "y": True},
+        {"long": "two words and\na line", "path": "/a b/c.d@e", "=": "=", "-": "--flag"},
+    ],
+)
+def test_the_outline_of_any_value_is_yaml(value: dict[str, Any]) -> None:
+    """Strings that YAML would take for something else are quoted."""
+    assert value == (yaml.safe_load(outline(value)) or {})
+
+
+def test_provenance_is_that_of_the_last_attempt_with_packages_last(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commit comes first, the long list of packages at the end, and secrets are masked."""
+    told = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
+    run = alpha.attempt(1, completed(1.0), provenance=told, patch="diff --git a/x b/x\n")
+    shown = text(run.folder.name, tmp_path, capsys, Part.PROVENANCE)
+    assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
+    assert "abcdefgh" not in shown
+    value = plain(run.folder.name, tmp_path, capsys, Part.PROVENANCE)
+    assert (2, "3.12.0", "a" * 40) == (value["attempt"], value["python"], value["code"]["commit"])
+    assert value["patch"] == str(run.attempt(2).patch)
+    assert "packages" == list(value)[-1]
+
+
+def test_the_provenance_of_an_experiment_is_that_of_its_newest_run(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which run it is, is said."""
+    assert "run: ppo-test-" in text("alpha", tmp_path, capsys, Part.PROVENANCE)
+
+
+def test_a_run_that_was_never_attempted_comes_from_nowhere(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its result can be shown, its provenance cannot."""
+    from rlexp.store.runs import write_run
+
+    write_run(alpha.run(2), alpha.spec(2))
+    name = alpha.run(2).folder.name
+    assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path, capsys)
+    with pytest.raises(RecordError, match="was never attempted"):
+        show(name, Part.PROVENANCE, study(tmp_path), console())
+
+
+def test_an_exact_experiment_wins_over_a_part_of_a_run(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that is an experiment's is never taken for a run's; paths may be pasted."""
+    stored(Layout(tmp_path / "runs"), "ppo-test-0")
+    for target in ("ppo-test-0", "runs/ppo-test-0/", str(tmp_path / "runs" / "ppo-test-0")):
+        assert plain(target, tmp_path, capsys)["experiment"] == "ppo-test-0"
+    name = alpha.run(0).folder.name
+    for target in (f"runs/alpha/{name}", str(alpha.run(0).folder), name[:-3]):
+        assert plain(target, tmp_path, capsys)["run"] == name
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("alpa", "no experiment and no run under .* matches 'alpa'; did you mean 'alpha'"),
+        ("alpha/nothing", "no run under .* matches 'alpha/nothing'"),
+        ("ppo-test", "'ppo-test' matches 2 runs"),
+        ("", "name an experiment or a run"),
+        ("/", "name an experiment or a run"),
+        ("alpha/..", "no run under .* matches"),
+        ("../runs/alpha", "there is no experiment '../runs'"),
+    ],
+)
+def test_an_unknown_target_is_refused(
+    alpha: Stored, tmp_path: Path, target: str, message: str
+) -> None:
+    """The message says what there is."""
+    with pytest.raises(RecordError, match=message):
+        show(target, Part.RESULT, study(tmp_path), console())
+
+
+def test_an_unreadable_neighbour_hides_no_run(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link in circles beside an experiment does not keep its runs from being found."""
+    (tmp_path / "runs" / "circle").symlink_to("circle")
+    name = alpha.run(0).folder.name
+    assert plain(name, tmp_path, capsys)["run"] == name
+
+
+def test_an_experiment_without_definition_is_one_line(alpha: Stored, tmp_path: Path) -> None:
+    """What is wrong is said, and where its runs are listed."""
+    alpha.paths.definition.write_text("{")
+    with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
+        show("alpha", Part.RESULT, study(tmp_path), console())
