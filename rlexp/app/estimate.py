@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from statistics import median
 
@@ -71,6 +72,7 @@ def _key(spec: RunSpec) -> str:
 def _read() -> dict[str, tuple[float, float]]:
     try:
         plain = json.loads(cache_file().read_bytes())
-        return {str(k): (float(v[0]), float(v[1])) for k, v in plain.items()}
-    except (OSError, ValueError, AttributeError, TypeError, IndexError):
+        known = {str(k): (float(v[0]), float(v[1])) for k, v in plain.items()}
+    except (OSError, ValueError, AttributeError, TypeError, LookupError, RecursionError):
         return {}
+    return {k: v for k, v in known.items() if all(isfinite(n) and n > 0 for n in v)}

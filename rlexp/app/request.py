@@ -1,13 +1,14 @@
 """From words on the command line to an experiment: composed, validated, labelled, named."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose
-from rlexp.config.validate import Parts, Root, validate
+from rlexp.config.validate import Parts, Root, has_variable, validate
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -36,6 +37,7 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
     Raises:
         ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
     """
+    study.make_importable()
     composed = compose(overrides, study.folder)
     validated = [validate(one.plain, study.allowed) for one in composed]
     configurations = tuple(
@@ -43,6 +45,7 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
         for one, (root, parts) in zip(composed, validated, strict=True)
     )
     configurations = _unique(configurations)
+    _same_budget(configurations)
     root, parts = validated[0]
     experiment = Experiment(
         name="",
@@ -55,17 +58,22 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
     if root.failures == "worst":
         _require_minimum(configurations)
-    name = check_name(root.experiment or derive_name(experiment))
-    return Request(replace(experiment, name=name), phase, parts.executor, root.budget)
+    name = derive_name(experiment) if root.experiment is None else root.experiment
+    named = replace(experiment, name=check_name(name))
+    return Request(named, phase, parts.executor, root.budget)
 
 
 def derive_name(experiment: Experiment) -> str:
     """A name that says what is trained on what, and differs where the definition does."""
-    tasks = "+".join(dict.fromkeys(c.task.replace("/", "-") for c in experiment.configurations))
+    tasks = "+".join(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
     algorithms = "+".join(
-        dict.fromkeys(short_name(c.algorithm) for c in experiment.configurations)
+        dict.fromkeys(_folder_word(short_name(c.algorithm)) for c in experiment.configurations)
     )
     return f"{tasks}-{algorithms}"[:80] + f"-{experiment.fingerprint[:6]}"
+
+
+def _folder_word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 
 
 def _configuration(one: Composed, root: Root, parts: Parts) -> Configuration:
@@ -85,8 +93,24 @@ def _configuration(one: Composed, root: Root, parts: Parts) -> Configuration:
 
 def plain_part(given: dict[str, Any], part: Any) -> dict[str, Any]:
     """A validated plug-in as JSON values, so that `1` and `1.0` define the same run."""
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(part)))
-    return {"_target_": given["_target_"], **plain}
+    target = given["_target_"]
+    try:
+        plain = json.loads(json.dumps(asdict(part), allow_nan=False))
+    except ValueError as error:
+        raise ConfigError(
+            f"{target} is given inf or nan, which records cannot hold; "
+            "give a finite number, or null",
+        ) from error
+    return {"_target_": target, **_with_variables(given, plain)}
+
+
+def _with_variables(given: Any, filled: Any) -> Any:
+    """Put `${oc.env:…}` back where it stood: a variable may be a secret, and is never stored."""
+    if isinstance(given, Mapping) and isinstance(filled, Mapping):
+        return {k: _with_variables(given.get(k), v) for k, v in filled.items()}
+    if isinstance(given, list) and isinstance(filled, list):
+        return [_with_variables(g, f) for g, f in zip(given, filled, strict=True)]
+    return given if has_variable(given) else filled
 
 
 def _label(algorithm: str, choices: Sequence[tuple[str, str]]) -> str:
@@ -109,6 +133,18 @@ def _unique(configurations: tuple[Configuration, ...]) -> tuple[Configuration, .
             )
         seen[key] = configuration
     return tuple(unique.values())
+
+
+def _same_budget(configurations: Sequence[Configuration]) -> None:
+    """Refuse scores that could not be compared in the end."""
+    first: dict[str, Configuration] = {}
+    for configuration in configurations:
+        other = first.setdefault(configuration.task, configuration)
+        if configuration.budget.defining() != other.budget.defining():
+            raise ConfigError(
+                f"{other.label} and {configuration.label} would have different budgets on "
+                f"{configuration.task}; start one command for each",
+            )
 
 
 def _require_minimum(configurations: Sequence[Configuration]) -> None:

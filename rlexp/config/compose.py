@@ -10,10 +10,12 @@ from typing import Any
 
 from rlexp.config.sources import check_yaml_files, search_path
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.budget import OPERATIONAL
 
 FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """What a grid cannot vary: it belongs to the experiment, not to a configuration."""
-
+OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
+"""What a grid cannot vary either: it changes no number of a run."""
 
 FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs)[.=]")
 """Keys whose content is the library's, not ours: any may be set without a `+`."""
@@ -75,20 +77,43 @@ def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words
     words = [f"++{word}" if FREE_FORM.match(word) else word for word in overrides]
     for word, parsed in zip(words, _parse(words), strict=True):
         key = parsed.key_or_group
-        if key == "tracker" and key not in known:
-            raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
+        if word == "tracker=[]" and key not in known:
+            continue
+        _check_key(word, parsed, known)
         if not parsed.is_sweep_override():
             fixed.append(word)
             continue
-        if key.split(".")[0] in FIXED:
+        if key.split(".")[0] in FIXED or key in OF_THE_ATTEMPT:
             raise ConfigError(
                 f"{word}: {key} belongs to the whole experiment and takes one value; "
                 "start one command for each",
             )
         name = parsed.get_key_element()
-        options = [(parsed, f"{name}={value}") for value in parsed.sweep_string_iterator()]
+        options = [(parsed, f"{name}={value}") for value in _choices(word, parsed)]
         (groups_ if key in known or parsed.is_add() else values).append(options)
     return fixed, groups_, values
+
+
+def _check_key(word: str, parsed: Any, known: set[str]) -> None:
+    key = parsed.key_or_group
+    if key == "tracker" and key not in known:
+        raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
+    if parsed.is_add() and key not in known and "." not in key and "/" not in key:
+        raise ConfigError(
+            f"{word}: there is no group {key!r}{did_you_mean(key, known)} "
+            f"(there are: {', '.join(sorted(known))})",
+        )
+
+
+def _choices(word: str, parsed: Any) -> list[str]:
+    from hydra.errors import HydraException
+
+    try:
+        return list(parsed.sweep_string_iterator())
+    except HydraException as error:
+        raise ConfigError(
+            f"{word}: a grid needs its values one by one: key=first,second or range(…)",
+        ) from error
 
 
 def _parse(overrides: Sequence[str]) -> list[Any]:
@@ -118,22 +143,27 @@ def _hydra(folder: Path) -> Iterator[Any]:
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     places = search_path(folder)
     check_yaml_files(places)
-    quoted = ",".join(
-        "'file://" + str(p).replace("\\", "\\\\").replace("'", "\\'") + "'" for p in places
-    )
+    quoted = ",".join(_quoted(f"file://{place}") for place in places)
 
     def load(words: Sequence[str]) -> Any:
         try:
             return hydra_compose("entry", overrides=[f"hydra.searchpath=[{quoted}]", *words])
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
+        except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
             raise ConfigError(_explain(error, words, folder)) from error
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
         yield load
+
+
+def _quoted(text: str) -> str:
+    """Quote for Hydra's grammar, which reads backslashes as such but before a quote."""
+    escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
 
 
 def packaged_entry() -> Path:
@@ -150,7 +180,8 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
         key, _ = _split(word)
         element = _parse([word])[0].value()
         try:
-            OmegaConf.update(copy, parsed.key_or_group, element, merge=True)
+            forced = parsed.is_force_add()
+            OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
             raise ConfigError(_unknown_key(key, copy)) from error
     return _plain(copy)
@@ -171,7 +202,7 @@ def _plain(config: Any) -> dict[str, Any]:
 
 
 def _keep(*words: str | None) -> str:
-    return "${oc.env:" + ",".join(str(word) for word in words) + "}"
+    return "${oc.env:" + ",".join("null" if word is None else str(word) for word in words) + "}"
 
 
 def _missing(error: Exception) -> str:
@@ -179,13 +210,13 @@ def _missing(error: Exception) -> str:
     first = str(error).splitlines()[0]
     if "Missing mandatory value" in first and key:
         return f"{key} has no value; give it one with {key}=…"
-    return first
+    return f"{key}: {first}" if key else first
 
 
 def _explain(error: Exception, words: Sequence[str], folder: Path) -> str:
     """One line for what Hydra says in several."""
-    text = str(error)
-    if found := re.search(r"Could not find '([^']+)/([^'/]*)'", text):
+    text = str(error) or str(error.__cause__ or type(error).__name__)
+    if found := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, option = found.groups()
         options = group_options(group, folder)
         return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"

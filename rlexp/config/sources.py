@@ -8,6 +8,8 @@ from rlexp.errors import ConfigError
 LARGEST_YAML = 1 << 20
 MOST_NODES = 10_000
 DEEPEST = 50
+CONF = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
+SWEEPS = ("sweeps/*.yaml",)
 
 
 def packaged_root() -> Path:
@@ -33,10 +35,8 @@ def check_yaml_files(places: Sequence[Path]) -> None:
     for place in places:
         if place in {packaged, packaged / "conf"}:
             continue
-        pattern = "*/*.yaml" if place.name == "conf" else "sweeps/*.yaml"
-        for path in sorted(
-            {*place.glob(pattern), *(place.glob("*.yaml") if place.name == "conf" else ())}
-        ):
+        patterns = CONF if place.name == "conf" else SWEEPS
+        for path in sorted({found for pattern in patterns for found in place.glob(pattern)}):
             check_yaml(path)
 
 
@@ -61,8 +61,25 @@ def _expanded(path: Path) -> tuple[int, int]:
         sizes[id(node)] = size, 1 + max((d for _, d in below), default=0)
         return sizes[id(node)]
 
-    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    text = path.read_text(encoding="utf-8")
+    if too_large := _beyond_limits(text):
+        return too_large
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
     return measure(root, frozenset()) if root is not None else (0, 0)
+
+
+def _beyond_limits(text: str) -> tuple[int, int] | None:
+    """Nodes and depth where they pass a limit, read no further than that."""
+    import yaml
+
+    nodes = depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if nodes > MOST_NODES or depth > DEEPEST:
+            return nodes, depth
+    return None
 
 
 def check_yaml(path: Path) -> None:
@@ -80,8 +97,6 @@ def check_yaml(path: Path) -> None:
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{path} is not yaml: {reason}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path} is nested too deeply; at most {DEEPEST} levels") from error
     if nodes > MOST_NODES or depth > DEEPEST:
         raise ConfigError(
             f"{path} expands to more than {MOST_NODES:,} values or {DEEPEST} levels; "

@@ -12,6 +12,7 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Failures
 from rlexp.protocol.seeds import SeedPlan
+from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
     root = _collect(mistakes, Root, plain, "")
     parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
     if mistakes or root is None:
-        raise ConfigError("; ".join(mistakes))
+        raise ConfigError(_told(mistakes))
     return root, Parts(*parts)
 
 
@@ -80,8 +81,12 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     mistakes: list[str] = []
     part = _part(mistakes, plain, group, allowed)
     if mistakes:
-        raise ConfigError("; ".join(mistakes))
+        raise ConfigError(_told(mistakes))
     return part
+
+
+def _told(mistakes: Sequence[str]) -> str:
+    return mask("; ".join(mistakes), secret_values(os.environ))
 
 
 def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -> Any:
@@ -112,8 +117,9 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     module, _, name = path.rpartition(".")
     try:
         target = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{group}._target_={path!r} cannot be imported: {error}") from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
     if not isinstance(target, type) or not is_dataclass(target):
         raise ConfigError(f"{group}._target_={path!r} is no plug-in: name a dataclass")
     return target
@@ -129,7 +135,17 @@ def fill_variables(plain: Any) -> Any:
         return {key: fill_variables(value) for key, value in plain.items()}
     if isinstance(plain, list | tuple):
         return [fill_variables(value) for value in plain]
-    return _VARIABLE.sub(_variable, plain) if isinstance(plain, str) else plain
+    if not isinstance(plain, str):
+        return plain
+    alone = _VARIABLE.fullmatch(plain)
+    if alone and alone[2] == "null" and alone[1] not in os.environ:
+        return None
+    return _VARIABLE.sub(_variable, plain)
+
+
+def has_variable(plain: Any) -> bool:
+    """Whether a value is text that holds `${oc.env:NAME}`."""
+    return isinstance(plain, str) and _VARIABLE.search(plain) is not None
 
 
 def _variable(found: re.Match[str]) -> str:

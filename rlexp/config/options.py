@@ -1,0 +1,76 @@
+"""What can be chosen in a configuration: the groups, and the options of each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.config.compose import groups
+from rlexp.config.sources import check_yaml, packaged_root, search_path
+from rlexp.errors import ConfigError, did_you_mean
+
+LONGEST_LINE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One yaml of a group; `own` says that it is the study's, not ours."""
+
+    name: str
+    description: str
+    path: Path
+    own: bool
+
+
+def options(group: str, folder: Path) -> list[Option]:
+    """The options of a group, by name; the study's own hide ours of the same name.
+
+    Raises:
+        ConfigError: There is no such group.
+    """
+    known = groups(folder)
+    if group not in known:
+        raise ConfigError(
+            f"there is no group {group!r}{did_you_mean(group, known)} "
+            f"(there are: {', '.join(known)})",
+        )
+    found: dict[str, Path] = {}
+    for place in reversed(search_path(folder)):
+        found |= {path.stem: path for path in (place / group).glob("*.yaml")}
+    ours = packaged_root()
+    return [
+        Option(name, _description(path), path, own=not path.is_relative_to(ours / "conf"))
+        for name, path in sorted(found.items())
+    ]
+
+
+def defaults(folder: Path) -> dict[str, str]:
+    """The option that each group starts with."""
+    for place in search_path(folder):
+        path = place / "config.yaml"
+        if path.is_file():
+            chosen: dict[str, str] = {}
+            for entry in _read(path).get("defaults") or []:
+                if isinstance(entry, dict):
+                    chosen |= {str(k): str(v) for k, v in entry.items() if isinstance(v, str)}
+            return chosen
+    return {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml
+
+    check_yaml(path)
+    plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return plain if isinstance(plain, dict) else {}
+
+
+def _description(path: Path) -> str:
+    """The first comment of a yaml, which says what the option is; nothing where there is none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline(LONGEST_LINE)
+            if first.startswith("# @package"):
+                first = file.readline(LONGEST_LINE)
+    except (OSError, UnicodeDecodeError) as error:
+        return f"cannot be read: {error}"
+    return first.removeprefix("#").strip() if first.startswith("#") else ""

@@ -1,0 +1,151 @@
+"""What runs will cost, from what earlier ones did."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from samples import algorithm, ended, evaluated, failed, spec, started
+
+from rlexp.app.estimate import (
+    ROUGH,
+    ROUGH_BYTES,
+    ROUGH_OTHER,
+    START_UP,
+    Estimate,
+    cache_file,
+    estimate,
+    remember,
+)
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import RunRecord
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test alone."""
+    monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
+    return cache_file()
+
+
+def done(of: RunSpec, steps: int, seconds: float) -> RunRecord:
+    """A completed run of so many steps and seconds."""
+    final = evaluated(steps, 1.0, final=True)
+    return RunRecord.fold(of, [[started(), final, replace(ended(steps), seconds=seconds)]])
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("ppo", ROUGH["ppo"]), ("dqn", ROUGH["dqn"]), ("sac", ROUGH_OTHER)]
+)
+def test_a_first_guess_is_rough(name: str, rate: float) -> None:
+    """And says so."""
+    found = estimate([spec(learner=algorithm(name), steps=10_000)], 1)
+    assert Estimate(10_000 / rate + START_UP, ROUGH_BYTES, measured=False) == found
+
+
+def test_earlier_runs_tell_the_speed() -> None:
+    """The median of those of the last command, of the same kind."""
+    remember([(done(spec(k), 100, seconds), 50 * k) for k, seconds in enumerate((1.0, 2.0, 50.0))])
+    found = estimate([spec(7, steps=1000), spec(8, steps=1000)], 1)
+    assert Estimate(2 * 1000 / 50 + START_UP, 100, measured=True) == found
+
+
+def test_workers_share_the_time_but_not_the_disk() -> None:
+    """More workers than runs do not help."""
+    specs = [spec(k, steps=2000) for k in range(4)]
+    seconds = [estimate(specs, workers).seconds - START_UP for workers in (1, 2, 4, 100)]
+    assert [4.0, 2.0, 1.0, 1.0] == seconds
+    assert 4 * ROUGH_BYTES == estimate(specs, 2).bytes
+
+
+def test_nothing_to_do_costs_the_start() -> None:
+    """There is nothing to divide by."""
+    assert Estimate(START_UP, 0, measured=True) == estimate([], 4)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        spec(learner=algorithm("a2c")),
+        RunSpec.from_plain(
+            {**spec().plain(), "environment": {"_target_": "x", "id": "Acrobot-v1"}}
+        ),
+        RunSpec.from_plain({**spec().plain(), "compute": {"threads": 2, "device": "cpu"}}),
+        RunSpec.from_plain(
+            {**spec().plain(), "environment": {**spec().environment, "vector": {"count": 8}}}
+        ),
+    ],
+)
+def test_the_speed_of_another_kind_says_nothing(other: RunSpec) -> None:
+    """Algorithm, task, environments side by side and threads decide it."""
+    remember([(done(spec(), 100, 1.0), 5)])
+    assert (True, False) == (estimate([spec()], 1).measured, estimate([other], 1).measured)
+
+
+def test_one_unknown_run_makes_the_sum_a_guess() -> None:
+    """What was not measured is not told as measured."""
+    remember([(done(spec(), 100, 1.0), 5)])
+    assert not estimate([spec(), spec(learner=algorithm("a2c"))], 1).measured
+
+
+def test_only_completed_runs_are_remembered(cache: Path) -> None:
+    """A run that failed at once was not fast."""
+    remember([(failed(spec()), 5), (RunRecord(spec=spec()), 5), (done(spec(), 100, 0.0), 5)])
+    assert {} == json.loads(cache.read_text())
+
+
+def test_later_runs_correct_the_speed() -> None:
+    """And leave the others as they were."""
+    slow = spec(learner=algorithm("sac"))
+    remember([(done(spec(), 100, 1.0), 5), (done(slow, 100, 10.0), 5)])
+    remember([(done(spec(), 200, 1.0), 5)])
+    seconds = [estimate([one], 1).seconds - START_UP for one in (spec(), slow)]
+    assert [0.5, 10.0] == seconds
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        "null",
+        '{"ppo CartPole-v1 x1 t1": 5}',
+        '{"ppo CartPole-v1 x1 t1": []}',
+        '{"ppo CartPole-v1 x1 t1": [1]}',
+        '{"ppo CartPole-v1 x1 t1": {"a": 1}}',
+        '{"ppo CartPole-v1 x1 t1": ["fast", 1]}',
+        '{"ppo CartPole-v1 x1 t1": [0, 5]}',
+        '{"ppo CartPole-v1 x1 t1": [-1, 5]}',
+        '{"ppo CartPole-v1 x1 t1": [NaN, 5]}',
+        '{"ppo CartPole-v1 x1 t1": [1e999, 5]}',
+        "[" * 100_000,
+        "\0",
+    ],
+)
+def test_a_damaged_cache_is_as_none(cache: Path, content: str) -> None:
+    """It is only a guess, and is written anew."""
+    cache.parent.mkdir(parents=True)
+    cache.write_text(content)
+    assert not estimate([spec()], 1).measured
+    remember([(done(spec(), 100, 1.0), 5)])
+    assert estimate([spec()], 1).measured
+
+
+def test_a_cache_that_cannot_be_written_loses_nothing(cache: Path) -> None:
+    """The estimate stays a guess."""
+    cache.parent.parent.mkdir(parents=True)
+    cache.parent.write_text("a file")
+    remember([(done(spec(), 100, 1.0), 5)])
+    assert not estimate([spec()], 1).measured
+
+
+def test_the_cache_is_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder that is meant for it."""
+    monkeypatch.delenv("RLEXP_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert Path("/cache/rlexp/speeds.json") == cache_file()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert Path("/home/someone/.cache/rlexp/speeds.json") == cache_file()

@@ -1,0 +1,173 @@
+"""From words to an experiment: labels, names, identity, and what is refused as a whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from samples import write_tree
+
+from rlexp.app.request import Request, read_request
+from rlexp.app.study import Study
+from rlexp.errors import ConfigError
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import Layout
+
+MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study without files; what it makes importable is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return tmp_path
+
+
+def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
+    """What a command with these words asks for."""
+    return read_request(words, Study(folder, Layout(folder / "runs"), allowed))
+
+
+def refusal(folder: Path, *words: str) -> str:
+    """Why the words are refused, which is one line."""
+    with pytest.raises(ConfigError) as caught:
+        request(folder, *words)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def labels(asked: Request) -> list[str]:
+    """The labels of its configurations."""
+    return [c.label for c in asked.experiment.configurations]
+
+
+def test_without_a_word_five_seeds_are_tested(folder: Path) -> None:
+    """Of PPO on CartPole."""
+    asked = request(folder)
+    specs = [spec for _, spec in asked.experiment.specs(asked.phase)]
+    assert (Phase.TEST, [0, 1, 2, 3, 4]) == (asked.phase, [spec.seed for spec in specs])
+    assert ["CartPole-v1"] == [c.task for c in asked.experiment.configurations]
+
+
+def test_asking_writes_nothing(folder: Path) -> None:
+    """Not even a folder."""
+    request(folder, "algorithm=ppo,a2c")
+    assert [] == list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ["ppo"]),
+        (["algorithm=a2c"], ["a2c"]),
+        (["algorithm=ppo,a2c"], ["ppo", "a2c"]),
+        (["environment=cartpole,acrobot"], ["ppo", "ppo"]),
+        (["algorithm.gamma=0.9,0.8"], ["ppo gamma=0.9", "ppo gamma=0.8"]),
+        (["algorithm.gamma=0.9"], ["ppo"]),
+        (["agent=mlp,linear", "algorithm=ars"], ["ars agent=mlp", "ars agent=linear"]),
+        (["agent.network=[8],[16,16]"], ["ppo network=[8]", "ppo network=[16,16]"]),
+        (
+            ["algorithm=ppo,a2c", "algorithm.gamma=0.9,0.8"],
+            ["ppo gamma=0.9", "ppo gamma=0.8", "a2c gamma=0.9", "a2c gamma=0.8"],
+        ),
+        (["environment.arguments.g=1,2"], ["ppo g=1", "ppo g=2"]),
+        (["compute.threads=1,2"], ["ppo threads=1", "ppo threads=2"]),
+    ],
+)
+def test_a_label_says_what_was_chosen(folder: Path, words: list[str], expected: list[str]) -> None:
+    """The algorithm, and what else a grid varies; the task stands beside it."""
+    assert expected == labels(request(folder, *words))
+
+
+def test_a_configuration_that_is_asked_twice_is_one(folder: Path) -> None:
+    """Different words for the same runs."""
+    assert ["ppo gamma=0.9"] == labels(request(folder, "algorithm.gamma=0.9,0.90"))
+    assert ["ppo"] == labels(request(folder, "algorithm=ppo,ppo"))
+
+
+def test_two_configurations_under_one_label_are_refused(folder: Path) -> None:
+    """They could not be told apart in a report."""
+    words = (
+        "environment=gymnasium",
+        "environment.id=CartPole-v0,CartPole-v1",
+        "environment.name=x",
+    )
+    assert "would both be reported as ppo on x" in refusal(folder, *words)
+
+
+@pytest.mark.parametrize("setting", ["steps=100,200", "final_episodes=5,6", "score=final,auc"])
+def test_budgets_that_could_not_be_compared_are_refused(folder: Path, setting: str) -> None:
+    """Before anything is trained, not when the scores are put together."""
+    assert "would have different budgets on CartPole-v1" in refusal(folder, f"budget.{setting}")
+
+
+def test_no_seeds_are_nothing_to_run(folder: Path) -> None:
+    """Of the phase that is asked for."""
+    assert "seeds.test is empty" in refusal(folder, "seeds.test=0")
+    assert "seeds.tuning is empty" in refusal(folder, "seeds.tuning=[]", "phase=tuning")
+    assert Phase.TUNING is request(folder, "seeds.test=0", "phase=tuning").phase
+
+
+def test_the_worst_needs_a_minimum(folder: Path) -> None:
+    """A failure can only count as the least return where that is known."""
+    words = ("failures=worst", "environment.reference.minimum=null")
+    assert "failures=worst needs the least return of CartPole-v1" in refusal(folder, *words)
+    assert "of Pendulum-v1" in refusal(
+        folder,
+        "failures=worst",
+        "environment=cartpole,gymnasium",
+        "environment.id=Pendulum-v1",
+        "environment.name=null",
+        "environment.reference.minimum=null",
+    )
+    assert "worst" == request(folder, "failures=worst").experiment.failures
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["environment.arguments.x=inf", "environment.arguments.x=[nan]", "agent.policy_kwargs.x=-inf"],
+)
+def test_a_number_that_records_cannot_hold_is_refused(folder: Path, word: str) -> None:
+    """JSON has neither NaN nor infinity."""
+    assert "inf or nan, which records cannot hold" in refusal(folder, word)
+
+
+def test_a_mistake_anywhere_in_a_grid_is_told(folder: Path) -> None:
+    """Every configuration is validated before any is run."""
+    assert "algorithm.gamma=2: must be less than" in refusal(folder, "algorithm.gamma=0.9,2")
+
+
+PACKAGE = """
+from dataclasses import dataclass
+from rlexp.algorithms.ppo import PPO
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ours(PPO):
+    later: int
+"""
+
+
+def test_a_package_of_the_study_needs_to_be_allowed(folder: Path) -> None:
+    """With that, its classes are plug-ins; the study's folder is importable."""
+    name = f"ours_{folder.name.replace('-', '_')}"
+    text = f"defaults: [ppo, _self_]\n_target_: {name}.learner.Ours\nlater: 5\n"
+    files = {f"{name}/learner.py": PACKAGE, "conf/algorithm/ours.yaml": text}
+    write_tree(folder, files)
+    assert "allow another package with --allow-import" in refusal(folder, "algorithm=ours")
+    asked = request(folder, "algorithm=ours", allowed=(name,))
+    (configuration,) = asked.experiment.configurations
+    assert ("learner", 5) == (configuration.label, configuration.algorithm["later"])
+
+
+def test_the_command_finds_a_package_of_the_study(folder: Path) -> None:
+    """Also as the installed script, which does not look into the current folder by itself."""
+    text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
+    write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
+    code = (
+        "from rlexp.app.request import read_request; from rlexp.app.study import Study; "
+        "print(read_request(['algorithm=mine'], Study.here(('ours',))).experiment.name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert ("CartPole-v1-learner-", "") == (done.stdout.strip()[:-6], done.stderr)

@@ -1,0 +1,167 @@
+"""Names, identity and secrets of what is asked for."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from samples import write_tree
+
+from rlexp.app.request import Request, read_request
+from rlexp.app.study import Study
+from rlexp.config.validate import build
+from rlexp.errors import ConfigError
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import canonical
+from rlexp.store.layout import Layout
+from rlexp.store.runs import read_experiment, write_experiment
+
+MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A study without files; what it makes importable is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return tmp_path
+
+
+def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
+    """What a command with these words asks for."""
+    return read_request(words, Study(folder, Layout(folder / "runs"), allowed))
+
+
+def refusal(folder: Path, *words: str) -> str:
+    """Why the words are refused, which is one line."""
+    with pytest.raises(ConfigError) as caught:
+        request(folder, *words)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def identity(folder: Path, *words: str) -> str:
+    """The id of the first run that the words ask for."""
+    _, spec = next(iter(request(folder, *words).experiment.specs(Phase.TEST)))
+    return spec.id
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        ([], "CartPole-v1-ppo-"),
+        (["algorithm=ppo,a2c"], "CartPole-v1-ppo+a2c-"),
+        (["environment=cartpole,acrobot"], "CartPole-v1+Acrobot-v1-ppo-"),
+        (["environment.id=ALE/Pong-v5"], "ALE-Pong-v5-ppo-"),
+        (["environment.name='My task: ü'"], "My-task-ppo-"),
+        (["environment.name='../../etc'"], "etc-ppo-"),
+        (["environment.name='...'"], "task-ppo-"),
+    ],
+)
+def test_a_name_is_derived_from_the_choices(folder: Path, words: list[str], start: str) -> None:
+    """It can always be a folder, and ends with six digits of the definition."""
+    name = request(folder, *words).experiment.name
+    assert start == name[:-6]
+    assert int(name[-6:], 16) >= 0
+
+
+def test_a_derived_name_differs_where_the_question_does(folder: Path) -> None:
+    """And only there."""
+    words: list[tuple[str, ...]] = [(), ("algorithm.gamma=0.9",), ("seeds.root=1",)]
+    names = [request(folder, *one).experiment.name for one in words]
+    same = request(
+        folder, "seeds.test=9", "executor.workers=1", "budget.timeout=9", "phase=tuning"
+    )
+    assert (3, names[0]) == (len(set(names)), same.experiment.name)
+
+
+def test_a_long_name_is_cut(folder: Path) -> None:
+    """File systems take 255 bytes."""
+    name = request(folder, f"environment.name={'x' * 300}").experiment.name
+    assert 87 == len(name)
+
+
+def test_a_given_name_is_taken(folder: Path) -> None:
+    """As it is."""
+    assert "mine.1" == request(folder, "experiment=mine.1").experiment.name
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "a/b", "'a b'", "''", "..", "'a\nb'", "'ü'", "x" * 300, "'/etc/x'", ".x"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(folder: Path, name: str) -> None:
+    """Before anything is written."""
+    told = refusal(folder, f"experiment={name}")
+    assert "cannot be a folder name" in told
+    assert [] == list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (("budget.checkpoint_every=5",), True),
+        (("budget.timeout=5",), True),
+        (("executor.workers=1",), True),
+        (("experiment=other",), True),
+        (("seeds.test=9",), True),
+        (("environment.reference.threshold=1",), True),
+        (("failures=worst",), True),
+        (("budget.steps=1e5",), True),
+        (("algorithm.gamma=0.990",), True),
+        (("algorithm.max_grad_norm=5e-1",), True),
+        (("algorithm.ent_coef=0",), True),
+        (("seeds.root=1",), False),
+        (("budget.steps=99",), False),
+        (("algorithm.gamma=0.98",), False),
+        (("agent.network=[64]",), False),
+        (("environment.vector.count=2",), False),
+        (("environment.arguments.x=1",), False),
+        (("compute.threads=2",), False),
+        (("compute.device=cuda",), False),
+    ],
+)
+def test_a_run_is_what_makes_its_numbers(folder: Path, words: tuple[str, ...], same: bool) -> None:
+    """Other words for the same numbers are the same run; other numbers are another."""
+    assert same == (identity(folder) == identity(folder, *words))
+
+
+def test_the_experiment_survives_the_disk(folder: Path) -> None:
+    """What is asked again is found to be the same question."""
+    words = (
+        "algorithm=ppo,sac",
+        "environment=cartpole,pendulum",
+        "seeds.test=[3,1]",
+        "failures=worst",
+    )
+    asked = request(folder, *words, "environment.reference.minimum=-5").experiment
+    paths = Layout(folder / "runs").experiment(asked.name)
+    write_experiment(paths, asked)
+    assert asked == read_experiment(paths)
+    assert asked.fingerprint == read_experiment(paths).fingerprint
+
+
+def test_a_secret_never_reaches_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable's name is stored, and its value filled in where the part is built."""
+    monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
+    text = (
+        MINE
+        + "arguments: {login: '${oc.env:SAMPLE_TOKEN}', list: [{a: '${oc.env:SAMPLE_TOKEN}'}]}\n"
+    )
+    write_tree(folder, {"conf/environment/mine.yaml": text})
+    asked = request(folder, "environment=mine", "environment.arguments.b=${oc.env:SAMPLE_TOKEN}")
+    assert "hunter2" not in canonical(asked.experiment.definition())
+    (configuration,) = asked.experiment.configurations
+    assert "${oc.env:SAMPLE_TOKEN}" == configuration.environment["arguments"]["login"]
+    plain = {**configuration.environment, "reference": {}}
+    built = build(plain, "environment")
+    secret = "hunter2-hunter2"
+    assert {"login": secret, "list": [{"a": secret}], "b": secret} == built.arguments
+
+
+def test_another_value_of_a_variable_is_the_same_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login that is renewed repeats no training."""
+    word = "environment.arguments.login=${oc.env:SAMPLE_TOKEN}"
+    monkeypatch.setenv("SAMPLE_TOKEN", "first-value")
+    before = identity(folder, word)
+    monkeypatch.setenv("SAMPLE_TOKEN", "second-value")
+    assert before == identity(folder, word)

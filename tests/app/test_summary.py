@@ -1,0 +1,194 @@
+"""What an experiment's records say, from real folders."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import (
+    REFERENCE,
+    completed,
+    configuration,
+    ended,
+    evaluated,
+    experiment,
+    started,
+)
+
+from rlexp.app.summary import read_entries, summarise
+from rlexp.errors import ProtocolError
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Event, Failure
+from rlexp.stats.bootstrap import iqm_interval
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import new_attempt, write_run
+
+NAN = Failure.NAN
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ExperimentPaths:
+    """An experiment's folder, still empty."""
+    return ExperimentPaths(tmp_path / "runs" / "sample")
+
+
+def run(paths: ExperimentPaths, spec: RunSpec, *events: Event) -> None:
+    """A run with one attempt of these events."""
+    write_run(paths.run(spec.name), spec)
+    attempt = new_attempt(paths.run(spec.name), {}, {}, "")
+    writer = JournalWriter(attempt.journal)
+    for event in (started(), *events):
+        writer.append(event)
+    writer.close()
+
+
+def scored(paths: ExperimentPaths, asked: Experiment, *results: float | Failure | None) -> None:
+    """The experiment's test runs with these results in their order; None leaves a run planned."""
+    for (_, spec), result in zip(asked.specs(Phase.TEST), results, strict=True):
+        if isinstance(result, Failure):
+            run(paths, spec, ended(40, failure=result))
+        elif result is not None:
+            run(paths, spec, evaluated(100, result, final=True), ended())
+
+
+def summary(paths: ExperimentPaths, asked: Experiment) -> dict[str, Any]:
+    """The summary of the experiment's test runs."""
+    return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST))
+
+
+def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
+    """Per seed, with the interquartile mean and its interval."""
+    asked = experiment(configuration("ppo"), configuration("a2c"), test=4)
+    scored(paths, asked, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
+    found = summary(paths, asked)
+    ppo, a2c = found["cells"]
+    assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo["scores"]
+    assert ("ppo", "a2c", 2.5, 25.0) == (
+        ppo["label"],
+        a2c["label"],
+        ppo["iqm"]["estimate"],
+        a2c["iqm"]["estimate"],
+    )
+    assert [4, 4, 0, 0, 0] == [
+        ppo[key] for key in ("n", "planned", "failed", "missing", "counted_as_worst")
+    ]
+    assert ("sample", "test", str(paths.folder)) == (
+        found["experiment"],
+        found["phase"],
+        found["folder"],
+    )
+
+
+def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
+    """It is that of the scores, with a seed that is told."""
+    asked = experiment(test=(9, 2, 5))
+    scored(paths, asked, 3.0, 1.0, 2.0)
+    (cell,) = summary(paths, asked)["cells"]
+    expected = iqm_interval(np.asarray([1.0, 2.0, 3.0]), seed=cell["iqm"]["seed"])
+    assert (expected.low, expected.high) == (cell["iqm"]["low"], cell["iqm"]["high"])
+
+
+def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
+    """The mean is of those that completed, and n says how many they are."""
+    asked = experiment(test=4)
+    scored(paths, asked, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, asked)["cells"]
+    assert [2, 4, 1, 1, 0] == [
+        cell[key] for key in ("n", "planned", "failed", "missing", "counted_as_worst")
+    ]
+    assert ({0: 5.0, 3: 7.0}, 6.0) == (cell["scores"], cell["iqm"]["estimate"])
+
+
+def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
+    """As the least return of its task; what is only missing does not."""
+    asked = experiment(
+        configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
+    )
+    scored(paths, asked, 5.0, NAN, None, 7.0)
+    (cell,) = summary(paths, asked)["cells"]
+    assert [3, 1, 1, 1] == [cell[key] for key in ("n", "counted_as_worst", "failed", "missing")]
+    assert ({0: 5.0, 3: 7.0}, 3.0) == (cell["scores"], cell["iqm"]["estimate"])
+
+
+def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
+    """Nothing ran, or everything failed."""
+    asked = experiment()
+    assert None is summary(paths, asked)["cells"][0]["iqm"]
+    scored(paths, asked, NAN, NAN)
+    (cell,) = summary(paths, asked)["cells"]
+    assert (None, 0, 2, 0) == (cell["iqm"], cell["n"], cell["failed"], cell["missing"])
+
+
+def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
+    """One run does not say how much runs differ."""
+    asked = experiment(test=1)
+    scored(paths, asked, 5.0)
+    interval = summary(paths, asked)["cells"][0]["iqm"]
+    assert (5.0, None, None, 1) == tuple(interval[key] for key in ("estimate", "low", "high", "n"))
+
+
+def test_every_run_is_described(paths: ExperimentPaths) -> None:
+    """Also those that failed, with the reason, and those that did not start."""
+    asked = experiment(test=3)
+    scored(paths, asked, 5.0, NAN, None)
+    done, failed, planned = summary(paths, asked)["runs"]
+    assert [("completed", 5.0, 100), ("failed", None, 40), ("planned", None, 0)] == [
+        (one["state"], one["score"], one["step"]) for one in (done, failed, planned)
+    ]
+    assert ("nan", "reason of nan", 1, 1) == (
+        failed["failure"],
+        failed["reason"],
+        failed["seed"],
+        failed["attempts"],
+    )
+    assert {100} == {one["steps"] for one in (done, failed, planned)}
+
+
+def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
+    """Damage is never silent."""
+    asked = experiment(test=1)
+    scored(paths, asked, 5.0)
+    ((_, spec),) = asked.specs(Phase.TEST)
+    with paths.run(spec.name).attempt(1).journal.open("ab") as journal:
+        journal.write(b"damage\n{")
+    assert 2 == summary(paths, asked)["runs"][0]["unreadable_lines"]
+
+
+def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> None:
+    """Only what the experiment asks for is summarised."""
+    larger = experiment(test=4)
+    scored(paths, larger, 1.0, 2.0, 3.0, 4.0)
+    (cell,) = summary(paths, experiment(test=2))["cells"]
+    assert {0: 1.0, 1: 2.0} == cell["scores"]
+
+
+def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
+    """`--json` prints it."""
+    asked = experiment(test=3)
+    scored(paths, asked, 5.0, NAN, None)
+    text = json.dumps(summary(paths, asked), allow_nan=False)
+    assert '"failure": "nan"' in text
+
+
+def test_thresholds_of_the_task_are_told(paths: ExperimentPaths) -> None:
+    """So that a score can be read."""
+    asked = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
+    (cell,) = summary(paths, asked)["cells"]
+    assert (475.0, "final") == (cell["threshold"], cell["score"])
+
+
+def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:
+    """The table refuses them, whatever made them."""
+    asked = experiment(configuration("ppo"), configuration("a2c", steps=200))
+    with pytest.raises(ProtocolError, match="different budgets"):
+        summary(paths, asked)
+
+
+def test_the_samples_score_what_they_say() -> None:
+    """The record that other tests are made of has the score that it is asked for."""
+    ((_, spec),) = experiment(test=1).specs(Phase.TEST)
+    assert 5.0 == completed(spec, 5.0).score

@@ -1,0 +1,193 @@
+"""Composition: every word of the command line, and a study's own files over the packaged ones."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from composing import GROUPS, MINE, at, one, refusal
+from samples import write_tree
+
+from rlexp.config.compose import Composed, compose
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study without files."""
+    return tmp_path
+
+
+def test_the_defaults_are_those_that_are_documented(folder: Path) -> None:
+    """Without a word: PPO on CartPole, five test seeds."""
+    plain = one(folder)
+    assert "rlexp.algorithms.ppo.PPO" == at(plain, "algorithm._target_")
+    assert "CartPole-v1" == at(plain, "environment.id")
+    assert {"root": 0, "tuning": 3, "selection": 0, "test": 5} == plain["seeds"]
+    assert ("test", "missing", None, {}) == (
+        plain["phase"],
+        plain["failures"],
+        plain["experiment"],
+        plain["tracker"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "expected"),
+    [
+        ("experiment=mine", "experiment", "mine"),
+        ("experiment=null", "experiment", None),
+        ("algorithm=a2c", "algorithm._target_", "rlexp.algorithms.a2c.A2C"),
+        ("algorithm.learning_rate=1e-3", "algorithm.learning_rate", 0.001),
+        (
+            "algorithm.learning_rate={shape:linear,initial:0.1}",
+            "algorithm.learning_rate.initial",
+            0.1,
+        ),
+        ("environment=acrobot", "environment.id", "Acrobot-v1"),
+        ("environment.id=module:Mine-v0", "environment.id", "module:Mine-v0"),
+        ("environment.imports=[a,b.c]", "environment.imports", ["a", "b.c"]),
+        ("environment.arguments.gravity=9.8", "environment.arguments", {"gravity": 9.8}),
+        ("+environment.arguments.gravity=9.8", "environment.arguments", {"gravity": 9.8}),
+        ("environment.arguments={a:{b:1}}", "environment.arguments", {"a": {"b": 1}}),
+        (
+            "environment.wrappers=[{name:TimeLimit}]",
+            "environment.wrappers",
+            [{"name": "TimeLimit"}],
+        ),
+        ("environment.vector.count=4", "environment.vector.count", 4),
+        ("agent=cnn", "agent._target_", "rlexp.agents.cnn.CNN"),
+        ("agent.network=[64,32]", "agent.network", [64, 32]),
+        ("agent.policy_kwargs.use_sde=true", "agent.policy_kwargs", {"use_sde": True}),
+        ("budget.steps=1e5", "budget.steps", 1e5),
+        ("budget.steps=100_000", "budget.steps", 100_000),
+        ("budget.evaluation_every=null", "budget.evaluation_every", None),
+        ("budget.evaluation_episodes=3", "budget.evaluation_episodes", 3),
+        ("budget.evaluation_deterministic=false", "budget.evaluation_deterministic", False),
+        ("budget.final_episodes=7", "budget.final_episodes", 7),
+        ("budget.score=auc", "budget.score", "auc"),
+        ("budget.checkpoint_every=5", "budget.checkpoint_every", 5),
+        ("budget.timeout=1.5", "budget.timeout", 1.5),
+        ("seeds.root=7", "seeds.root", 7),
+        ("seeds.tuning=2", "seeds.tuning", 2),
+        ("seeds.selection=[1]", "seeds.selection", [1]),
+        ("seeds.test=[4,2]", "seeds.test", [4, 2]),
+        ("executor=local", "executor._target_", "rlexp.executors.local.Local"),
+        ("executor.workers=2", "executor.workers", 2),
+        ("compute.threads=2", "compute.threads", 2),
+        ("compute.device=cuda", "compute.device", "cuda"),
+        ("failures=worst", "failures", "worst"),
+        ("phase=tuning", "phase", "tuning"),
+        ("+benchmark=cartpole", "algorithm.n_steps", 32),
+        ("+benchmark=cartpole", "environment.vector.count", 8),
+        ("++algorithm.gamma=0.5", "algorithm.gamma", 0.5),
+        ("+algorithm.later=1", "algorithm.later", 1),
+        ("experiment='a b'", "experiment", "a b"),
+        ("environment.name=${budget.steps}", "environment.name", 100_000),
+    ],
+)
+def test_every_word_sets_its_value(folder: Path, word: str, key: str, expected: object) -> None:
+    """In Hydra's grammar, with the type that was written."""
+    assert expected == at(one(folder, word), key)
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("~algorithm.gamma", "algorithm.gamma"),
+        ("~budget.steps", "budget.steps"),
+        ("~seeds", "seeds"),
+        ("~agent", "agent"),
+        ("~agent=mlp", "agent"),
+    ],
+)
+def test_a_tilde_takes_away(folder: Path, word: str, key: str) -> None:
+    """A key, or a whole group; validation says later what is missing."""
+    with pytest.raises(KeyError):
+        at(one(folder, word), key)
+
+
+def test_a_word_beats_a_benchmark(folder: Path) -> None:
+    """What is said on the command line counts most."""
+    plain = one(folder, "+benchmark=cartpole", "algorithm.n_steps=64", "environment=acrobot")
+    assert (64, "Acrobot-v1") == (at(plain, "algorithm.n_steps"), at(plain, "environment.id"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["algoritm=ppo"], "unknown key 'algoritm'; did you mean 'algorithm'? (there are: agent,"),
+        (["algorithm=ppoo"], "no algorithm=ppoo; did you mean 'ppo'? (there are: a2c, ars,"),
+        (["environment=cartpol"], "no environment=cartpol; did you mean 'cartpole'?"),
+        (["agent=xyz"], "there is no agent=xyz (there are: cnn, linear, lstm, mlp, multi_input)"),
+        (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),
+        (["+benchmrk=cartpole"], "there is no group 'benchmrk'; did you mean 'benchmark'?"),
+        (["+foo=1"], f"there is no group 'foo' (there are: {', '.join(GROUPS)})"),
+        (["algorithm.learning_rat=1"], "did you mean 'learning_rate'? (algorithm has: _target_,"),
+        (
+            ["algorithm.learning_rat=1,2"],
+            "did you mean 'learning_rate'? (algorithm has: _target_,",
+        ),
+        (["budget.step=1"], "unknown key 'budget.step'; did you mean 'steps'? (budget has:"),
+        (["seeds.tests=1"], "did you mean 'test'?"),
+        (["a.b.c=1"], "unknown key 'a.b.c' (there are:"),
+        (["a.b.c=1,2"], "unknown key 'a.b.c' (there are:"),
+        (["algorithm.gamma.x=1"], "algorithm.gamma has no key 'x'; write +algorithm.gamma.x=…"),
+        (["algorithm.gamma.x=1,2"], "algorithm.gamma has no key 'x'; write +algorithm.gamma.x=…"),
+        (["algorithm=ppo,ppoo"], "there is no algorithm=ppoo; did you mean 'ppo'?"),
+        (["~foo"], "'foo' does not exist"),
+        (["~algorithm.foo"], "'algorithm.foo' does not exist"),
+        (["foo"], "cannot read 'foo': missing EQUAL"),
+        (["--steps=5"], "cannot read '--steps=5'"),
+        (["a=[1"], "cannot read 'a=[1'"),
+        (["a={b"], "cannot read 'a={b'"),
+        (["a='b"], 'cannot read "a=\'b"'),
+        ([""], "cannot read ''"),
+        (["=1"], "must be a string"),
+        (["algorithm.gamma=${nothing}"], "algorithm.gamma: Interpolation key 'nothing' not found"),
+        (["algorithm.gamma=${algorithm.gamma}"], "algorithm.gamma: Recursive"),
+        (["algorithm.gamma=${nothing:1}"], "nothing"),
+        (
+            ["algorithm.gamma=???"],
+            "algorithm.gamma has no value; give it one with algorithm.gamma=…",
+        ),
+        (
+            ["environment=gymnasium"],
+            "environment.id has no value; give it one with environment.id=…",
+        ),
+        (["algorithm=glob(*)"], "a grid needs its values one by one"),
+        (["algorithm.gamma=interval(0,1)"], "a grid needs its values one by one"),
+        (["tracker=[wandb]"], "there is no tracker to choose from; leave it out"),
+        (["~tracker"], "there is no tracker to choose from; leave it out"),
+        (["+budget.steps=5"], "remove + prefix: 'budget.steps=5'"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(folder: Path, words: list[str], message: str) -> None:
+    """What was wrong, what there is, and what was probably meant."""
+    assert message in refusal(folder, *words)
+
+
+def test_composing_leaves_no_state_behind(folder: Path) -> None:
+    """Not even after a mistake: the next composition is as the first."""
+    before = compose([], folder)
+    refusal(folder, "algorithm=nothing")
+    refusal(folder, "nothing=1")
+    write_tree(folder / "other", {"conf/environment/cartpole.yaml": MINE})
+    compose([], folder / "other")
+    after = compose([], folder)
+    assert before == after
+    assert [Composed(before[0].plain, ())] == after
+
+
+def test_what_is_composed_is_plain(folder: Path) -> None:
+    """Nothing of Hydra's is left in it."""
+
+    def kinds(value: Any) -> set[type]:
+        if isinstance(value, dict):
+            inner = [*value.values()]
+        else:
+            inner = value if isinstance(value, list) else []
+        return {type(value)}.union(*map(kinds, inner))
+
+    expected = {dict, list, str, int, float, bool, type(None)}
+    assert expected >= kinds(one(folder, "agent.network=[1]"))
+    assert not re.search("DictConfig|ListConfig", repr(one(folder)))

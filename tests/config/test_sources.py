@@ -1,0 +1,146 @@
+"""Where yaml is looked for, and the files that are refused before anything reads them."""
+
+import time
+from pathlib import Path
+
+import pytest
+from samples import write_tree
+
+from rlexp.config.sources import (
+    DEEPEST,
+    LARGEST_YAML,
+    MOST_NODES,
+    check_yaml,
+    check_yaml_files,
+    packaged_root,
+    search_path,
+)
+from rlexp.errors import ConfigError
+
+
+def bomb(levels: int) -> str:
+    """Each line refers nine times to the one before."""
+    lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"l{k}: &l{k} [{', '.join([f'*l{k - 1}'] * 9)}]" for k in range(1, levels)]
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "aliases": bomb(9),
+    "many aliases": bomb(200),
+    "brackets": "a: " + "[" * 200_000,
+    "closed brackets": "a: " + "[" * 5_000 + "]" * 5_000,
+    "braces": "{a: " * 5_000,
+    "indentation": "".join(" " * k + "a:\n" for k in range(500)),
+    "size": "a: " + "x" * (2 << 20),
+    "comments": "#" * (2 << 20),
+    "values": "a:\n" + "- x\n" * 200_000,
+    "keys": "".join(f"k{k}: 1\n" for k in range(60_000)),
+    "loop": "a: &a [*a]",
+    "loop at the top": "&a [*a]",
+    "loop in a mapping": "&a {b: *a}",
+    "unknown alias": "a: *b",
+    "not yaml": "a: [",
+    "two documents": "a: 1\n---\na: 2\n",
+    "tabs": "a:\n\tb: 1\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_yaml_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    """In one line that names the file, before anything is expanded."""
+    path = write_tree(tmp_path, {"x.yaml": HOSTILE[kind]}) / "x.yaml"
+    begin = time.process_time()
+    with pytest.raises(ConfigError, match=r"x\.yaml") as caught:
+        check_yaml(path)
+    assert time.process_time() - begin < 1.5
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a: \0", "a: ü".encode("latin-1")])
+def test_what_is_no_text_is_refused(content: bytes, tmp_path: Path) -> None:
+    """A file of another encoding is named."""
+    (tmp_path / "x.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"x\.yaml is not yaml"):
+        check_yaml(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing but a comment",
+        "a: 1",
+        "base: &base {x: 1}\nother:\n  <<: *base\n  y: 2",
+        "a: " + "[" * (DEEPEST - 2) + "]" * (DEEPEST - 2),
+        "a:\n" + "- x\n" * (MOST_NODES - 3),
+        "#" * (LARGEST_YAML - 1),
+        "a: ${oc.env:HOME}",
+    ],
+)
+def test_ordinary_yaml_is_let_through(text: str, tmp_path: Path) -> None:
+    """Up to the limits, aliases included."""
+    check_yaml(write_tree(tmp_path, {"x.yaml": text}) / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("a: " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1), True),
+        ("a: " + "[" * DEEPEST + "]" * DEEPEST, False),
+        ("a:\n" + "- x\n" * (MOST_NODES - 3), True),
+        ("a:\n" + "- x\n" * (MOST_NODES - 2), False),
+    ],
+)
+def test_the_limits_are_where_they_are_said_to_be(text: str, fits: bool, tmp_path: Path) -> None:
+    """One more is too many."""
+    path = write_tree(tmp_path, {"x.yaml": text}) / "x.yaml"
+    if fits:
+        check_yaml(path)
+    else:
+        with pytest.raises(ConfigError, match="10,000 values or 50 levels"):
+            check_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "place", ["conf/x.yaml", "conf/agent/x.yaml", "conf/a/b/x.yaml", "sweeps/x.yaml"]
+)
+def test_every_yaml_of_a_study_is_looked_at(place: str, tmp_path: Path) -> None:
+    """Wherever the composition could meet it."""
+    study = write_tree(tmp_path, {place: bomb(9)})
+    with pytest.raises(ConfigError, match=r"x\.yaml"):
+        check_yaml_files(search_path(study))
+
+
+def test_what_is_no_configuration_is_left_alone(tmp_path: Path) -> None:
+    """Data in the study's folder may be as large as it likes."""
+    study = write_tree(tmp_path, {"data/x.yaml": bomb(9), "x.yaml": bomb(9), "conf/x.txt": "["})
+    check_yaml_files(search_path(study))
+
+
+def test_packaged_files_stay_within_the_limits() -> None:
+    """They are not looked at when composing, so they are here."""
+    found = sorted((packaged_root() / "conf").rglob("*.yaml"))
+    assert len(found) > 40
+    for path in found:
+        check_yaml(path)
+
+
+def test_the_study_comes_first(tmp_path: Path) -> None:
+    """Its conf wins over the packaged one, and so do its other folders."""
+    study = write_tree(tmp_path, {"conf/x.yaml": "a: 1"})
+    packaged = packaged_root()
+    expected = [study.resolve() / "conf", packaged / "conf", study.resolve(), packaged]
+    assert expected == search_path(study)
+
+
+def test_an_empty_folder_is_a_study(tmp_path: Path) -> None:
+    """What is packaged is enough."""
+    assert [packaged_root() / "conf", tmp_path.resolve(), packaged_root()] == search_path(tmp_path)
+
+
+def test_no_place_is_searched_twice() -> None:
+    """Working in the checkout itself, its conf is the packaged one."""
+    places = search_path(packaged_root())
+    assert len(places) == len(set(places))

@@ -1,0 +1,216 @@
+"""Validation: types, ranges and names, every mistake at once, and what may be imported."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from changing import DEFAULT, changed, refusal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.agents.mlp import MLP
+from rlexp.algorithms.ppo import PPO
+from rlexp.config.validate import validate
+from rlexp.errors import ConfigError
+from rlexp.executors.local import Local
+from rlexp.protocol.seeds import SeedPlan
+
+
+@pytest.fixture
+def plain() -> dict[str, Any]:
+    """The default configuration, to be changed."""
+    return deepcopy(DEFAULT.plain)
+
+
+def test_a_valid_configuration_is_built(plain: dict[str, Any]) -> None:
+    """Settings become typed values, plug-ins become objects of their classes."""
+    root, parts = validate(plain)
+    assert SeedPlan(root=0, tuning=3, selection=0, test=5) == root.seeds
+    assert (MLP, PPO, Local) == (type(parts.agent), type(parts.algorithm), type(parts.executor))
+    assert ("CartPole-v1", 100_000) == (parts.environment.task, root.budget.steps)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("budget.steps", 1e5, 100_000),
+        ("seeds.test", 1e1, 10),
+        ("seeds.test", [1e1, 2], (10, 2)),
+        ("seeds.test", [3], (3,)),
+        ("budget.timeout", 5, 5.0),
+        ("budget.evaluation_every", 1e3, 1000),
+    ],
+)
+def test_a_whole_number_may_be_written_with_an_exponent(
+    plain: dict[str, Any], key: str, value: object, expected: object
+) -> None:
+    """Where an integer is meant, 1e5 is one."""
+    root, _ = validate(changed(plain, {key: value}))
+    part, name = key.split(".")
+    found = getattr(getattr(root, part), name)
+    assert (expected, type(expected)) == (found, type(found))
+
+
+def test_a_plug_in_takes_whole_numbers_too(plain: dict[str, Any]) -> None:
+    """And stays typed inside schedules and lists."""
+    changes = {
+        "algorithm.n_steps": 2e3,
+        "algorithm.learning_rate": {"shape": "linear", "initial": 1},
+        "agent.network": [64.0, 32],
+        "environment.vector.count": 4.0,
+    }
+    _, parts = validate(changed(plain, changes))
+    assert (2000, 4) == (parts.algorithm.n_steps, parts.environment.vector.count)
+    assert (1.0, (64, 32)) == (parts.algorithm.learning_rate.initial, parts.agent.network)
+    assert {int} == {type(width) for width in parts.agent.network}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("budget.steps", 0, "budget.steps=0: must be greater than or equal to 1"),
+        ("budget.steps", 1.5, "budget.steps=1.5: must be a valid integer"),
+        ("budget.steps", "many", 'budget.steps="many": must be a valid integer'),
+        ("budget.steps", "5", 'budget.steps="5": must be a valid integer'),
+        ("budget.steps", None, "budget.steps=null: must be a valid integer"),
+        ("budget.steps", True, "budget.steps=true: must be a valid integer"),
+        ("budget.steps", [1], "budget.steps=[1]: must be a valid integer"),
+        ("budget.score", "best", "must be 'final', 'auc' or 'last_window'"),
+        ("budget.timeout", 0, "budget.timeout=0: must be greater than 0"),
+        ("budget.timeout", float("inf"), "must be less than inf"),
+        ("budget.evaluation_deterministic", "yes", "must be a valid boolean"),
+        ("seeds.root", -1, "seeds.root=-1: must be greater than or equal to 0"),
+        ("seeds.test", 16385, "seeds.test=16385: must be less than or equal to 16384"),
+        ("seeds.test", -1, "seeds.test=-1: must be greater than or equal to 0"),
+        ("seeds.test", [16384], "seeds.test.0=16384: must be less than 16384"),
+        ("seeds.test", [1, 1], "seeds.test repeats [1]"),
+        ("seeds.test", "all", 'seeds.test="all"'),
+        ("phase", "selection", "phase=\"selection\": must be 'test' or 'tuning'"),
+        ("failures", "zero", "must be 'missing' or 'worst'"),
+        ("experiment", 5, "experiment=5: must be a valid string"),
+        ("compute.threads", 0, "compute.threads=0: must be greater than or equal to 1"),
+        ("algorithm.gamma", 1.1, "algorithm.gamma=1.1: must be less than or equal to 1"),
+        ("algorithm.gamma", float("nan"), "algorithm.gamma=NaN"),
+        ("algorithm.learning_rate", -1, "algorithm.learning_rate=-1: must be greater than 0"),
+        ("algorithm.learning_rate", {"shape": "x"}, "algorithm.learning_rate.shape"),
+        ("algorithm.n_steps", "x", 'algorithm.n_steps="x": must be a valid integer'),
+        ("agent.activation", "swish", "agent.activation"),
+        ("environment.vector.kind", "threads", "must be 'dummy' or 'subprocess'"),
+        ("environment.id", "a b", "environment.id='a b' is no id"),
+        ("executor.workers", 0, "executor.workers=0"),
+        (
+            "executor.workers",
+            "many",
+            "executor.workers=\"many\": must be a valid integer or must be 'auto'",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told(
+    plain: dict[str, Any], key: str, value: object, message: str
+) -> None:
+    """Where it stands, what it was, and what is allowed."""
+    assert message in refusal(plain, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("budget.step", "unknown key 'budget.step'; did you mean 'steps'? (there are: steps,"),
+        ("budgets", "unknown key 'budgets'; did you mean 'budget'? (there are: agent,"),
+        ("algorithm.gama", "unknown key 'algorithm.gama'; did you mean 'gamma'?"),
+        ("algorithm.xyz", "unknown key 'algorithm.xyz' (there are: learning_rate,"),
+        ("environment.vector.cuont", "did you mean 'count'? (there are: count, kind,"),
+        ("environment.reference.max", "unknown key 'environment.reference.max'"),
+        ("executor.worker", "did you mean 'workers'?"),
+        ("agent.networks", "did you mean 'network'?"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_known_ones(
+    plain: dict[str, Any], key: str, message: str
+) -> None:
+    """On whatever level it stands."""
+    assert message in refusal(plain, **{key: 1})
+
+
+@pytest.mark.parametrize(
+    "key", ["budget", "budget.steps", "seeds.root", "algorithm.gamma", "environment.vector.count"]
+)
+def test_a_missing_key_is_told(plain: dict[str, Any], key: str) -> None:
+    """There are no defaults but those in yaml."""
+    assert f"{key} is missing" in refusal(plain, **{key: ...})
+
+
+@pytest.mark.parametrize("group", ["agent", "algorithm", "environment", "executor"])
+@pytest.mark.parametrize("value", [None, "ppo", [], 5])
+def test_a_group_is_one_of_its_options(plain: dict[str, Any], group: str, value: object) -> None:
+    """Text in its place is told as that."""
+    message = f"{group} must be one of the group's options, not {value!r}"
+    assert message in refusal(plain, **{group: value})
+
+
+def test_all_mistakes_are_told_at_once(plain: dict[str, Any]) -> None:
+    """Of every plug-in and setting, so that they are corrected in one go."""
+    told = refusal(
+        plain,
+        **{
+            "phase": "selection",
+            "budget.steps": 0,
+            "seeds.root": -1,
+            "compute.threads": "two",
+            "agent.network": 3,
+            "agent.later": 1,
+            "algorithm.gamma": 2,
+            "algorithm.n_steps": "x",
+            "environment.vector.count": 0,
+            "executor.grace": ...,
+        },
+    )
+    assert 10 == len(told.replace("; did you mean", "").split("; "))
+    for key in ("phase", "budget.steps", "seeds.root", "compute.threads", "agent.network"):
+        assert 1 == told.count(f"{key}=")
+    assert "unknown key 'agent.later'" in told
+    assert "executor.grace is missing" in told
+
+
+def test_a_rule_between_values_is_told_with_the_other_mistakes(plain: dict[str, Any]) -> None:
+    """What only the whole of a part can know."""
+    told = refusal(plain, **{"budget.score": "auc", "budget.evaluation_every": None, "phase": "x"})
+    assert "budget.score=auc reads the evaluation curve" in told
+    assert 'phase="x"' in told
+
+
+keys = st.sampled_from(
+    ["budget.steps", "seeds.test", "algorithm.gamma", "agent.network", "environment.id", "phase"]
+)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@given(keys, junk)
+def test_whatever_is_given_the_answer_is_one_line(key: str, value: Any) -> None:
+    """A value is taken, or refused by name: nothing else happens."""
+    told = ""
+    try:
+        validate(changed(deepcopy(DEFAULT.plain), {key: value}))
+    except ConfigError as error:
+        told = str(error)
+    assert "\n" not in told
+
+
+def test_a_value_that_is_no_plain_data_is_refused(plain: dict[str, Any]) -> None:
+    """Nothing but JSON values comes out of a composition, or into a record."""
+    assert "is no plain data" in refusal(plain, **{"environment.arguments": {"a": object()}})
+
+
+def test_validation_leaves_the_mapping_as_it_was(plain: dict[str, Any]) -> None:
+    """Numbers are repaired in a copy."""
+    changed(plain, {"budget.steps": 1e5, "algorithm.n_steps": 2e3})
+    before = json.dumps(plain)
+    validate(plain)
+    assert before == json.dumps(plain)
