@@ -67,11 +67,10 @@ class RunRecord:
         a process holds the run now: an attempt without an end is running then, else lost.
         """
         record = cls(spec=spec)
-        for position, events in enumerate(attempts):
+        for events in attempts:
             record = _attempt(record, events)
-            if record.state is State.RUNNING and not (alive and position == len(attempts) - 1):
-                record = replace(record, state=State.LOST)
-        return record
+        lost = record.state is State.RUNNING and not alive
+        return replace(record, state=State.LOST) if lost else record
 
     @property
     def score(self) -> float | None:

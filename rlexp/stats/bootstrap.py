@@ -34,7 +34,8 @@ def iqm_interval(
 ) -> Interval:
     """The interquartile mean of the runs of one task, with a percentile bootstrap interval.
 
-    The order of the runs does not matter. With one run, no interval is possible.
+    The order of the runs does not matter. One run, or several equal ones, show no spread: no
+    interval is possible then, and `method` says why.
 
     Args:
         scores: One of each run, of shape (n,), n ≥ 1.
@@ -45,8 +46,9 @@ def iqm_interval(
     n = len(scores)
     ordered = np.sort(scores)
     estimate = float(interquartile_mean(ordered))
-    if n == 1:
-        return Interval(estimate, None, None, level, "none (one run)", 0, n, seed)
+    if ordered[0] == ordered[-1]:
+        reason = "one run alone shows no spread" if n == 1 else "all runs are equal"
+        return Interval(estimate, None, None, level, reason, 0, n, seed)
     generator = np.random.default_rng(seed)
     drawn = ordered[generator.integers(0, n, size=(repetitions, n))]
     tail = (1 - level) / 2

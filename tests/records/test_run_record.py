@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from samples import ended, evaluated, spec, started
 
 from rlexp.records.events import Checkpointed, Ending, Event, Failure, Measured
-from rlexp.records.run import RunRecord, State, area_under_curve, last_window
+from rlexp.records.run import RunRecord, State
 
 
 def fold(*attempts: list[Event], alive: bool = False, score: str = "final") -> RunRecord:
@@ -77,28 +77,6 @@ def test_one_attempt_is_told_in_full() -> None:
 def test_an_attempt_ends_as_it_says(ending: Ending, state: State) -> None:
     """The last event decides the state."""
     assert state is fold([started(), ended(ending=ending)]).state
-
-
-@pytest.mark.parametrize("failure", Failure)
-def test_a_failure_is_never_a_score(failure: Failure) -> None:
-    """Not even of a run that failed after its final evaluation."""
-    record = fold([started(), evaluated(100, 9.0, final=True), ended(failure=failure)])
-    assert (State.FAILED, failure, f"reason of {failure}", None) == (
-        record.state,
-        record.failure,
-        record.reason,
-        record.score,
-    )
-
-
-@pytest.mark.parametrize("ending", [Ending.PRUNED, Ending.INTERRUPTED])
-@pytest.mark.parametrize("score", ["final", "auc", "last_window"])
-def test_only_a_completed_run_has_a_score(ending: Ending, score: str) -> None:
-    """A run that was cut off has an evaluation curve and no score."""
-    events: list[Event] = [started(), evaluated(10, 9.0), evaluated(100, 9.0, final=True)]
-    assert 9.0 == fold([*events, ended()], score=score).score
-    assert None is fold([*events, ended(ending=ending)], score=score).score
-    assert None is fold(events, score=score, alive=True).score
 
 
 def test_an_attempt_that_was_restarted_counts_for_nothing() -> None:
@@ -226,50 +204,6 @@ def test_folding_what_was_kept_keeps_it(cuts: list[int]) -> None:
     assert record.evaluations == again.evaluations
     curve = [e.step for e in record.evaluations]
     assert sorted(set(curve)) == curve
-
-
-def test_the_area_under_the_curve_is_its_mean_height() -> None:
-    """By hand: (10 × 1 + 30 × 4) / 40, whatever the distances between evaluations."""
-    curve = [evaluated(10, 0.0), evaluated(20, 2.0), evaluated(50, 6.0)]
-    assert (10 * 1 + 30 * 4) / 40 == area_under_curve(curve)
-
-
-@pytest.mark.parametrize(("curve", "expected"), [([], None), ([evaluated(10, 3.0)], 3.0)])
-def test_the_area_of_a_point_is_its_height(curve: list[object], expected: float | None) -> None:
-    """One evaluation has a height and no width; none has neither."""
-    assert expected == area_under_curve(curve)  # type: ignore[arg-type]
-
-
-def test_the_last_window_is_the_last_tenth() -> None:
-    """The evaluation at nine tenths is before it."""
-    curve = [evaluated(90, 100.0), evaluated(91, 1.0), evaluated(100, 3.0)]
-    assert 2.0 == last_window(curve, 100)
-
-
-def test_a_window_without_evaluations_is_the_last_one() -> None:
-    """A sparse curve still has a score."""
-    assert 7.0 == last_window([evaluated(10, 1.0), evaluated(50, 7.0)], 100)
-    assert None is last_window([], 100)
-
-
-@pytest.mark.parametrize(
-    ("score", "expected"), [("final", 8.0), ("auc", 2.5), ("last_window", 4.0)]
-)
-def test_the_score_is_the_one_that_was_declared(score: str, expected: float) -> None:
-    """The same events have three scores; the budget says which one counts."""
-    events: list[Event] = [
-        started(),
-        evaluated(10, 1.0),
-        evaluated(100, 4.0),
-        evaluated(100, 7.0, 9.0, final=True),
-        ended(),
-    ]
-    assert expected == fold(events, score=score).score
-
-
-def test_a_completed_run_without_its_evaluation_has_no_score() -> None:
-    """Damage to the one line that held the score is no score of zero."""
-    assert None is fold([started(), ended()]).score
 
 
 @pytest.mark.timeout(10)

@@ -1,0 +1,139 @@
+"""The plan: what is asked for and not there yet, and what is tried again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import completed, ended, evaluated, failed, spec, started
+
+from rlexp.engine.plan import FURTHER_ATTEMPTS, Plan, make_plan, may_run
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Event, Failure
+from rlexp.records.run import RunRecord, State
+
+SPECS = [spec(seed) for seed in range(5)]
+
+
+def stopped(of: RunSpec, ending: Ending) -> RunRecord:
+    """A run that ended so."""
+    return RunRecord.fold(of, [[started(), evaluated(10, 1.0), ended(10, ending=ending)]])
+
+
+def lost(of: RunSpec) -> RunRecord:
+    """A run whose process is gone."""
+    return RunRecord.fold(of, [[started()]])
+
+
+def running(of: RunSpec) -> RunRecord:
+    """A run whose process lives."""
+    return RunRecord.fold(of, [[started()]], alive=True)
+
+
+def plan(*records: RunRecord, retry: bool = False) -> Plan:
+    """The plan of all specs with these records."""
+    return make_plan(SPECS, {record.spec.id: record for record in records}, retry=retry)
+
+
+def execute(planned: Plan) -> list[RunRecord]:
+    """The records of a plan that was executed."""
+    return [completed(one, 1.0) for one in planned.missing]
+
+
+def test_without_records_everything_is_missing() -> None:
+    """In the order in which it was asked for."""
+    assert Plan(tuple(SPECS), (), ()) == plan()
+    assert 5 * 100 == plan().steps
+
+
+def test_what_is_completed_is_done() -> None:
+    """No run is ever done twice."""
+    found = plan(completed(SPECS[1], 1.0), stopped(SPECS[2], Ending.PRUNED))
+    assert Plan((SPECS[0], SPECS[3], SPECS[4]), (SPECS[1], SPECS[2]), ()) == found
+    assert 300 == found.steps
+
+
+@given(st.sets(st.sampled_from(range(5))), st.booleans())
+def test_after_the_plan_was_executed_it_is_empty(there: set[int], retry: bool) -> None:
+    """The same command again does nothing."""
+    before = [completed(SPECS[k], 0.0) for k in there]
+    planned = plan(*before, retry=retry)
+    after = plan(*before, *execute(planned), retry=retry)
+    assert ((), tuple(SPECS), 0) == (after.missing, after.done, after.steps)
+
+
+@given(st.lists(st.sampled_from(range(5))))
+def test_every_run_has_one_place(kinds: list[int]) -> None:
+    """Whatever the records: missing, done and failed are all there is, and none is in two."""
+    made = [
+        RunRecord(spec=SPECS[0]),
+        completed(SPECS[1], 1.0),
+        failed(SPECS[2]),
+        failed(SPECS[3], Failure.CRASHED),
+        lost(SPECS[4]),
+    ]
+    found = plan(*(made[k] for k in kinds))
+    placed = [*found.missing, *found.done, *found.failed]
+    assert {one.id for one in SPECS} == {one.id for one in placed}
+    assert len(SPECS) == len(placed)
+
+
+def test_records_of_other_runs_do_not_matter() -> None:
+    """What the folder holds besides is left alone."""
+    assert plan() == plan(completed(spec(99), 1.0), completed(spec(0, steps=99), 1.0))
+
+
+def test_a_larger_question_misses_only_what_is_new() -> None:
+    """More seeds continue; the runs that are there stay."""
+    records = {one.id: completed(one, 1.0) for one in SPECS}
+    more = [spec(seed) for seed in range(8)]
+    assert tuple(more[5:]) == make_plan(more, records).missing
+
+
+@pytest.mark.parametrize("failure", [f for f in Failure if f.of_the_machine])
+@pytest.mark.parametrize("times", range(1, 5))
+def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, times: int) -> None:
+    """Three attempts in all; then it stays failed until it is asked for."""
+    assert (times <= FURTHER_ATTEMPTS) == may_run(failed(SPECS[0], failure, times))
+    assert 2 == FURTHER_ATTEMPTS
+
+
+@pytest.mark.parametrize("failure", [Failure.NAN, Failure.ENVIRONMENT, Failure.USER])
+def test_what_the_configuration_failed_is_final_until_retry(failure: Failure) -> None:
+    """The same configuration would fail again."""
+    record = failed(SPECS[0], failure)
+    assert (False, True) == (may_run(record), may_run(record, retry=True))
+    assert (SPECS[0],) == plan(record).failed
+    assert (SPECS[0] in plan(record, retry=True).missing, plan(record, retry=True).failed) == (
+        True,
+        (),
+    )
+
+
+@pytest.mark.parametrize("state", [State.INTERRUPTED, State.LOST, State.RUNNING, State.PLANNED])
+def test_what_has_no_result_is_continued(state: State) -> None:
+    """A command that was stopped, or died, is simply repeated."""
+    record = {
+        State.INTERRUPTED: stopped(SPECS[0], Ending.INTERRUPTED),
+        State.LOST: lost(SPECS[0]),
+        State.RUNNING: running(SPECS[0]),
+        State.PLANNED: RunRecord(spec=SPECS[0]),
+    }[state]
+    assert (state, True) == (record.state, may_run(record))
+
+
+@pytest.mark.parametrize("retry", [False, True])
+def test_what_has_a_result_is_never_run_again(retry: bool) -> None:
+    """Not even when failures are tried again."""
+    for record in (completed(SPECS[0], 1.0), stopped(SPECS[0], Ending.PRUNED)):
+        assert not may_run(record, retry=retry)
+
+
+def test_an_interruption_does_not_use_up_an_attempt() -> None:
+    """Only failures of the machine are counted."""
+    attempts: list[list[Event]] = [
+        [started(1), ended(ending=Ending.INTERRUPTED)],
+        [started(2), ended(ending=Ending.INTERRUPTED)],
+        [started(3), ended(failure=Failure.CRASHED)],
+        [started(4), ended(ending=Ending.INTERRUPTED)],
+        [started(5), ended(failure=Failure.CRASHED)],
+    ]
+    assert may_run(RunRecord.fold(SPECS[0], attempts))

@@ -1,0 +1,66 @@
+"""What a run may spend, and the budgets that contradict themselves."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import SETTINGS, budget
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.budget import OPERATIONAL
+from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
+
+
+def test_what_defines_a_run_leaves_out_how_it_is_executed() -> None:
+    """Checkpoints and time limits change no number, everything else does."""
+    expected = {k: v for k, v in SETTINGS.items() if k not in {"checkpoint_every", "timeout"}}
+    assert expected == budget(checkpoint_every=5, timeout=1.5).defining()
+
+
+@given(st.none() | st.integers(1), st.none() | st.floats(0.1, 1e9))
+def test_operational_settings_never_matter(every: int | None, timeout: float | None) -> None:
+    """Whatever they are, the defining part stays the same."""
+    changed = budget(**dict(zip(OPERATIONAL, (every, timeout), strict=True)))
+    assert budget().defining() == changed.defining()
+
+
+@pytest.mark.parametrize("score", ["auc", "last_window"])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"evaluation_every": None}, "reads the evaluation curve; set budget.evaluation_every"),
+        ({"evaluation_every": 101}, "evaluation_every=101 is more than budget.steps=100"),
+    ],
+)
+def test_a_score_of_the_curve_needs_a_curve(
+    score: str, changes: dict[str, Any], message: str
+) -> None:
+    """A run that would end without its score is refused before it starts."""
+    with pytest.raises(ConfigError, match=message):
+        budget(score=score, **changes)
+
+
+@pytest.mark.parametrize("every", [None, 101])
+def test_the_final_score_needs_no_curve(every: int | None) -> None:
+    """The final policy is evaluated whatever happened before."""
+    assert every == budget(score="final", evaluation_every=every).evaluation_every
+
+
+def test_evaluations_beyond_the_seeds_are_refused() -> None:
+    """The message says how far apart evaluations must be, and that is far enough."""
+    most = MAXIMUM_EVALUATIONS
+    assert most == budget(steps=most, evaluation_every=1).steps
+    with pytest.raises(ConfigError, match=f"2,048 evaluations; at most {most:,}.*use 2 or more"):
+        budget(steps=most + 1, evaluation_every=1)
+    assert 2 == budget(steps=most + 1, evaluation_every=2).evaluation_every
+
+
+@given(st.integers(1, 10**9))
+def test_the_advice_on_evaluations_is_good(steps: int) -> None:
+    """Following the message leads to a budget that is accepted."""
+    try:
+        budget(steps=steps, evaluation_every=1)
+    except ConfigError as error:
+        least = int(str(error).split("use ")[1].split()[0])
+        assert least == budget(steps=steps, evaluation_every=least).evaluation_every

@@ -1,0 +1,195 @@
+"""Seeds: one to one, never shared between uses, never moved by a count."""
+
+from hashlib import blake2b
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from samples import algorithm, spec
+
+from rlexp.errors import ProtocolError
+from rlexp.protocol.seeds import (
+    EVALUATION_ENVIRONMENTS,
+    FRESH_EVALUATIONS,
+    INDICES,
+    MAXIMUM_EVALUATIONS,
+    ROUNDS,
+    SUBSTREAMS,
+    Phase,
+    SeedPlan,
+    Streams,
+    permute,
+)
+
+numbers = st.integers(0, 2**32 - 1)
+roots = st.integers(0, 2**80)
+phases = st.sampled_from(Phase)
+indices = st.integers(0, INDICES - 1)
+ROOTS = (0, 1, 42, 2**31, 2**64 + 1)
+
+
+def undo(value: int, root: int) -> int:
+    """The inverse of `permute`, written from its definition."""
+    left, right = value >> 16, value & 0xFFFF
+    key = root.to_bytes((root.bit_length() + 7) // 8 or 1, "little")[:64]
+    for turn in reversed(range(ROUNDS)):
+        code = blake2b(bytes((turn, left >> 8, left & 0xFF)), key=key, digest_size=2).digest()
+        left, right = right ^ int.from_bytes(code, "little"), left
+    return left << 16 | right
+
+
+def handed_out(streams: Streams) -> list[int]:
+    """A sample of the numbers that one run hands to libraries, the ends of each range in it."""
+    last = EVALUATION_ENVIRONMENTS - 1
+    return [
+        *(streams.training(i) for i in (0, 1, SUBSTREAMS - 1)),
+        *(streams.evaluation(n, e) for n in (0, 1, MAXIMUM_EVALUATIONS) for e in (0, last)),
+        *(streams.fresh(n, e) for n in (0, FRESH_EVALUATIONS - 1) for e in (0, last)),
+        *(streams.sampling(n) for n in (0, 1, MAXIMUM_EVALUATIONS)),
+        *(streams.fresh_sampling(n) for n in (0, 1, FRESH_EVALUATIONS - 1)),
+        streams.policy,
+        streams.actions,
+    ]
+
+
+@given(numbers, roots)
+def test_a_permuted_number_can_be_taken_back(value: int, root: int) -> None:
+    """Whatever the root, the network has an inverse, so it is one to one."""
+    assert value == undo(permute(value, root), root)
+
+
+@given(numbers, roots)
+def test_a_permuted_number_has_32_bits(value: int, root: int) -> None:
+    """Every library takes the numbers as seeds."""
+    assert 0 <= permute(value, root) < 2**32
+
+
+@given(numbers, numbers, roots)
+def test_two_numbers_never_meet(first: int, second: int, root: int) -> None:
+    """Different numbers stay different."""
+    assume(first != second)
+    assert permute(first, root) != permute(second, root)
+
+
+def test_neighbouring_numbers_are_all_different_and_spread() -> None:
+    """Sixteen thousand neighbours have as many images, in every part of the range."""
+    images = {permute(value, 7) for value in range(1 << 14)}
+    assert 1 << 14 == len(images)
+    assert 256 == len({image >> 24 for image in images})
+
+
+@pytest.mark.parametrize(
+    ("value", "root", "expected"),
+    [
+        (0, 0, 736088525),
+        (1, 0, 1313641583),
+        (2**32 - 1, 0, 324882483),
+        (0, 1, 1111048035),
+        (2**32 - 1, 1, 1009758843),
+    ],
+)
+def test_the_numbers_are_for_ever(value: int, root: int, expected: int) -> None:
+    """A later version repeats what an earlier one recorded: these numbers never change."""
+    assert expected == permute(value, root)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_no_number_is_handed_out_twice(root: int) -> None:
+    """Within a run and between runs of another phase or index, every number differs."""
+    found = [
+        number
+        for phase in Phase
+        for index in (*range(199), INDICES - 1)
+        for number in handed_out(Streams(root, phase, index))
+    ]
+    assert 3 * 200 * len(handed_out(Streams(root, Phase.TEST, 0))) == len(found)
+    assert len(found) == len(set(found))
+
+
+def test_a_run_with_every_number_it_can_ask_for_has_no_number_twice() -> None:
+    """All training environments, evaluations and draws of one run are seeded apart."""
+    streams = Streams(3, Phase.TEST, 5)
+    evaluations = range(MAXIMUM_EVALUATIONS + 1)
+    found = [
+        *(streams.training(i) for i in range(4096)),
+        *(streams.evaluation(n, e) for n in evaluations for e in range(EVALUATION_ENVIRONMENTS)),
+        *(streams.sampling(n) for n in evaluations),
+        *(streams.fresh(n, e) for n in range(64) for e in range(EVALUATION_ENVIRONMENTS)),
+        *(streams.fresh_sampling(n) for n in range(FRESH_EVALUATIONS)),
+        streams.policy,
+        streams.actions,
+    ]
+    assert len(found) == len(set(found))
+
+
+@given(roots, phases, indices, phases, indices)
+def test_training_never_shares_a_seed_with_evaluation(
+    root: int, phase: Phase, index: int, other: Phase, another: int
+) -> None:
+    """Of whatever runs: no evaluation plays the episodes of a training."""
+    trained = {Streams(root, phase, index).training(i) for i in range(4)}
+    run = Streams(root, other, another)
+    played = {play(0, i) for play in (run.evaluation, run.fresh) for i in range(4)}
+    assert set() == trained & played
+
+
+@given(roots, phases, indices)
+def test_configurations_share_the_seeds_of_an_index(root: int, phase: Phase, index: int) -> None:
+    """What is compared met the same numbers: its scores can be paired."""
+    ppo = spec(index, phase, root=root).streams
+    other = spec(index, phase, root=root, learner=algorithm("a2c", gamma=0.5), steps=7).streams
+    assert handed_out(ppo) == handed_out(other)
+
+
+def test_another_root_gives_other_numbers() -> None:
+    """Experiments of different roots are different draws."""
+    first, second = (set(handed_out(Streams(root, Phase.TEST, 0))) for root in (0, 1))
+    assert set() == first & second
+
+
+@pytest.mark.parametrize("index", [-1, INDICES])
+def test_a_seed_out_of_range_is_refused(index: int) -> None:
+    """An index that would spill into the phase is named with its range."""
+    with pytest.raises(ProtocolError, match=f"seed {index} is out of range: seeds are 0 … 16383"):
+        _ = Streams(0, Phase.TEST, index).policy
+
+
+@pytest.mark.parametrize("number", [-1, SUBSTREAMS])
+def test_a_sub_stream_out_of_range_is_refused(number: int) -> None:
+    """A number that would spill into the stream is refused."""
+    with pytest.raises(ProtocolError, match="there are 16384 a stream"):
+        Streams(0, Phase.TEST, 0).training(number)
+
+
+@pytest.mark.parametrize("environment", [-1, EVALUATION_ENVIRONMENTS])
+def test_an_evaluation_has_eight_environments(environment: int) -> None:
+    """A ninth environment would have the seed of the next evaluation's first: it is refused."""
+    with pytest.raises(ProtocolError, match="there are 8"):
+        Streams(0, Phase.TEST, 0).evaluation(0, environment)
+
+
+@given(phases, st.integers(0, 300), st.integers(0, 300))
+def test_the_seeds_of_a_smaller_count_come_first(phase: Phase, small: int, more: int) -> None:
+    """The i-th seed never depends on the count, so that a plan can grow."""
+    few = SeedPlan(root=0, **dict.fromkeys(Phase, small)).seeds(phase)
+    many = SeedPlan(root=0, **dict.fromkeys(Phase, small + more)).seeds(phase)
+    assert (few, small + more) == (many[:small], len(set(many)))
+
+
+@given(st.lists(indices, unique=True, max_size=20))
+def test_a_list_of_seeds_is_taken_as_it_stands(seeds: list[int]) -> None:
+    """Seeds that are named are used in their order."""
+    plan = SeedPlan(root=0, tuning=3, selection=0, test=tuple(seeds))
+    assert tuple(seeds) == plan.seeds(Phase.TEST)
+
+
+def test_a_list_that_repeats_a_seed_is_refused() -> None:
+    """A seed named twice is one run, not two."""
+    with pytest.raises(ProtocolError, match=r"seeds.test repeats \[1, 4\]; name each seed once"):
+        SeedPlan(root=0, tuning=3, selection=0, test=(4, 1, 1, 4, 2))
+
+
+def test_lists_of_two_phases_that_share_a_seed_are_refused() -> None:
+    """Seeds of the test are no seeds of the tuning."""
+    with pytest.raises(ProtocolError, match=r"both list \[2\]; give each phase seeds of its own"):
+        SeedPlan(root=0, tuning=(1, 2), selection=(3,), test=(2, 5))

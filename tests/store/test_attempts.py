@@ -1,0 +1,171 @@
+"""Attempts on disk: the states of runs whose processes die, and results that come late."""
+
+import json
+from pathlib import Path
+
+import pytest
+from holders import holder_of
+from samples import ended, evaluated, spec, started
+
+from rlexp.records.events import Ending, Event, Failure
+from rlexp.records.run import State
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.runs import (
+    new_attempt,
+    read_run,
+    write_run,
+    write_verdict,
+)
+
+SPEC = spec()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A run that is planned."""
+    paths = RunPaths(tmp_path / "it's a study" / SPEC.name)
+    write_run(paths, SPEC)
+    return paths
+
+
+def attempt(paths: RunPaths, *events: Event) -> AttemptPaths:
+    """The next attempt, with these events."""
+    made = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
+    writer = JournalWriter(made.journal)
+    for event in events:
+        writer.append(event)
+    writer.close()
+    return made
+
+
+def test_attempts_are_folded_in_order(paths: RunPaths) -> None:
+    """The tenth comes after the ninth."""
+    for number in range(1, 10):
+        attempt(paths, started(number), ended(ending=Ending.INTERRUPTED))
+    attempt(paths, started(10), evaluated(100, 3.0, final=True), ended())
+    record = read_run(paths).record
+    assert (10, State.COMPLETED, 3.0) == (record.attempts, record.state, record.score)
+
+
+def test_a_run_is_running_while_a_process_holds_it(paths: RunPaths) -> None:
+    """And lost as soon as that process is killed."""
+    attempt(paths, started(), evaluated(10, 1.0))
+    with holder_of(paths.lease) as process:
+        assert State.RUNNING is read_run(paths).record.state
+        process.close()
+        assert State.LOST is read_run(paths).record.state
+
+
+def test_a_run_that_ended_is_not_running_for_a_process_that_still_lives(paths: RunPaths) -> None:
+    """The journal says more than the lease."""
+    attempt(paths, started(), ended(ending=Ending.PRUNED))
+    with holder_of(paths.lease):
+        assert State.PRUNED is read_run(paths).record.state
+
+
+def test_a_verdict_ends_an_attempt_that_could_not(paths: RunPaths) -> None:
+    """Who watched the process says how it died."""
+    made = attempt(paths, started(), evaluated(10, 1.0))
+    write_verdict(made, ended(10, failure=Failure.OUT_OF_MEMORY))
+    record = read_run(paths).record
+    assert (State.FAILED, Failure.OUT_OF_MEMORY, 1, 1) == (
+        record.state,
+        record.failure,
+        record.machine_failures,
+        len(record.evaluations),
+    )
+
+
+def test_an_attempt_that_ended_itself_needs_no_verdict(paths: RunPaths) -> None:
+    """Its own word counts."""
+    made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
+    write_verdict(made, ended(failure=Failure.CRASHED))
+    assert 2.0 == read_run(paths).record.score
+
+
+def test_a_damaged_verdict_says_nothing(paths: RunPaths) -> None:
+    """The run is lost, as without it."""
+    made = attempt(paths, started())
+    made.verdict.write_text('{"schema": 1, "event": "ended"}')
+    assert State.LOST is read_run(paths).record.state
+
+
+def test_an_attempt_that_died_before_its_first_line_is_judged_too(paths: RunPaths) -> None:
+    """There is no journal then, only the verdict."""
+    made = new_attempt(paths, {}, {}, "")
+    assert State.LOST is read_run(paths).record.state
+    write_verdict(made, ended(0, failure=Failure.CRASHED))
+    assert (State.FAILED, 1) == (read_run(paths).record.state, read_run(paths).record.attempts)
+
+
+def test_a_late_line_of_an_earlier_attempt_is_refused(paths: RunPaths) -> None:
+    """A process that was thought dead and finishes changes nothing any more."""
+    first = attempt(paths, started(1))
+    attempt(paths, started(2), evaluated(10, 1.0))
+    with first.journal.open("ab") as late:
+        source = JournalWriter(first.journal.with_name("late"))
+        for event in (evaluated(100, 9.0, final=True), ended()):
+            source.append(event)
+        source.close()
+        late.write(first.journal.with_name("late").read_bytes())
+    record = read_run(paths).record
+    assert (State.LOST, None, [1.0]) == (
+        record.state,
+        record.score,
+        [e.mean for e in record.evaluations],
+    )
+
+
+def test_what_could_not_be_read_is_counted(paths: RunPaths) -> None:
+    """Torn and quarantined lines of all attempts."""
+    for number in (1, 2):
+        made = attempt(paths, started(number))
+        with made.journal.open("ab") as file:
+            file.write(b"damage\n{torn")
+    stored = read_run(paths)
+    assert (2, 2, State.LOST) == (stored.torn, stored.quarantined, stored.record.state)
+
+
+def test_an_end_that_was_torn_is_no_end(paths: RunPaths) -> None:
+    """A run whose last line is half there did not complete."""
+    made = attempt(paths, started(), evaluated(100, 2.0, final=True), ended())
+    content = made.journal.read_bytes()
+    for size in range(content.rindex(b"\n", 0, -1) + 1, len(content)):
+        made.journal.write_bytes(content[:size])
+        record = read_run(paths).record
+        assert (State.LOST, None) == (record.state, record.score)
+
+
+def test_measurements_are_read_when_asked_for(paths: RunPaths) -> None:
+    """Without them reading is quick, and nothing else differs."""
+    made = attempt(paths, started())
+    with made.journal.open("ab") as file:
+        file.write(b'{"event":"measured","time":1.0,"step":5,"metrics":{"loss":"nan"}}\n')
+    assert () == read_run(paths).record.measurements
+    (measured,) = read_run(paths, measurements=True).record.measurements
+    assert (5, "nan") == (measured.step, str(measured.metrics["loss"]))
+
+
+def test_the_number_of_an_attempt_is_granted_once(paths: RunPaths) -> None:
+    """It is the fencing token, also where earlier attempts were removed."""
+    made = [attempt(paths), attempt(paths)]
+    made[0].folder.rename(made[0].folder.with_name("removed"))
+    made.append(attempt(paths))
+    assert [1, 2, 3] == [one.number for one in made]
+
+
+def test_an_attempt_says_what_it_was_asked_and_where_it_comes_from(paths: RunPaths) -> None:
+    """Uncommitted changes are kept beside it, if there are any."""
+    clean = new_attempt(paths, {"timeout": 5.0}, {"command": ["a b"]}, "")
+    dirty = new_attempt(paths, {}, {}, "diff\n")
+    assert 5.0 == json.loads(clean.settings.read_text())["timeout"]
+    assert ["a b"] == json.loads(clean.provenance.read_text())["command"]
+    assert (False, "diff\n") == (clean.patch.exists(), dirty.patch.read_text())
+
+
+def test_a_request_to_stop_does_not_outlive_its_attempt(paths: RunPaths) -> None:
+    """The next attempt was asked for after it."""
+    paths.stop.write_text("{}")
+    attempt(paths)
+    assert not paths.stop.exists()
