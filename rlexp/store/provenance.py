@@ -11,7 +11,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from rlexp.store.secrets import mask, mask_all, secret_values
+from rlexp.store.secrets import mask, mask_all, mask_code, secret_values
 
 VARIABLES = re.compile(
     r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",
@@ -57,7 +57,7 @@ def read_code(folder: Path) -> Code:
         remote=mask(_word(folder, "config", "--get", "remote.origin.url") or "") or None,
         dirty=tuple(line[3:] for line in status if line and not line.startswith("??")),
         untracked=tuple(line[3:] for line in status if line.startswith("??")),
-        patch=mask(patch[:LARGEST_PATCH], secret_values(os.environ)),
+        patch=mask_code(patch[:LARGEST_PATCH], secret_values(os.environ)),
     )
 
 
@@ -90,7 +90,7 @@ def collect(
 
 
 def packages() -> dict[str, str]:
-    """Installed packages and their versions; a folder install says so."""
+    """Installed packages and their versions."""
     found = {}
     for distribution in distributions():
         name = distribution.metadata["Name"]

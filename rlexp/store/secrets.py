@@ -7,7 +7,9 @@ from typing import Any
 MASK = "********"
 # Bounded, or a long line without spaces would take minutes.
 _PREFIX = r"(?:[a-z0-9]{1,40}[_-]){0,20}"
-_NAMES = rf"{_PREFIX}(?:api[_-]?key|key|token|secret|passw(?:or)?d|credentials?|dsn)"
+_NAMES = (
+    rf"{_PREFIX}(?:api[_-]?key|key|token|secret|credentials?|dsn|[a-z]{{0,20}}passw(?:or)?d|pwd)"
+)
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
 _URL_LOGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]{0,20}://)(?P<login>[^/\s@'\"]+)@",
@@ -17,6 +19,12 @@ _ASSIGNMENT = re.compile(
     rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*['\"]?)(?P<value>(?<=')[^'\n]+|(?<=\")[^\"\n]+|[^\s'\"&,;}}]+)",
     re.IGNORECASE,
 )
+# In code, a name with a colon is an annotation; only a literal is a secret's value.
+_LITERAL = re.compile(
+    rf"(?P<name>\b{_NAMES}['\"]?\s*[=:]\s*)(?P<value>'[^'\n]{{6,}}'|\"[^\"\n]{{6,}}\")",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<name>\b(?:bearer|basic)\s+)[a-z0-9._~+/-]{8,}=*", re.IGNORECASE)
 _SHORTEST = 6
 
 
@@ -36,10 +44,19 @@ def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
 
 def mask(text: str, values: frozenset[str] = frozenset()) -> str:
     """Replace known secret values, logins in addresses and values of secret names."""
+    return _ASSIGNMENT.sub(rf"\g<name>{MASK}", _mask_known(text, values))
+
+
+def mask_code(text: str, values: frozenset[str] = frozenset()) -> str:
+    """Mask like `mask`, but leave code as it is where no literal stands (`token: int`)."""
+    return _LITERAL.sub(rf'\g<name>"{MASK}"', _mask_known(text, values))
+
+
+def _mask_known(text: str, values: frozenset[str]) -> str:
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, MASK)
-    text = _URL_LOGIN.sub(rf"\g<scheme>{MASK}@", text)
-    return _ASSIGNMENT.sub(rf"\g<name>{MASK}", text)
+    text = _BEARER.sub(rf"\g<name>{MASK}", text)
+    return _URL_LOGIN.sub(rf"\g<scheme>{MASK}@", text)
 
 
 def mask_all(plain: Any, values: frozenset[str] = frozenset()) -> Any:
