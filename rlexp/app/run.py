@@ -94,7 +94,7 @@ def _remember(entries: Sequence[Entry], plan: Plan) -> None:
 
 
 def _show_plan(plan: Plan, request: Request, code: Code, console: Console) -> None:
-    threads = request.experiment.configurations[0].compute.threads
+    threads = max(c.compute.threads for c in request.experiment.configurations)
     workers = min(request.executor.workers_for(threads), max(len(plan.missing), 1))
     expected = estimate(plan.missing, workers)
     console.plan(
@@ -126,7 +126,7 @@ def _execute(
 ) -> int | None:
     """Run what is missing; returns the code of the signal that ended it, if one did."""
     code = read_code(study.folder)
-    threads = request.experiment.configurations[0].compute.threads
+    threads = max(c.compute.threads for c in request.experiment.configurations)
     command = ["rlexp", "run", *overrides]
     orders = Orders(
         settings={

@@ -72,8 +72,9 @@ class Recorder(BaseCallback):
         super().__init__()
         self._listener = listener
         self._timeout = math.inf if budget.timeout is None else budget.timeout
+        # A last rollout may go past the budget; evaluations do not.
         self._due = [
-            (every, action)
+            (every, budget.steps // every, action)
             for every, action in (
                 (budget.evaluation_every, evaluate),
                 (budget.checkpoint_every, checkpoint),
@@ -104,8 +105,8 @@ class Recorder(BaseCallback):
                 raise EnvironmentFault(info[FAULT])
         if (request := self._listener.stopping()) is not None:
             raise Stopped(*request)
-        for position, (every, action) in enumerate(self._due):
-            reached = self.num_timesteps // every
+        for position, (every, most, action) in enumerate(self._due):
+            reached = min(self.num_timesteps // every, most)
             if reached > self._reached[position]:
                 self._reached[position] = reached
                 action()
