@@ -1,12 +1,13 @@
 """Whether agent, algorithm and environment fit one another, asked before anything starts."""
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlexp.app.study import Study
 from rlexp.config.validate import build
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import canonical, short_name
 
@@ -51,11 +52,18 @@ class Spaces:
 def _spaces(configuration: Configuration, study: Study) -> Spaces:
     plain = {**configuration.environment, "reference": configuration.reference}
     environment = build(plain, "environment", study.allowed)
-    made = environment.make()
     try:
-        return Spaces.of(made, environment.vector.count)
-    finally:
-        made.close()
+        made = environment.make()
+        with closing(made):
+            return Spaces.of(made, environment.vector.count)
+    except RlexpError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"{configuration.task} cannot be made: {reason}; "
+            "'rlexp doctor --environment …' says more",
+        ) from error
 
 
 def _check(configuration: Configuration, spaces: Spaces, study: Study) -> None:

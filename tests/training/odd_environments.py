@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 
-class OddEnv(gym.Env[np.ndarray, int]):
+class OddEnv(gym.Env[np.ndarray, Any]):
     """Four numbers, two actions, ten steps an episode; what goes wrong is the argument `fault`."""
 
     def __init__(self, fault: str = "none", at: int = 100) -> None:

@@ -51,7 +51,7 @@ def test_a_deferred_fault_waits_in_the_info_dictionary() -> None:
         assert info[FAULT] == "step 0: RuntimeError: the motor is on fire"
 
 
-class Nested(gym.Env[Any, int]):
+class Nested(gym.Env[Any, Any]):
     """An observation with parts, one of which can be left out or broken."""
 
     def __init__(self, observation: Any) -> None:

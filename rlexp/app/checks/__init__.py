@@ -1,0 +1,1 @@
+"""Checks of the installation, the machine and environments: what `rlexp doctor` runs."""

@@ -1,0 +1,110 @@
+"""`rlexp config`: shows, lists and validates configurations; starts nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlexp.app.fit import check_fit
+from rlexp.app.request import read_request
+from rlexp.app.study import Study
+from rlexp.config.compose import Composed, compose, groups
+from rlexp.config.options import defaults, options
+from rlexp.config.validate import has_variable
+from rlexp.console import Console
+from rlexp.console.words import outline, printable
+from rlexp.store.secrets import mask_all
+
+
+def show_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:
+    """Show every configuration that words lead to, resolved but for variables; returns 0.
+
+    Raises:
+        ConfigError: A word cannot be read, or names something unknown.
+    """
+    composed = compose(overrides, study.folder)
+    plain = [_masked(one.plain) for one in composed]
+    lines: list[str] = []
+    for position, (one, shown) in enumerate(zip(composed, plain, strict=True)):
+        lines += ["---"] if position else []
+        lines += [f"# {_choices(one)}"] if len(composed) > 1 else []
+        lines += [printable(line) for line in outline(shown).splitlines()]
+    console.show(plain[0] if len(plain) == 1 else plain, lines)
+    return 0
+
+
+def list_options(group: str | None, study: Study, console: Console) -> int:
+    """List the groups, or the options of one with what they are; returns 0.
+
+    Raises:
+        ConfigError: There is no such group.
+    """
+    if group is None:
+        _list_groups(study, console)
+    else:
+        _list_group(group, study, console)
+    return 0
+
+
+def _list_groups(study: Study, console: Console) -> None:
+    chosen = defaults(study.folder)
+    rows: list[dict[str, Any]] = [
+        {
+            "group": name,
+            "default": chosen.get(name),
+            "write": f"{name}=…" if name in chosen else f"+{name}=…",
+            "options": [option.name for option in options(name, study.folder)],
+        }
+        for name in groups(study.folder)
+    ]
+    if console.as_json:
+        console.json(rows)
+        return
+    told = [{**row, "options": " ".join(row["options"])} for row in rows]
+    console.table(told, ["group", "default", "write", "options"])
+    console.line("To see what they are: rlexp config list GROUP")
+
+
+def _list_group(group: str, study: Study, console: Console) -> None:
+    found = options(group, study.folder)
+    default = defaults(study.folder).get(group)
+    rows = [
+        {
+            group: option.name,
+            "description": printable(option.description),
+            "from": "conf/" if option.own else "rlexp",
+            "default": option.name == default,
+            "file": str(option.path),
+        }
+        for option in found
+    ]
+    several = any(option.own for option in found)
+    console.table(rows, [group, "description", *(["from"] if several else [])])
+
+
+def validate_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:
+    """Check values and fit, and say what would be run; returns 0.
+
+    Raises:
+        ConfigError: Something is unknown, mistyped, out of range or does not fit.
+    """
+    request = read_request(overrides, study)
+    check_fit(request.experiment.configurations, study)
+    told = [f"{c.label} on {c.task}" for c in request.experiment.configurations]
+    runs = sum(1 for _ in request.experiment.specs(request.phase))
+    console.line(f"ok: {', '.join(told)}; {runs} {request.phase} {'run' if runs == 1 else 'runs'}")
+    return 0
+
+
+def _choices(one: Composed) -> str:
+    return " ".join(f"{key}={value}" for key, value in one.choices)
+
+
+def _masked(plain: Any) -> Any:
+    """Mask secrets that were typed; a reference to a variable is none."""
+    if isinstance(plain, Mapping):
+        return {
+            key: _masked(item)
+            if isinstance(item, Mapping) or has_variable(item)
+            else mask_all({key: item})[key]
+            for key, item in plain.items()
+        }
+    return plain

@@ -1,0 +1,46 @@
+"""`rlexp doctor`: checks the installation and the machine, or one environment."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rlexp.app.checks.examination import examine
+from rlexp.app.checks.finding import Finding, Status, any_failed
+from rlexp.app.checks.installation import check_installation
+from rlexp.app.checks.machine import check_machine
+from rlexp.app.study import Study
+from rlexp.console import Console
+from rlexp.console.words import printable
+
+REFUSED = 3
+"""Exit code where a check failed."""
+
+
+def doctor(environment: str | None, study: Study, console: Console) -> int:
+    """Check, and say what to do; returns 3 where a check failed, else 0.
+
+    Raises:
+        ConfigError: The environment's configuration is no valid one.
+    """
+    if environment is None:
+        findings = [*check_installation(), *check_machine(study.folder, study.layout.root)]
+    else:
+        findings = examine(environment, study)
+    rows = [asdict(finding) for finding in findings]
+    console.show(rows, [line for finding in findings for line in _lines(finding)])
+    if not console.as_json:
+        console.line(_verdict(findings))
+    return REFUSED if any_failed(findings) else 0
+
+
+def _lines(finding: Finding) -> list[str]:
+    lines = [f"{finding.status:<4}  {finding.check}: {printable(finding.detail, '')}"]
+    return [*lines, f"      → {printable(finding.fix, '')}"] if finding.fix else lines
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    counts = {status: sum(f.status is status for f in findings) for status in Status}
+    if counts[Status.FAIL]:
+        return f"{counts[Status.FAIL]} of {len(findings)} checks failed"
+    if counts[Status.WARN]:
+        return f"nothing failed; {counts[Status.WARN]} to know about"
+    return "all is well"

@@ -1,0 +1,161 @@
+"""`rlexp init`: writes the scaffold of a new study, and never over anything."""
+
+import os
+import shlex
+from pathlib import Path
+
+from rlexp.console import Console
+from rlexp.errors import ConfigError
+
+COMMANDS = (
+    ("check the environment", "rlexp doctor --environment corridor"),
+    ("train on it", "rlexp run environment=corridor budget.steps=5000 seeds.test=2"),
+    ("see what was recorded", "rlexp ls"),
+    ("see what else there is to train", "rlexp config list environment"),
+)
+"""What to do next, in the new folder."""
+
+ENVIRONMENT = '''\
+"""A corridor: the example environment of this study; replace it with your own."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+
+class Corridor(gymnasium.Env[np.ndarray, int]):
+    """Walk from a random place to the right end: -1 a step, +10 at the end."""
+
+    def __init__(self, length: int = 10, render_mode: str | None = None) -> None:
+        self.length = length
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self.position = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode; everything random comes from `self.np_random`, which `seed` seeds."""
+        super().reset(seed=seed)
+        self.position = int(self.np_random.integers(self.length))
+        return self.observe(), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Walk left (0) or right (1)."""
+        self.position = max(self.position + (1 if action == 1 else -1), 0)
+        arrived = self.position >= self.length
+        return self.observe(), 10.0 if arrived else -1.0, arrived, False, {}
+
+    def observe(self) -> np.ndarray:
+        """The position as a part of the length."""
+        return np.array([self.position / self.length], dtype=np.float32)
+
+
+gymnasium.register("Corridor-v0", entry_point=Corridor, max_episode_steps=100)
+'''
+
+OPTION = """\
+# Walk to the right end of a corridor: -1 a step, +10 at the end, at most 100 steps.
+defaults: [gymnasium, _self_]
+id: Corridor-v0
+imports: [corridor]
+arguments: {length: 10}
+reference:
+  minimum: -100.0
+  maximum: 10.0
+  source: "bounds: at most 100 steps, at least one"
+"""
+
+SWEEPS = """\
+# Sweeps
+
+One yaml per question lies here: what is searched, and with which budget.
+"""
+
+IGNORED = """\
+/runs/
+/videos/
+__pycache__/
+"""
+
+README = """\
+# {name}
+
+A study with rlexp.
+
+```
+corridor.py                     an example environment: replace it with your own
+conf/environment/corridor.yaml  makes it known as environment=corridor
+conf/                           your own options; they win over those of rlexp
+sweeps/                         one yaml per question
+runs/                           the records, written by rlexp (git-ignored)
+```
+
+In this folder:
+
+```console
+{commands}
+```
+
+Commit the folder to git before you train: every record then names the commit it comes from.
+"""
+
+
+def files(name: str) -> dict[str, str]:
+    """The files of a new study, by their paths in it."""
+    commands = "\n".join(f"$ {command}" for _, command in COMMANDS)
+    return {
+        "corridor.py": ENVIRONMENT,
+        "conf/environment/corridor.yaml": OPTION,
+        "sweeps/README.md": SWEEPS,
+        ".gitignore": IGNORED,
+        "README.md": README.format(name=name, commands=commands),
+    }
+
+
+def init(folder: str, console: Console) -> int:
+    """Write the scaffold and say what to do next; returns 0.
+
+    Raises:
+        ConfigError: A file is there already, or cannot be written; nothing is written then.
+    """
+    root = Path(folder).expanduser()
+    scaffold = files(root.absolute().name or "Study")
+    if existing := [name for name in scaffold if os.path.lexists(root / name)]:
+        raise ConfigError(
+            f"{root.absolute()} holds {', '.join(existing)} already, and nothing is overwritten; "
+            "choose another folder: rlexp init NAME",
+        )
+    _write(root, scaffold)
+    for name in scaffold:
+        console.line(f"wrote {root / name}")
+    if root.absolute() != Path.cwd():
+        console.line(f"To go there: cd {shlex.quote(str(root))}")
+    for why, command in COMMANDS:
+        console.line(f"To {why}: {command}")
+    return 0
+
+
+def _write(root: Path, scaffold: dict[str, str]) -> None:
+    """Write every file, or none: what was written before a failure is taken back."""
+    written: list[Path] = []
+    made: list[Path] = []
+    try:
+        for name, content in scaffold.items():
+            path = root / name
+            made += [p for p in reversed(path.parents) if not p.exists()]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(content)
+    except OSError as error:
+        for path in written:
+            path.unlink()
+        for path in reversed(made):
+            if path.is_dir():
+                path.rmdir()
+        raise ConfigError(
+            f"cannot write {error.filename}: {error.strerror}; choose another folder",
+        ) from error

@@ -1,0 +1,136 @@
+"""Films an episode without a display."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from ctypes.util import find_library
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from rlexp.environments import Environment, Reference, Vector
+from rlexp.errors import ConfigError
+from rlexp.training.evaluate import Episodes, Evaluator
+from rlexp.training.film import DEFAULT_RATE, Frame, open_film
+
+
+class Camera(gym.Wrapper[Any, Any, Any, Any]):
+    """Shows every frame of the first episode."""
+
+    def __init__(self, env: gym.Env[Any, Any], show: Callable[[Frame], object]) -> None:
+        super().__init__(env)
+        self._show = show
+        self._over = False
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset and show the first frame."""
+        result = self.env.reset(**settings)
+        self._shoot()
+        return result
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step and show the frame."""
+        result = self.env.step(action)
+        self._shoot()
+        self._over |= bool(result[2] or result[3])
+        return result
+
+    def _shoot(self) -> None:
+        if not self._over:
+            self._show(_checked(self.env.render()))
+
+
+@dataclass(frozen=True, slots=True)
+class Filmed:
+    """An environment with a camera."""
+
+    environment: Environment
+    show: Callable[[Frame], object]
+
+    @property
+    def task(self) -> str:
+        """The name under which scores are compared."""
+        return self.environment.task
+
+    @property
+    def vector(self) -> Vector:
+        """How training vectorises it."""
+        return self.environment.vector
+
+    @property
+    def reference(self) -> Reference:
+        """Known scores of the task."""
+        return self.environment.reference
+
+    def make(
+        self,
+        render: str | None = None,
+        inner: Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]] | None = None,
+    ) -> gym.Env[Any, Any]:
+        """Return one fresh environment behind a camera."""
+        return Camera(self.environment.make(render, inner), self.show)
+
+
+def without_display() -> None:
+    """Let the libraries that draw do so without a screen; call it before they are imported."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        return
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    library = "egl" if find_library("EGL") or not find_library("OSMesa") else "osmesa"
+    os.environ.setdefault("MUJOCO_GL", library)
+    os.environ.setdefault("PYOPENGL_PLATFORM", library)
+
+
+def film(
+    environment: Environment,
+    model: BaseAlgorithm,
+    path: Path,
+    *,
+    seed: int,
+    sampling: int,
+    deterministic: bool,
+) -> Episodes:
+    """Play and film one episode; returns it.
+
+    Raises:
+        ConfigError: The environment cannot be rendered here; says why.
+    """
+    try:
+        with closing(open_film(path)) as movie, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            evaluator = Evaluator(Filmed(environment, movie.add), 1, render="rgb_array")
+            with closing(evaluator):
+                movie.rate = _rate(evaluator)
+                return evaluator.evaluate(
+                    model,
+                    seeds=[seed],
+                    sampling=sampling,
+                    episodes=1,
+                    deterministic=deterministic,
+                    beat=lambda: None,
+                )
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(":") or type(error).__name__
+        raise ConfigError(
+            f"{environment.task} cannot be filmed here: {reason}; evaluate it without --video"
+        ) from error
+
+
+def _rate(evaluator: Evaluator) -> float:
+    metadata = evaluator.vector.get_attr("metadata")[0] or {}
+    rate = metadata.get("render_fps")
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else DEFAULT_RATE
+
+
+def _checked(frame: Any) -> Frame:
+    picture = np.asarray(frame)
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise ConfigError("its render() returns no picture for render_mode='rgb_array'")
+    return picture

@@ -1,0 +1,132 @@
+"""Restores a trained policy into a freshly built learner; nothing is ever unpickled."""
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.save_util import load_from_zip_file, recursive_getattr
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+from rlexp.errors import ConfigError, RecordError
+from rlexp.training.train import Training
+from rlexp.training.vectorise import evaluation_vector, read_statistics
+from rlexp.training.weights import weights_digest
+
+Learner: TypeAlias = BaseAlgorithm
+"""A learner of the library, for those who only hand it on."""
+LONGEST_REASON = 200
+
+
+def restore(
+    training: Training, model: Path, statistics: Path, *, weights: str | None
+) -> BaseAlgorithm:
+    """Return a learner that acts as the saved one does.
+
+    Args:
+        training: The parts of the run that saved it.
+        model: The saved learner, in the format of stable-baselines3.
+        statistics: Those of normalised observations; read where the environment normalises.
+        weights: The digest that the parameters must have, where the run recorded it.
+
+    Raises:
+        RecordError: A file is missing, damaged or does not fit; says which.
+        ConfigError: The parts cannot be built.
+    """
+    learner = _fresh(training)
+    try:
+        _fill(learner, model)
+    except Exception as error:
+        raise _refusal(model, error) from error
+    if weights is not None and weights_digest(learner) != weights:
+        raise RecordError(
+            f"{model} does not hold the weights that the run ended with: it was changed or "
+            "damaged; take it from a copy of the run, or evaluate a checkpoint",
+        )
+    _normalise(learner, statistics)
+    return learner
+
+
+def _fresh(training: Training) -> BaseAlgorithm:
+    """Build a learner on a single environment, with no room for experience."""
+    environment = training.environment
+    algorithm: Any = training.algorithm
+    if hasattr(algorithm, "buffer_size"):
+        algorithm = replace(algorithm, buffer_size=1)
+    vector, _ = evaluation_vector(environment, 1)
+    # Rollouts are checked against the number of environments; acting does not need them.
+    vector.num_envs = environment.vector.count
+    learner: BaseAlgorithm = algorithm.build(
+        training.agent.policy,
+        training.agent.arguments(),
+        vector,
+        seed=training.streams.policy,
+        device=training.compute.device,
+    )
+    return learner
+
+
+def _fill(learner: BaseAlgorithm, model: Path) -> None:
+    """Load parameters, and what `set_parameters` leaves out: variables, exploration."""
+    # Not `set_parameters(path)`: ARS overrides it with one that unpickles.
+    _, parameters, variables = load_from_zip_file(model, device=learner.device, load_data=False)
+    learner.set_parameters(parameters, exact_match=True)
+    for name in learner._get_torch_save_params()[1]:  # noqa: SLF001
+        variable = recursive_getattr(learner, name)
+        variable.data = _like(variable, (variables or {})[name], name)
+    if hasattr(learner, "exploration_rate"):
+        learner.exploration_rate = _exploration_rate(model)
+    if getattr(learner, "use_sde", False):
+        # The noise was drawn from the untrained standard deviation.
+        noise: Any = getattr(learner, "actor", None) or learner.policy
+        noise.reset_noise()
+
+
+def _like(variable: torch.Tensor, saved: torch.Tensor, name: str) -> torch.Tensor:
+    if saved.shape != variable.shape:
+        raise ValueError(f"{name} has shape {tuple(saved.shape)}")
+    return saved.detach().to(variable)
+
+
+def _exploration_rate(model: Path) -> float:
+    """Read the rate at which the learner acted at random, from the JSON in the file."""
+    with zipfile.ZipFile(model) as archive:
+        rate = json.loads(archive.read("data"))["exploration_rate"]
+    return float(rate)
+
+
+def _normalise(learner: BaseAlgorithm, statistics: Path) -> None:
+    normalise = unwrap_vec_normalize(learner.env) if learner.env is not None else None
+    if learner.env is None or normalise is None:
+        return
+    expected = getattr(normalise, "obs_rms", None)
+    shapes = _shapes(expected)
+    try:
+        read_statistics(learner.env, statistics)
+    except Exception as error:
+        raise _refusal(statistics, error) from error
+    if _shapes(expected) != shapes:
+        raise RecordError(
+            f"{statistics} does not fit this run's observations: take it from a copy of the run"
+        )
+
+
+def _shapes(statistics: Any) -> Any:
+    if isinstance(statistics, dict):
+        return {name: _shapes(each) for name, each in statistics.items()}
+    return statistics if statistics is None else (statistics.mean.shape, statistics.var.shape)
+
+
+def _refusal(path: Path, error: Exception) -> Exception:
+    if isinstance(error, ConfigError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return RecordError(f"{path} is missing; take it from a copy of the run")
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_REASON]
+    return RecordError(
+        f"{path} is damaged or does not fit this run ({reason}); take it from a copy of the run, "
+        "or evaluate a checkpoint",
+    )

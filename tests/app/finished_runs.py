@@ -1,0 +1,70 @@
+"""Real runs, trained in this process within a second or two."""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlexp.app.request import Request, read_request
+from rlexp.app.study import Study
+from rlexp.app.worker import execute
+from rlexp.store.layout import Layout, RunPaths
+from rlexp.store.runs import new_attempt, write_experiment, write_run
+
+TINY = (
+    "experiment=tiny",
+    "budget.steps=64",
+    "budget.evaluation_every=32",
+    "budget.evaluation_episodes=2",
+    "budget.final_episodes=10",
+    "seeds.test=1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that was trained, and the study that it belongs to."""
+
+    study: Study
+    paths: RunPaths
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        return f"{self.paths.folder.parent.name}/{self.paths.folder.name}"
+
+
+def study(folder: Path, *allowed: str) -> Study:
+    """The study in a folder."""
+    return Study(folder, Layout(folder / "runs"), allowed)
+
+
+def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
+    """A run that is written, but not trained."""
+    place = study(folder, *allowed)
+    request = read_request([*TINY, *words], place)
+    experiment = place.layout.experiment("tiny")
+    write_experiment(experiment, request.experiment)
+    (_, spec), *_ = request.experiment.specs(request.phase)
+    paths = experiment.run(spec.name)
+    write_run(paths, spec)
+    new_attempt(paths, _settings(request, allowed), {}, "")
+    return Finished(place, paths)
+
+
+def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
+    """A run that is trained to its end."""
+    ready = prepared(folder, *words, allowed=allowed)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        execute([str(ready.paths.folder), "1"])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return ready
+
+
+def _settings(request: Request, allowed: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "checkpoint_every": request.budget.checkpoint_every,
+        "timeout": None,
+        "allowed": list(allowed),
+    }

@@ -1,0 +1,431 @@
+"""`rlexp doctor` names what is wrong, what to do, and survives what it examines."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from finished_runs import study
+from packaging.requirements import Requirement
+
+import rlexp.app.doctor as command
+from rlexp.app.checks import examination, machine, seeding
+from rlexp.app.checks.declaration import contradiction
+from rlexp.app.checks.examination import candidates, examine, fitting
+from rlexp.app.checks.finding import Finding, Status, fail, ok, warn
+from rlexp.app.checks.installation import (
+    check_installation,
+    check_pairs,
+    check_python,
+    check_requirements,
+)
+from rlexp.app.checks.machine import (
+    check_cores,
+    check_disk,
+    check_gpu,
+    check_lock,
+    check_machine,
+    check_threads,
+    cpu_quota,
+)
+from rlexp.app.checks.probe import execute
+from rlexp.app.doctor import doctor
+from rlexp.app.fit import Spaces
+from rlexp.config.compose import compose
+from rlexp.console import Console
+from rlexp.errors import ConfigError
+
+HERE = Path(__file__).parent
+
+
+def probed(name: str, folder: Path) -> dict[str, Finding]:
+    """What the probe finds in one of the faulty environments, in this process."""
+    words = ["environment=gymnasium", f"environment.id='faulty_environments:faulty/{name}-v0'"]
+    (composed,) = compose(words, folder)
+    request = {"environment": composed.plain["environment"], "allowed": []}
+    (folder / "request.json").write_text(json.dumps(request))
+    execute([str(folder)])
+    found = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
+    return {f["check"]: Finding(**{**f, "status": Status(f["status"])}) for f in found}
+
+
+BROKEN = {
+    "NanObservation": ("step", "step 3: observation[2] is nan"),
+    "Outside": ("step", "step 3: observation[1] is 5.0, outside -1.0 … 1.0"),
+    "Shape": ("step", "step 3: observation has shape (3,), declared is (4,)"),
+    "NanReward": ("step", "step 3: reward is nan"),
+    "ArrayReward": ("step", "step 3: reward has shape (2,)"),
+    "NoReward": ("step", "step 3: reward is None, a NoneType"),
+    "OldStep": ("step", "step 3: returns 4 values, not five"),
+    "NumberAsFlag": ("step", "step 3: terminated is 1, a int"),
+    "NoInfo": ("step", "step 3: info is a NoneType"),
+    "Raises": ("step", "step 3 raises KeyError: 'lost' (faulty_environments.py:"),
+    "Leaves": ("step", "step 3 raises SystemExit: 5 (faulty_environments.py:"),
+    "MissingKey": ("step", "step 3: observation has ['near'], declared is ['far', 'near']"),
+    "OldReset": ("reset", "reset returns a ndarray, not a pair"),
+    "NoSpaces": ("spaces", "observation_space is (4,)"),
+    "BadClose": ("close", "close raises RuntimeError: cannot let go"),
+    "BadConstructor": ("make", "making it raises ValueError: no such level"),
+    "Unseeded": ("seeding", "reset(seed=20001) twice, and the same actions: observations differ"),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), BROKEN.items(), ids=BROKEN)
+def test_fault_is_named_with_its_step_and_field(
+    name: str, expected: tuple[str, str], tmp_path: Path
+) -> None:
+    """Each way to break a declaration fails one check, which says where and what."""
+    check, detail = expected
+
+    found = probed(name, tmp_path)
+
+    assert [check] == [f.check for f in found.values() if f.status is Status.FAIL]
+    assert detail in found[check].detail
+
+
+SUSPECT = {
+    "Endless": ("episodes", "none ended in 1,000 steps, and nothing cuts them"),
+    "Constant": ("seeding", "another seed changes nothing in 10 steps"),
+    "WrongDtype": ("observations", "reset: observation has dtype float64, declared is float32"),
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), SUSPECT.items(), ids=SUSPECT)
+def test_suspicion_is_a_warning(name: str, expected: tuple[str, str], tmp_path: Path) -> None:
+    """What may be meant so is told, and fails nothing."""
+    check, detail = expected
+
+    found = probed(name, tmp_path)
+
+    assert [check] == [f.check for f in found.values() if f.status is not Status.OK]
+    assert detail == found[check].detail
+
+
+@pytest.mark.parametrize("name", ["Good", "Masked"])
+def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
+    """Nothing is wrong with one that keeps its word; forbidden actions are not tried."""
+    found = probed(name, tmp_path)
+
+    assert list(found) == [
+        *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding"),
+    ]
+    assert {Status.OK} == {finding.status for finding in found.values()}
+
+
+def test_examined_environment_says_which_algorithms_fit() -> None:
+    """In a process of its own, a good environment passes, and its algorithms are named."""
+    findings = examine("faulty_environments:faulty/Good-v0", study(HERE))
+
+    assert {Status.OK} == {finding.status for finding in findings}
+    assert "agent=mlp: a2c, ars, dqn, ppo, qrdqn, trpo;" in findings[-1].detail
+
+
+DEADLY = {
+    "Segfault": "crashes: step 3 ended the process by SIGSEGV (File ",
+    "Exits": "exits: step 3 ended the process with code 0 (the licence server said no)",
+    "Hangs": "hangs: step 3 did not end within 2 s, and the process was killed",
+}
+
+
+@pytest.mark.parametrize(("name", "detail"), DEADLY.items(), ids=DEADLY)
+def test_end_of_the_process_is_a_finding(
+    name: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash, an exit and a hang harm nobody, and are told with the step."""
+    monkeypatch.setattr(examination, "HANG_LIMIT", 2.0)
+    began = time.monotonic()
+
+    findings = examine(f"faulty_environments:faulty/{name}-v0", study(HERE))
+
+    assert (Status.FAIL, "process") == (findings[-1].status, findings[-1].check)
+    assert detail in findings[-1].detail
+    assert time.monotonic() - began < 30
+
+
+def test_misspelt_name_is_corrected() -> None:
+    """A name that is nearly one of ours gets a hint."""
+    (finding,) = examine("catpole", study(HERE))
+
+    assert finding.detail.endswith("did you mean 'cartpole'?")
+
+
+@pytest.mark.parametrize("name", ["a b", "x'; rm -rf", "${oc.env:HOME}", "", "a=b,c=d"])
+def test_nonsense_name_is_a_configuration_error(name: str) -> None:
+    """What can be no id is refused before any process starts."""
+    with pytest.raises(ConfigError):
+        examine(name, study(HERE))
+
+
+def test_environment_of_the_study_is_examined_by_its_name(tmp_path: Path) -> None:
+    """The study's own yaml and module are found."""
+    (tmp_path / "conf" / "environment").mkdir(parents=True)
+    (tmp_path / "conf" / "environment" / "mine.yaml").write_text(
+        "defaults: [gymnasium, _self_]\nid: faulty/Good-v0\nname: Mine\nimports: [faulty_environments]\n",
+    )
+    source = (HERE / "faulty_environments.py").read_text()
+    (tmp_path / "faulty_environments.py").write_text(source)
+
+    assert ok("make", "Mine") == examine("mine", study(tmp_path))[0]
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[Any]:
+    """Every agent and every algorithm."""
+    return [candidates(group, study(HERE)) for group in ("agent", "algorithm")]
+
+
+def test_fitting_needs_the_right_agent(parts: list[Any]) -> None:
+    """A dictionary of observations leaves the agents that read one."""
+    told = fitting(Spaces(("Dict",), "Box", 1, masked=False), *parts).detail
+
+    assert told.startswith("these fit, with agent=multi_input: a2c, ")
+
+
+def test_nothing_fits_odd_actions(parts: list[Any]) -> None:
+    """Actions that no algorithm takes are told as a warning."""
+    finding = fitting(Spaces(("Box",), "Text", 1, masked=False), *parts)
+
+    assert finding.status is Status.WARN
+
+
+def test_masks_let_the_masked_algorithm_in(parts: list[Any]) -> None:
+    """MaskablePPO is offered only where there are masks."""
+    without, with_masks = (
+        fitting(Spaces(("Box",), "Discrete", 1, masked=masked), *parts).detail
+        for masked in (False, True)
+    )
+
+    assert ("maskable_ppo" in without, "maskable_ppo" in with_masks) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "detail"),
+    [
+        (gymnasium.spaces.Discrete(3), 3, "it is 3, outside Discrete(3)"),
+        (gymnasium.spaces.Discrete(3), 2, None),
+        (gymnasium.spaces.Box(0, 1, ()), np.float32(2), "it is 2.0, outside 0.0 … 1.0"),
+        (gymnasium.spaces.Box(0, 1, (2, 2)), np.eye(2, dtype=np.float32), None),
+        (
+            gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)]),
+            (0, 7),
+            "it[1] is 7, outside Discrete(2)",
+        ),
+        (gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)]), 0, "it is no tuple of 1"),
+    ],
+)
+def test_contradiction_names_the_field(space: Any, value: Any, detail: str | None) -> None:
+    """Spaces within spaces are followed to the value that is wrong."""
+    found = contradiction(value, space, "it")
+
+    assert detail == (found and found.detail)
+
+
+def test_comparison_finds_the_first_difference() -> None:
+    """Where two trajectories part is told by step and field."""
+    first = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 1.0, True, False)]
+    second = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 2.0, True, False)]
+
+    assert seeding.difference(first, first) is None
+    assert seeding.difference(first, second) == "rewards differ at step 1"
+
+
+def test_this_installation_is_sound() -> None:
+    """Here, where the tests pass, no check of the installation fails."""
+    assert [f for f in check_installation() if f.status is Status.FAIL] == []
+
+
+def test_versions_are_held_against_our_own_ranges() -> None:
+    """Missing and unfit packages fail, and each says what to install; extras are left out."""
+    required = [
+        Requirement(r) for r in ("torch>=2.8", "typer>=1", "Py_Yaml>=6", "mujoco; extra=='x'")
+    ]
+    installed = {"torch": "2.13.0+cpu", "typer": "0.29.2"}
+
+    assert check_requirements(required, installed) == [
+        ok("packages", "torch 2.13.0+cpu"),
+        fail("packages", "typer 0.29.2, rlexp needs >=1", "pip install 'typer>=1'"),
+        fail("packages", "Py_Yaml is not installed", "pip install 'Py_Yaml>=6'"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("installed", "names"),
+    [
+        ({"pygame": "2.6.1", "pygame-ce": "2.5.8"}, ["pygame 2.6.1 and pygame-ce 2.5.8"]),
+        ({"pygame-ce": "2.5.8"}, []),
+        ({"hydra-core": "1.3.8", "omegaconf": "2.4.0"}, ["hydra-core 1.3.8 and omegaconf 2.4.0"]),
+        ({"hydra-core": "1.3.8", "omegaconf": "2.3.1"}, []),
+        ({"gymnax": "1.0.1", "gymnasium": "1.4.0"}, ["gymnax 1.0.1 and gymnasium 1.4.0"]),
+        ({"gymnax": "0.0.9", "gymnasium": "1.4.0"}, []),
+        ({"rliable": "1.2.0", "pandas": "3.0.0"}, ["rliable 1.2.0 and pandas 3.0.0"]),
+        ({"rliable": "1.2.0", "pandas": "not a version"}, []),
+    ],
+)
+def test_pairs_that_do_not_get_on_are_named(installed: dict[str, str], names: list[str]) -> None:
+    """Only where both are there, in the versions that quarrel."""
+    assert names == [finding.detail.partition(":")[0] for finding in check_pairs(installed)]
+
+
+def test_old_python_fails() -> None:
+    """The range is the one of our own metadata."""
+    assert check_python("3.10.1", ">=3.11").status is Status.FAIL
+    assert check_python("3.11.7", ">=3.11").status is Status.OK
+
+
+def test_quota_of_a_container_is_told(tmp_path: Path) -> None:
+    """Fewer cores than are visible means fewer workers."""
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+
+    finding = check_cores(4, cpu_quota(tmp_path / "cpu.max"))
+
+    assert (Status.WARN, "rlexp run … executor.workers=1") == (finding.status, finding.fix)
+
+
+@pytest.mark.parametrize("content", ["max 100000\n", "", None])
+def test_no_quota_is_no_warning(content: str | None, tmp_path: Path) -> None:
+    """A control group without a limit, or none at all, limits nothing."""
+    if content is not None:
+        (tmp_path / "cpu.max").write_text(content)
+
+    assert check_cores(4, cpu_quota(tmp_path / "cpu.max")).status is Status.OK
+
+
+def test_thread_variables_are_told() -> None:
+    """Variables that are set are named."""
+    (finding,) = check_threads({"OMP_NUM_THREADS": "4"})
+
+    assert finding.detail.startswith("OMP_NUM_THREADS=4 set")
+
+
+def test_disk_is_checked_where_runs_would_lie(tmp_path: Path) -> None:
+    """A folder that does not exist yet is not made; the one above it is tried."""
+    findings = check_disk(tmp_path / "study" / "runs")
+
+    assert [Status.OK, Status.OK] == [finding.status for finding in findings]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("free", "status"), [(10**7, Status.FAIL), (10**9, Status.WARN)])
+def test_full_disk_is_told(
+    free: int, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little room is a warning, next to none a failure."""
+    usage = type("Usage", (), {"free": free})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    assert status == check_disk(tmp_path)[0].status
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that refuses everybody")
+def test_unwritable_folder_fails() -> None:
+    """Records could not be kept there."""
+    assert [Status.FAIL] == [finding.status for finding in check_disk(Path("/proc/runs"))]
+
+
+def test_lock_that_does_not_lock_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems grant every lock."""
+    monkeypatch.setattr(machine, "is_held", lambda _: False)
+
+    assert check_lock(tmp_path).status is Status.FAIL
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "torch", "status"),
+    [
+        ([], "2.13.0+cpu", Status.OK),
+        (["H200"], "2.13.0", Status.OK),
+        (["H200"], "2.13.0+cpu", Status.WARN),
+    ],
+)
+def test_gpu_needs_a_build_that_knows_it(gpus: list[str], torch: str, status: Status) -> None:
+    """An accelerator beside a build of torch without CUDA is a warning."""
+    assert status == check_gpu(gpus, torch).status
+
+
+def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training works without it, records say less."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    findings = {f.check: f.status for f in check_machine(tmp_path, tmp_path / "runs")}
+
+    assert Status.WARN == findings["git"]
+
+
+@pytest.fixture
+def diagnosed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """The exit code and the output of the command, for given findings."""
+
+    def run(*findings: Finding, as_json: bool = False) -> tuple[int, str]:
+        monkeypatch.setattr(command, "check_installation", lambda: list(findings))
+        monkeypatch.setattr(command, "check_machine", lambda *_: [])
+        code = doctor(None, study(tmp_path), Console(as_json=as_json))
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def test_a_failure_is_exit_code_3(diagnosed: Callable[..., tuple[int, str]]) -> None:
+    """Refused by a check: 3; each finding says what to do."""
+    code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"), fail("c", "bad", "mend it"))
+
+    assert code == 3
+    assert out.splitlines() == [
+        "ok    a: fine",
+        "warn  b: odd",
+        "      → look",
+        "fail  c: bad",
+        "      → mend it",
+        "1 of 3 checks failed",
+    ]
+
+
+def test_a_warning_is_exit_code_0(diagnosed: Callable[..., tuple[int, str]]) -> None:
+    """Nothing is refused for a warning."""
+    code, out = diagnosed(ok("a", "fine"), warn("b", "odd", "look"))
+
+    assert (0, "nothing failed; 1 to know about") == (code, out.splitlines()[-1])
+
+
+def test_machines_get_every_finding(diagnosed: Callable[..., tuple[int, str]]) -> None:
+    """JSON holds the same findings, and nothing else is printed."""
+    code, out = diagnosed(fail("c", "bad\x1b[2J", "mend it"), as_json=True)
+
+    expected = [{"status": "fail", "check": "c", "detail": "bad\x1b[2J", "fix": "mend it"}]
+    assert (3, expected) == (code, json.loads(out))
+
+
+def test_hostile_words_are_made_harmless(diagnosed: Callable[..., tuple[int, str]]) -> None:
+    """What an environment says cannot command the terminal."""
+    _, out = diagnosed(fail("c", "bad\x1b[2J\nok    d: [bold]fine", "mend"))
+
+    assert out.splitlines()[0] == "fail  c: bad�[2J�ok    d: [bold]fine"
+
+
+def test_environment_without_an_id_is_refused() -> None:
+    """The general option needs an id to be examined."""
+    with pytest.raises(ConfigError, match=r"environment\.id has no value"):
+        examine("gymnasium", study(HERE))
+
+
+def test_doctor_needs_no_heavy_import(tmp_path: Path) -> None:
+    """Neither torch nor stable-baselines3 is imported to look at the machine."""
+    program = (
+        "import sys; sys.argv = ['rlexp', 'doctor', '--json']\n"
+        "from rlexp.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert not {'torch', 'stable_baselines3', 'gymnasium'} & set(sys.modules)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+
+    assert done.returncode == 0

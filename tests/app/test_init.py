@@ -1,0 +1,118 @@
+"""`rlexp init` writes a study that works as printed, and never over anything."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlexp.app.init import files, init
+from rlexp.console import Console
+from rlexp.errors import ConfigError
+
+
+def below(folder: Path) -> dict[str, str]:
+    """Every file below a folder, with its content."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_file_is_written(tmp_path: Path) -> None:
+    """The scaffold is what it says it is."""
+    assert init(str(tmp_path / "new" / "study"), Console()) == 0
+
+    assert files("study") == below(tmp_path / "new" / "study")
+
+
+def test_printed_commands_work_when_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell that is given the printed commands, one after the other, meets no error."""
+    init(str(tmp_path / "my 'first' study"), Console())
+    printed = re.findall(r"^To .+?: (.+)$", capsys.readouterr().out, re.MULTILINE)
+    script = "\n".join(["set -e", f'rlexp() {{ {shlex.quote(sys.executable)} -m rlexp "$@"; }}'])
+
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([script, *printed])],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "RLEXP_HOME": str(tmp_path)},
+        timeout=280,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ["cd", "rlexp"] == sorted({shlex.split(command)[0] for command in printed})
+    assert "n = 2 of 2 runs" in done.stdout
+    readme = (tmp_path / "my 'first' study" / "README.md").read_text()
+    assert [command for command in printed[1:] if f"$ {command}\n" not in readme] == []
+
+
+@pytest.mark.parametrize("name", [*files("x"), "conf/environment/corridor.yaml"])
+def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
+    """One file that exists already is named, and no other is written."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+
+    with pytest.raises(ConfigError, match=re.escape(f"holds {name} already")):
+        init(str(tmp_path), Console())
+    assert below(tmp_path) == {name: "mine"}
+
+
+def test_second_time_is_refused(tmp_path: Path) -> None:
+    """All files are there already, and stay as they are."""
+    init(str(tmp_path), Console())
+    (tmp_path / "corridor.py").write_text("changed")
+
+    with pytest.raises(ConfigError, match=r"corridor\.py, conf/environment/corridor\.yaml"):
+        init(str(tmp_path), Console())
+    assert (tmp_path / "corridor.py").read_text() == "changed"
+
+
+def test_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
+    """A dangling link counts as a file that exists."""
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "README.md").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigError, match=r"holds README\.md already"):
+        init(str(tmp_path / "study"), Console())
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_was_written_before_a_failure_is_taken_back(tmp_path: Path) -> None:
+    """A file where a folder should be ends it, and leaves all as it was."""
+    (tmp_path / "sweeps").write_text("a file")
+
+    with pytest.raises(ConfigError, match=r"cannot write .*sweeps.*choose another folder"):
+        init(str(tmp_path), Console())
+    assert below(tmp_path) == {"sweeps": "a file"}
+    assert [path.name for path in tmp_path.iterdir()] == ["sweeps"]
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    """There is nowhere to write to."""
+    (tmp_path / "study").touch()
+
+    with pytest.raises(ConfigError, match="cannot write"):
+        init(str(tmp_path / "study"), Console())
+
+
+def test_present_folder_needs_no_cd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the folder itself, the first command is not to go there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unrelated.txt").touch()
+
+    init(".", Console())
+
+    assert "cd " not in capsys.readouterr().out
+    assert below(tmp_path)["README.md"].startswith(f"# {tmp_path.name}\n")
