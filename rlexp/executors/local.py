@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Exit, Job
+from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 START_LIMIT = 300.0
@@ -37,7 +38,7 @@ class Local:
         """How many runs of so many threads fill the machine, or as many as were asked for."""
         if self.workers != "auto":
             return self.workers
-        return max(1, len(os.sched_getaffinity(0)) // threads)
+        return max(1, usable_cores() // threads)
 
     @contextmanager
     def open(
