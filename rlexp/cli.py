@@ -1,5 +1,6 @@
 """The command line: parses words, calls a use case, exits. A command is a few lines."""
 
+import errno
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,9 @@ import typer
 if TYPE_CHECKING:
     from rlexp.app.study import Study
     from rlexp.console import Console
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+"""Error numbers that a user can act on without reading a traceback."""
 
 Words = Annotated[
     list[str] | None,
@@ -231,13 +235,18 @@ def main() -> None:
 
     try:
         app()
+    except BrokenPipeError:
+        sys.exit(141)
     except RlexpError as error:
         _console().error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        _console().error(f"{error}; free space or choose another folder with RLEXP_RUNS")
+        sys.exit(2)
 
 
 if __name__ == "__main__":

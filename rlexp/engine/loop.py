@@ -118,10 +118,12 @@ class Loop:
                 # What runs may still finish; nothing new is begun that cannot be recorded.
                 self.disk_error = error
                 return
-            now = self.monotonic()
-            self.running[str(attempt.folder)] = Running(spec, attempt, now, beat_at=now)
+            running = Running(spec, attempt, since=self.monotonic())
+            self.running[str(attempt.folder)] = running
             words = (str(paths.folder), str(attempt.number))
             self.session.submit(Job(str(attempt.folder), words, attempt.log))
+            # The first waits for the server, which takes nothing off its time.
+            running.since = running.beat_at = self.monotonic()
 
     def _watch(self, running: Running) -> None:
         step, beats = read_progress(running.attempt.progress)

@@ -79,7 +79,7 @@ class Server:
         else:
             for pid, child in self._children.items():
                 if command["keys"] is None or child.key in command["keys"]:
-                    self._signal(pid, command["signal"])
+                    self._tell(pid, command["signal"])
 
     def _fork(self, key: str, words: list[str], log: Path) -> None:
         pid = os.fork()
@@ -128,7 +128,8 @@ class Server:
             child = self._children.pop(pid, None)
             if child is None:
                 continue
-            self._signal(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
             self._cap(child.log)
             code = os.waitstatus_to_exitcode(status)
             self._answer(
@@ -152,15 +153,19 @@ class Server:
 
     def _kill_all(self) -> None:
         for pid in self._children:
-            self._signal(pid, signal.SIGKILL)
+            self._tell(pid, signal.SIGKILL)
         for pid in self._children:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
     @staticmethod
-    def _signal(group: int, number: int) -> None:
+    def _tell(pid: int, number: int) -> None:
+        """Signal a job that has not been reaped: its group, or itself before it has made one."""
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
+            try:
+                os.killpg(pid, number)
+            except ProcessLookupError:
+                os.kill(pid, number)
 
     def _answer(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):

@@ -94,6 +94,15 @@ def test_killing_a_job_ends_what_it_started(session: Session, tmp_path: Path) ->
     assert [] == session.poll(0.2)
 
 
+def test_a_job_can_be_killed_at_once(session: Session, tmp_path: Path) -> None:
+    """A kill that comes before the job has its own session is not lost."""
+    for attempt in range(20):
+        key = str(attempt)
+        session.submit(job(tmp_path, "sleep", key=key))
+        session.kill(key)
+        assert [Exit(key, None, 9)] == ends(session, seconds=5)
+
+
 def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
     """Jobs that are asked to end can do so in order."""
     for key in "ab":
