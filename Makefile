@@ -1,0 +1,42 @@
+# `make demo` trains five seeds of PPO on CartPole; `make test` checks everything.
+# Both make the virtual environment first, where it is missing or stale.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/ready
+
+# One thread for each process: tests and runs fill the cores by their number.
+export OMP_NUM_THREADS ?= 1
+
+# A virtual environment knows the folder it was made in: one that was moved is stale.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+$(shell rm -f $(READY))
+endif
+
+.PHONY: demo test lint clean
+
+demo: $(READY)
+	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
+	@echo "For commands that begin with rlexp: source $(BIN)/activate"
+
+test: lint
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+
+$(READY): pyproject.toml .ci/constraints.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'rlexp needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@echo 'Installing into .venv; the first time, this takes a few minutes'
+	@[ -f $(READY) ] && $(BIN)/python -c '' || { rm -rf .venv && "$(PYTHON)" -m venv .venv; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check \
+		-c .ci/constraints.txt -e '.[all,dev]'
+	@pwd -P > $(READY)

@@ -1,0 +1,119 @@
+"""Installs: a wheel and an editable install find conf/ and sweeps/, in any folder."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+def run(words: Sequence[str | Path], folder: Path) -> str:
+    """Run a command that must succeed; returns its standard output."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "RLEXP"))}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env={**variables, "RLEXP_HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def pip(*words: str | Path) -> None:
+    """Run this environment's pip, which reaches for no index."""
+    offline = ("--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
+    run([sys.executable, "-m", "pip", *words, *offline], ROOT)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--wheel-dir", folder, ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def rlexp(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of a fresh environment, which borrows every dependency from this one."""
+    folder = tmp_path_factory.mktemp("an environment")
+    run([sys.executable, "-m", "venv", "--without-pip", folder], ROOT)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    product: list[str | Path] = (
+        [request.getfixturevalue("wheel")] if request.param == "wheel" else ["-e", ROOT]
+    )
+    python = folder / "bin" / "python"
+    # What is borrowed holds an rlexp too, which pip must not try to replace.
+    pip("--python", python, "install", "--ignore-installed", *product)
+    return folder / "bin" / "rlexp"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "a study"
+    folder.mkdir()
+    return folder
+
+
+def test_wheel_carries_every_configuration(wheel: Path) -> None:
+    """Every file under conf/ and sweeps/ travels in the wheel, and so does the entry."""
+    with zipfile.ZipFile(wheel) as archive:
+        carried = set(archive.namelist())
+    files = {
+        f"rlexp/{path.relative_to(ROOT)}"
+        for folder in ("conf", "sweeps")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
+    assert set() == {*files, "rlexp/entry/entry.yaml", "rlexp/py.typed"} - carried
+
+
+def test_wheel_carries_no_tests(wheel: Path) -> None:
+    """A user's site-packages gets the package and its metadata, nothing else."""
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+    assert {"rlexp", f"{wheel.name.rpartition('-py3')[0]}.dist-info"} == tops
+
+
+def test_package_comes_from_this_install(rlexp: Path, study: Path) -> None:
+    """What is tested is the install itself: a wheel's own copy, or the checkout."""
+    code = "import rlexp; print(rlexp.__file__)"
+    where = Path(run([rlexp.with_name("python"), "-c", code], study).strip())
+    assert where.is_relative_to(rlexp.parents[1]) != where.is_relative_to(ROOT)
+
+
+def test_lists_algorithms_in_an_empty_folder(rlexp: Path, study: Path) -> None:
+    """The packaged options are found where there is no conf/ at all."""
+    listed = run([rlexp, "config", "list", "algorithm"], study).split()
+    assert {"ppo", "sac", "dqn"} <= set(listed)
+
+
+def test_plans_a_run_in_an_empty_folder(rlexp: Path, study: Path) -> None:
+    """A run is composed, validated and planned where there is no conf/ at all."""
+    shown = run([rlexp, "run", "experiment=first", "seeds.test=3", "--dry-run"], study)
+    assert "3 runs × 100,000 environment steps" in shown
+    assert [] == list(study.iterdir())
+
+
+def test_own_configuration_wins(rlexp: Path, study: Path) -> None:
+    """A study's ./conf needs only what it adds, and wins where both have a file."""
+    folder = study / "conf" / "environment"
+    folder.mkdir(parents=True)
+    (folder / "cartpole.yaml").write_text("defaults: [gymnasium, _self_]\nid: Acrobot-v1\n")
+    shown = run([rlexp, "run", "environment=cartpole", "algorithm=dqn", "--dry-run"], study)
+    assert shown.startswith("Acrobot-v1-dqn-")

@@ -1,0 +1,133 @@
+"""The Makefile and the CI script: what they would do, in a folder with a space in its name."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("Makefile", "pyproject.toml", ".ci/constraints.txt", ".ci/run")
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What the two commands read, in a folder of its own, with no environment yet."""
+    folder = tmp_path / "a fresh clone"
+    for name in COPIED:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture
+def ready(checkout: Path) -> Path:
+    """The mark of an environment that was made in the checkout."""
+    mark = checkout / ".venv" / "ready"
+    mark.parent.mkdir()
+    mark.write_text(f"{checkout.resolve()}\n")
+    return mark
+
+
+def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run make as a user does, even where the tests themselves were started by make."""
+    return subprocess.run(
+        ["make", *words],
+        cwd=checkout,
+        env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_demo_installs_first(checkout: Path) -> None:
+    """Without an environment, one is made from the exact versions before the demo runs."""
+    commands = make(checkout, "--dry-run", "demo").stdout
+    assert re.search(r"-m venv(.|\n)*constraints\.txt(.|\n)*\brun \+benchmark=cartpole", commands)
+
+
+def test_repeat_installs_nothing(checkout: Path, ready: Path) -> None:
+    """Where the environment is fresh, the demo is all that runs."""
+    commands = make(checkout, "--dry-run", "demo").stdout
+    assert ".venv/bin/rlexp run +benchmark=cartpole experiment=demo" in commands
+    assert "install" not in commands
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", ".ci/constraints.txt"])
+def test_changed_requirements_are_installed(checkout: Path, ready: Path, name: str) -> None:
+    """An environment that is older than its requirements is brought up to date."""
+    os.utime(ready, (1, 1))
+    (checkout / name).touch()
+    assert "pip install" in make(checkout, "--dry-run", "demo").stdout
+
+
+def test_moved_environment_is_made_anew(checkout: Path, ready: Path) -> None:
+    """An environment that was made in another folder is stale: its commands point there."""
+    moved = checkout.rename(checkout.with_name("another place"))
+    assert "-m venv" in make(moved, "--dry-run", "test").stdout
+    assert not (moved / ".venv" / "ready").exists()
+
+
+def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
+    """`make test` lints, checks formats, types and import contracts, and runs the tests."""
+    commands = make(checkout, "--dry-run", "test").stdout.split("\n")
+    wanted = [
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        "lint-imports",
+        "pytest -n 2 --dist loadfile",
+        "",
+    ]
+    assert wanted == [line.removeprefix(".venv/bin/") for line in commands]
+
+
+def test_old_python_is_refused(checkout: Path) -> None:
+    """A Python that is too old is refused on one line, before anything is made."""
+    old = checkout / "old python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = make(checkout, "demo", f"PYTHON={old}")
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert (2, False) == (done.returncode, (checkout / ".venv").exists())
+
+
+@pytest.fixture
+def ci(checkout: Path, tmp_path: Path) -> Callable[[str], int]:
+    """Runs the CI script on a README with this test command; returns its exit code."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("strace", "tmux"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    variables = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(command: str) -> int:
+        (checkout / "README.md").write_text(f"# Title\n\n```bash test\n{command}\n```\n\ntext\n")
+        script = checkout / ".ci" / "run"
+        return subprocess.run([script], cwd=tmp_path, env=variables, check=False).returncode
+
+    return run
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 3", 3), ("false\ntrue", 1)])
+def test_ci_fails_when_a_test_fails(ci: Callable[[str], int], command: str, code: int) -> None:
+    """CI's verdict is that of the README's own command."""
+    assert code == ci(command)
+
+
+def test_ci_works_in_the_checkout(ci: Callable[[str], int]) -> None:
+    """The command runs in the checkout, wherever the script is started."""
+    assert 0 == ci("test -f pyproject.toml")
+
+
+def test_ci_wants_a_command(ci: Callable[[str], int]) -> None:
+    """A README without a test command fails."""
+    assert 1 == ci("```\n```bash other")
