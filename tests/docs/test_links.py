@@ -1,0 +1,74 @@
+"""Documentation: no link, anchor or path leads nowhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "sweeps/*.md", "runs/README.md", "benchmarks/*.md")
+    for page in ROOT.glob(pattern)
+)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?)\s*$", re.MULTILINE)
+NAMED = re.compile(r"`((?:rlexp|tests|docs|\.ci)/[\w./-]+)`")
+
+
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return FENCED.sub("", page.read_text())
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    kept = re.sub(r"[^\w\- ]", "", heading.lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    """Every anchor of a page."""
+    return {slug(found) for found in HEADING.findall(prose(page))}
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """Links of a page's text that lead nowhere."""
+    lost = []
+    for target in (found["target"] for found in LINK.finditer(text)):
+        place, _, anchor = target.partition("#")
+        if "://" in place or place.startswith("mailto:"):
+            continue
+        there = (page.parent / place).resolve() if place else page
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            lost.append(target)
+    return lost
+
+
+def test_there_are_pages() -> None:
+    """The pages that a newcomer looks for are among those that are checked."""
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    wanted = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
+    assert set() == wanted - names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of a page has a file, and every anchor its heading."""
+    assert [] == broken(page, prose(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_exist(page: Path) -> None:
+    """A file of the repository that a page names in its text is there."""
+    lost = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
+    assert [] == lost
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    """The check itself sees a missing file and a missing anchor."""
+    page = tmp_path / "page.md"
+    page.write_text("# One: a heading\n")
+    text = "[a](#one-a-heading) [b](#two) [c](page.md#two) [d](gone.md) [e](https://x.org/gone)"
+    assert ["#two", "page.md#two", "gone.md"] == broken(page, text)

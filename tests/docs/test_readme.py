@@ -1,0 +1,79 @@
+"""The README: its tour works as pasted, and its test command is the one that CI runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?")
+IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
+
+
+def blocks(kind: str) -> list[str]:
+    """The README's code blocks of a kind, in order."""
+    return [found["text"] for found in BLOCK.finditer(README) if found["kind"] == kind]
+
+
+def shape(line: str) -> str:
+    """A line of output without what differs between machines: numbers, identities, spaces."""
+    return " ".join(NUMBER.sub("0", IDENTITY.sub("0", line)).split())
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the tour prints, in an empty folder, its blocks one after the other."""
+    folder = tmp_path_factory.mktemp("a tour")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", "".join(blocks("bash tour"))],
+        cwd=folder,
+        env={**variables, "PATH": path, "RLEXP_HOME": str(folder / "home"), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=560,
+        check=False,
+    )
+    assert 0 == done.returncode, (done.stdout + done.stderr)[-4000:]
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_tour_works_as_pasted(output: str) -> None:
+    """Every command of the tour succeeds, and the runs that it asks for are completed."""
+    assert "3 runs × 6,000 environment steps" in output
+    assert "n = 5 of 5 runs" in output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_shown_output_is_real(output: str) -> None:
+    """Every line of output that the README shows is printed by the tour, but for its numbers."""
+    printed = {shape(line) for line in output.splitlines()}
+    shown = [line for block in blocks("text tour") for line in block.splitlines() if line.strip()]
+    assert [] == [line for line in shown if shape(line) not in printed]
+
+
+def test_tour_uses_every_command() -> None:
+    """A newcomer has seen each command once."""
+    from typer.main import get_command
+
+    from rlexp.cli import app
+
+    commands = set(getattr(get_command(app), "commands", {}))
+    used = {line.split()[1] for block in blocks("bash tour") for line in block.splitlines()}
+    assert set() == commands - used
+
+
+def test_test_command_is_what_ci_runs() -> None:
+    """The README gives one command that tests, and CI takes it from there."""
+    assert ["make test\n"] == blocks("bash test")
+    assert "bash test" in (ROOT / ".ci" / "run").read_text()

@@ -1,0 +1,72 @@
+"""Documentation: every word of the configuration is explained, with its true default."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "configuration.md").read_text()
+ROW = re.compile(
+    r"^\| `(?P<word>[^`]+)` \| (?P<default>[^|]+) \| (?P<meaning>.+) \|$", re.MULTILINE
+)
+SOURCES = {
+    "": "config.yaml",
+    "agent.": "agent/mlp.yaml",
+    "environment.": "environment/gymnasium.yaml",
+    "executor.": "executor/local.yaml",
+}
+GROUPS = ("agent", "algorithm", "environment", "executor")
+
+
+def leaves(plain: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every dotted key of a mapping with its value; an empty mapping is a value."""
+    for key, value in plain.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        elif key not in {"defaults", "_target_"}:
+            yield f"{prefix}{key}", value
+
+
+WORDS = {
+    word: value
+    for prefix, name in SOURCES.items()
+    for word, value in leaves(yaml.safe_load((ROOT / "conf" / name).read_text()), prefix)
+}
+CHOICES = {
+    group: choice
+    for entry in yaml.safe_load((ROOT / "conf" / "config.yaml").read_text())["defaults"]
+    if isinstance(entry, dict)
+    for group, choice in entry.items()
+    if group in GROUPS
+}
+ROWS = {found["word"]: found for found in ROW.finditer(PAGE)}
+
+
+@pytest.mark.parametrize("word", [*CHOICES, *WORDS])
+def test_word_is_explained(word: str) -> None:
+    """Each word has a row that says what it means."""
+    assert word in ROWS
+    assert len(ROWS[word]["meaning"]) > 10
+
+
+@pytest.mark.parametrize(("word", "value"), [*CHOICES.items(), *WORDS.items()])
+def test_default_is_true(word: str, value: Any) -> None:
+    """The default that the page gives is the one that the yaml gives."""
+    told = ROWS[word]["default"].strip()
+    assert value == ("???" if told == "required" else yaml.safe_load(told.strip("`")))
+
+
+def test_no_word_is_invented() -> None:
+    """The page explains no word that the configuration does not have."""
+    assert set() == ROWS.keys() - {*WORDS, *CHOICES}
+
+
+@pytest.mark.parametrize("group", ["algorithm", "agent", "environment"])
+def test_option_is_named(group: str) -> None:
+    """Each option of a group is named on the page."""
+    options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
+    assert set() == {option for option in options if f"`{option}`" not in PAGE}
