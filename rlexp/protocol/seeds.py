@@ -111,6 +111,10 @@ class Streams:
         """Seed for what a policy draws during the evaluation with this number."""
         return self._number(Stream.POLICY, number + 1)
 
+    def process(self, environment: int) -> int:
+        """Seed of the global generators in the process of a training environment."""
+        return self._number(Stream.ACTIONS, environment + 1)
+
     @property
     def actions(self) -> int:
         """Seed of the action space, from which random warm-up actions are drawn."""

@@ -1,17 +1,14 @@
 """Turns the calls of stable-baselines3 into events: the one callback there is."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
-from rlexp.errors import EnvironmentFault
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Ending, Measured
 from rlexp.training import Listener
-from rlexp.training.monitor import FAULT
 from rlexp.training.weights import all_finite, lost_loss
 
 CHECK_EVERY = 100
@@ -34,6 +31,20 @@ class TimedOut(Exception):  # noqa: N818
 
 class Diverged(Exception):  # noqa: N818
     """A loss or a parameter is no number any more."""
+
+
+def heed(listener: Listener, budget: Budget, step: int, *, stop: bool = True) -> None:
+    """Say that the run is alive; end it if its time is up or, where `stop`, if it is asked to.
+
+    Raises:
+        Stopped: It is asked to end.
+        TimedOut: Its time is up.
+    """
+    listener.beat(step)
+    if stop and (request := listener.stopping()) is not None:
+        raise Stopped(*request)
+    if budget.timeout is not None and listener.elapsed() > budget.timeout:
+        raise TimedOut
 
 
 class MetricWriter(KVWriter):
@@ -71,7 +82,7 @@ class Recorder(BaseCallback):
     ) -> None:
         super().__init__()
         self._listener = listener
-        self._timeout = math.inf if budget.timeout is None else budget.timeout
+        self._budget = budget
         # A last rollout may go past the budget; evaluations do not.
         self._due = [
             (every, budget.steps // every, action)
@@ -99,17 +110,10 @@ class Recorder(BaseCallback):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:
-        self._listener.beat(self.num_timesteps)
-        for info in self.locals.get("infos", ()):
-            if FAULT in info:
-                raise EnvironmentFault(info[FAULT])
-        if (request := self._listener.stopping()) is not None:
-            raise Stopped(*request)
+        heed(self._listener, self._budget, self.num_timesteps)
         for position, (every, most, action) in enumerate(self._due):
             reached = min(self.num_timesteps // every, most)
             if reached > self._reached[position]:
                 self._reached[position] = reached
                 action()
-        if self._listener.elapsed() > self._timeout:
-            raise TimedOut
         return True

@@ -1,6 +1,7 @@
 """Watches one environment: seeds it, measures episodes, and stops bad numbers at the border."""
 
 import math
+import time
 from contextlib import suppress
 from typing import Any, SupportsFloat
 
@@ -12,7 +13,7 @@ from rlexp.errors import EnvironmentFault
 
 Env = gym.Env[Any, Any]
 FAULT = "rlexp_fault"
-"""Key of an info dictionary under which an environment in another process reports a fault."""
+"""Key of an info dictionary under which an environment in another process hands over an error."""
 
 
 class RewardTap(gym.Wrapper[Any, Any, Any, Any]):
@@ -60,8 +61,7 @@ class WatchedEnvironment(Monitor):
         self._tap = tap
         self._seed: int | None = seed
         self._defer = defer
-        self._fault: str | None = None
-        self._last: Any = None
+        self._fault: Exception | None = None
 
     def reseed(self, seed: int) -> None:
         """Hand `seed` to the next reset."""
@@ -73,40 +73,41 @@ class WatchedEnvironment(Monitor):
         try:
             observation, info = super().reset(**settings)
             self._check("reset", observation, 0.0)
-        except Exception as error:
-            if not self._defer:
-                raise self._named(error, "reset") from error
-            self._fault = str(self._named(error, "reset"))
-            return self._zeros(), {}
+        except Exception as error:  # noqa: BLE001
+            info = self._hand_over(error, "reset")
+            return self.observation_space.sample(), info
         self._tap.look()
-        self._last = observation
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, check, and close the episode's books at its end."""
         if self._fault is not None:
-            return self._zeros(), 0.0, False, True, {FAULT: self._fault}
+            return self.observation_space.sample(), 0.0, False, True, {FAULT: self._fault}
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
             own = self._tap.look()
             self._check("step", observation, reward, own)
-        except MemoryError:
-            raise
-        except Exception as error:
-            if not self._defer:
-                raise self._named(error, "step") from error
-            self._fault = str(self._named(error, "step"))
-            return self._zeros(), 0.0, False, True, {FAULT: self._fault}
+        except Exception as error:  # noqa: BLE001
+            info = self._hand_over(error, "step")
+            return self.observation_space.sample(), 0.0, False, True, info
         self.rewards.append(own)
         self.total_steps += 1
         if terminated or truncated:
             self._close_episode(info)
         return observation, reward, terminated, truncated, info
 
+    def close(self) -> None:
+        """Close the environment, and the file whatever that does."""
+        try:
+            self.env.close()
+        finally:
+            if self.results_writer is not None:
+                self.results_writer.close()
+
     def _close_episode(self, info: dict[str, Any]) -> None:
         self.needs_reset = True
         episode = {"r": math.fsum(self.rewards), "l": len(self.rewards)}
-        episode["t"] = round(_elapsed(self.t_start), 6)
+        episode["t"] = round(time.time() - self.t_start, 6)
         self.episode_returns.append(episode["r"])
         self.episode_lengths.append(int(episode["l"]))
         self.episode_times.append(episode["t"])
@@ -123,22 +124,23 @@ class WatchedEnvironment(Monitor):
             if not math.isfinite(reward):
                 raise EnvironmentFault(f"{where} {self.total_steps}: reward is {reward}")
 
-    def _named(self, error: Exception, where: str) -> EnvironmentFault:
-        if isinstance(error, EnvironmentFault):
-            return error
-        return EnvironmentFault(f"{where} {self.total_steps}: {type(error).__name__}: {error}")
+    def _hand_over(self, error: Exception, where: str) -> dict[str, Any]:
+        """Raise what went wrong, or put it into an info dictionary."""
+        fault = self._named(error, where)
+        if not self._defer:
+            raise fault from error
+        self._fault = fault
+        return {FAULT: fault}
 
-    def _zeros(self) -> Any:
-        return gym.spaces.utils.unflatten(
-            self.observation_space,
-            np.zeros(gym.spaces.utils.flatdim(self.observation_space)),
-        )
-
-
-def _elapsed(start: float) -> float:
-    import time
-
-    return time.time() - start
+    def _named(self, error: Exception, where: str) -> Exception:
+        line = " ".join(f"{type(error).__name__}: {error}".split())
+        match error:
+            case EnvironmentFault():
+                return error
+            case MemoryError():
+                return MemoryError(line)
+            case _:
+                return EnvironmentFault(f"{where} {self.total_steps}: {line}")
 
 
 def _fault_of(value: Any, space: gym.Space[Any], path: str) -> str | None:

@@ -8,22 +8,22 @@ import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, configure
+from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.agents import Agent
 from rlexp.algorithms import Algorithm
 from rlexp.environments import Environment
-from rlexp.errors import NO_SPACE, EnvironmentFault, RlexpError
+from rlexp.errors import NO_SPACE, ConfigError, EnvironmentFault, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Streams
 from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, RunEnded
 from rlexp.training import Listener
-from rlexp.training.callback import Diverged, MetricWriter, Recorder, Stopped, TimedOut
-from rlexp.training.evaluate import Evaluator
+from rlexp.training.callback import Diverged, MetricWriter, Recorder, Stopped, TimedOut, heed
+from rlexp.training.evaluate import Evaluator, undisturbed
+from rlexp.training.processes import EnvironmentDied
 from rlexp.training.vectorise import training_vector, write_statistics
 from rlexp.training.weights import all_finite, weights_digest
-
-BROKEN_PIPES = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,16 @@ class Training:
         Raises:
             ConfigError: The parts do not fit one another.
         """
-        seeds = [self.streams.training(i) for i in range(self.environment.vector.count)]
-        gamma = getattr(self.algorithm, "gamma", 0.99)
-        vector = training_vector(self.environment, seeds, gamma, folder)
+        count = self.environment.vector.count
+        # An environment may draw from a global generator as it is made.
+        set_random_seed(self.streams.policy)
+        vector = training_vector(
+            self.environment,
+            [self.streams.training(i) for i in range(count)],
+            [self.streams.process(i) for i in range(count)],
+            getattr(self.algorithm, "gamma", 0.99),
+            folder,
+        )
         try:
             model = self.algorithm.build(
                 self.agent.policy,
@@ -57,6 +64,7 @@ class Training:
                 seed=self.streams.policy,
                 device=self.compute.device,
             )
+            _check_device(model, self.compute.device)
         except BaseException:
             vector.close()
             raise
@@ -64,12 +72,21 @@ class Training:
         return model
 
 
+def _check_device(model: BaseAlgorithm, device: str) -> None:
+    """Refuse the silent change to another device: weights depend on it, and identity says so."""
+    if model.device.type != device.partition(":")[0]:
+        raise ConfigError(
+            f"compute.device={device} is not available, only {model.device.type}: "
+            f"use compute.device={model.device.type}",
+        )
+
+
 def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
     """Train one run to its end, whatever that is; every failure is a value, none an exception.
 
     Args:
         training: The parts.
-        listener: Told of every event but the last, which is returned.
+        listener: Told of every event; the last is returned too.
         folder: Where stable-baselines3's own files go.
     """
     run = _Run(training, listener, folder)
@@ -82,11 +99,13 @@ def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
     except TimedOut:
         failure, reason = Failure.TIMEOUT, f"not done after {training.budget.timeout:g} s"
     except (Exception, SystemExit) as error:  # noqa: BLE001
-        failure, reason = run.classify(error)
         traceback.print_exc()
-    finally:
-        run.close()
-    return RunEnded(
+        if (asked := listener.stopping()) is not None:
+            # What breaks while a run is being ended is no fault of the run.
+            ending, reason = asked
+        else:
+            failure, reason = run.classify(error)
+    ended = RunEnded(
         time=listener.now(),
         step=run.step,
         ending=ending,
@@ -95,6 +114,12 @@ def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
         reason=reason,
         weights=weights,
     )
+    # Closing comes last: what an environment does then cannot touch the result.
+    try:
+        listener.emit(ended)
+    finally:
+        run.close()
+    return ended
 
 
 def use_threads(count: int) -> None:
@@ -142,14 +167,15 @@ class _Run:
         started = self.listener.elapsed()
         budget, streams = self.training.budget, self.training.streams
         if self.evaluator is None:
-            self.evaluator = Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)
+            with undisturbed(self.model, streams.sampling(self.number)):
+                self.evaluator = Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)
         episodes = self.evaluator.evaluate(
             self.model,
             seeds=[streams.evaluation(self.number, i) for i in range(EVALUATION_ENVIRONMENTS)],
             sampling=streams.sampling(self.number),
             episodes=budget.final_episodes if final else budget.evaluation_episodes,
             deterministic=budget.evaluation_deterministic,
-            beat=lambda: self.listener.beat(self.step),
+            beat=lambda: heed(self.listener, budget, self.step, stop=not final),
         )
         self.number += 1
         event = Evaluated(
@@ -184,13 +210,13 @@ class _Run:
 
     def classify(self, error: BaseException) -> tuple[Failure, str]:
         """Why the training failed, as a kind and one line."""
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        line = " ".join(f"{type(error).__name__}: {error}".split())
         if isinstance(error, Diverged):
             return Failure.NAN, str(error)
         if self.model is not None and not all_finite(self.model):
             return Failure.NAN, f"a parameter is no finite number at step {self.step} ({line})"
-        if isinstance(error, BROKEN_PIPES) and self.training.environment.vector.kind != "dummy":
-            return Failure.ENVIRONMENT, f"an environment's process died at step {self.step}"
+        if isinstance(error, EnvironmentDied):
+            return Failure.CRASHED, f"{error} at step {self.step}"
         return _classify(error, line)
 
     def close(self) -> None:
@@ -199,7 +225,7 @@ class _Run:
         for close in (c.close for c in (self.evaluator, vector, self.logger) if c is not None):
             try:
                 close()
-            except Exception:  # noqa: BLE001
+            except (Exception, SystemExit):  # noqa: BLE001
                 traceback.print_exc()
 
     def _write_evaluations(self) -> None:

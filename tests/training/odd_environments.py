@@ -56,6 +56,29 @@ class MaskedEnv(OddEnv):
         return super().step(action)
 
 
+class LateEnv(OddEnv):
+    """Does its mischief as it is closed."""
+
+    def close(self) -> None:
+        if self.fault in ENDINGS:
+            ENDINGS[self.fault]()
+
+    def _go_wrong(self, observation: np.ndarray) -> tuple[Any, Any]:
+        return observation, 1.0
+
+
+class GlobalEnv(OddEnv):
+    """Draws from NumPy's global generator, when it is made and at each step."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.shift = np.random.uniform()  # noqa: NPY002
+
+    def _observe(self) -> np.ndarray:
+        drawn = np.random.uniform(-1, 1, 3)  # noqa: NPY002
+        return np.array([*drawn, self.shift], np.float32)
+
+
 def _raise(error: Exception) -> None:
     raise error
 
@@ -79,3 +102,5 @@ REWARDS = {"infinite_reward": float("inf"), "array_reward": np.ones(2)}
 
 gym.register("Odd-v0", "odd_environments:OddEnv")
 gym.register("Masked-v0", "odd_environments:MaskedEnv")
+gym.register("Late-v0", "odd_environments:LateEnv")
+gym.register("Global-v0", "odd_environments:GlobalEnv")

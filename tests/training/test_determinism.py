@@ -59,3 +59,20 @@ def test_the_final_score_does_not_depend_on_the_machine_of_evaluation(tmp_path: 
     memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, "algorithm.learning_rate=1e-12")
     first, second, *_ = [e.returns for e in memory.events if isinstance(e, Evaluated)]
     assert first != second
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+def test_environments_that_draw_from_global_generators_repeat(kind: str, tmp_path: Path) -> None:
+    """They get seeds of their own too, each process another one."""
+    words = (
+        "environment=gymnasium",
+        "environment.id=odd_environments:Global-v0",
+        "algorithm.n_steps=64",
+        f"environment.vector.kind={kind}",
+        "environment.vector.count=2",
+    )
+    _, one = trained(tmp_path / "1", *words, *SHORT)
+    _, two = trained(tmp_path / "2", *words, *SHORT)
+    _, never = trained(tmp_path / "3", *words, *SHORT, "budget.evaluation_every=null")
+    assert one.weights is not None
+    assert one.weights == two.weights == never.weights

@@ -1,12 +1,16 @@
 """A training tells everything that happens, and every failure ends as a value."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from trainings import TINY, Memory, trained
+import torch
+from trainings import TINY, Memory, spec_of, trained
 
+from rlexp.app.worker import assemble
 from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, Measured
+from rlexp.training.train import train
 
 ODD = ("environment=gymnasium", "environment.id=odd_environments:Odd-v0", "algorithm.n_steps=64")
 SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episodes=5")
@@ -130,3 +134,63 @@ def test_shaping_does_not_touch_the_score(tmp_path: Path) -> None:
     memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, imports, scaled)
     final = [e for e in memory.events if isinstance(e, Evaluated)][-1]
     assert final.returns == tuple(map(float, final.lengths))
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "ars"])
+def test_the_fault_of_one_of_several_processes_is_seen(algorithm: str, tmp_path: Path) -> None:
+    """What goes wrong in the second of three processes ends the run, whatever the algorithm."""
+    words = (*ODD, "environment.arguments.fault=raise", "environment.vector.kind=subprocess")
+    more = ("environment.vector.count=3", *SHORT)
+    chosen = (*(w for w in words if algorithm == "ppo" or "n_steps" not in w), *more)
+    _, ended = trained(tmp_path, *chosen, f"algorithm={algorithm}", "budget.evaluation_every=null")
+    assert (Failure.ENVIRONMENT, True) == (ended.failure, "motor is on fire" in str(ended.reason))
+
+
+@pytest.mark.parametrize(
+    ("fault", "failure"),
+    [("exit", Failure.CRASHED), ("segfault", Failure.CRASHED), ("memory", Failure.OUT_OF_MEMORY)],
+)
+def test_the_death_of_an_environments_process_is_told(
+    fault: str,
+    failure: Failure,
+    tmp_path: Path,
+) -> None:
+    """A dead process is noticed though its siblings hold its pipe open."""
+    words = (*ODD, f"environment.arguments.fault={fault}", "environment.vector.kind=subprocess")
+    _, ended = trained(tmp_path, *words, "environment.vector.count=3", *SHORT)
+    assert failure is ended.failure
+
+
+def test_what_an_environment_does_when_it_is_closed_cannot_touch_the_result(
+    tmp_path: Path,
+) -> None:
+    """A run whose environment exits in close() has its score recorded before."""
+    words = (*ODD, "environment.id=odd_environments:Late-v0")
+    memory, ended = trained(tmp_path, *words, "environment.arguments.fault=sys_exit", *SHORT)
+    assert Ending.COMPLETED is ended.ending
+    assert memory.events[-1] == ended
+
+
+def test_what_breaks_while_a_run_is_ended_is_no_failure(tmp_path: Path) -> None:
+    """An error after a request to stop leaves the run interrupted, to be run again."""
+
+    class AskedTooLate(Memory):
+        """Answers when it is asked a second time at the same step."""
+
+        def stopping(self) -> tuple[Ending, str] | None:
+            self.request_at, before = len(self.beats), self.request_at
+            return (Ending.INTERRUPTED, "enough") if before == len(self.beats) else None
+
+    words = (*ODD, "environment.arguments.fault=raise", *SHORT)
+    _, ended = trained(tmp_path, *words, listener=AskedTooLate(tmp_path))
+    assert (Ending.INTERRUPTED, None) == (ended.ending, ended.failure)
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Without an accelerator, `cuda` is no other name for the processor."""
+    if torch.cuda.is_available():
+        pytest.skip("there is an accelerator")
+    listener = Memory(tmp_path)
+    spec = replace(spec_of(*TINY["ppo"], *SHORT), compute={"threads": 1, "device": "cuda"})
+    ended = train(assemble(spec), listener, tmp_path)
+    assert (Failure.USER, True) == (ended.failure, "use compute.device=cpu" in str(ended.reason))

@@ -48,7 +48,7 @@ class Memory:
 
     def stopping(self) -> tuple[Ending, str] | None:
         """The request of the test, from the step that it wants."""
-        return self.request if self.beats[-1] >= self.request_at else None
+        return self.request if self.beats and self.beats[-1] >= self.request_at else None
 
     def now(self) -> float:
         """A clock that the test sets."""
