@@ -74,14 +74,30 @@ class Experiment:
                 yield configuration, configuration.spec(phase, self.seeds.root, seed)
 
     def definition(self) -> dict[str, Any]:
-        """The question that the name stands for; how many seeds are spent on it may grow."""
+        """The question that the name stands for; how many seeds are spent on it may grow.
+
+        Neither the order of the configurations, nor their labels, nor known scores of the tasks
+        are part of it, but for the score that a failure counts as.
+        """
+        ordered = sorted(self.configurations, key=lambda c: c.fingerprint)
         return {
-            "configurations": [c.plain() for c in self.configurations],
+            "configurations": [self._defining(c) for c in ordered],
             "root": self.seeds.root,
             "failures": self.failures,
         }
 
+    def _defining(self, configuration: Configuration) -> dict[str, Any]:
+        plain = configuration.plain()
+        reference = plain.pop("reference")
+        del plain["label"]
+        if self.failures == "worst":
+            plain["minimum"] = reference.get("minimum")
+        return plain
+
     @property
     def fingerprint(self) -> str:
         """Identity of the question."""
-        return digest(self.definition())
+        configurations = sorted(
+            digest([c.fingerprint, self._defining(c).get("minimum")]) for c in self.configurations
+        )
+        return digest([configurations, self.seeds.root, self.failures])

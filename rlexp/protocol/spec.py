@@ -14,19 +14,19 @@ Plain = Mapping[str, Any]
 
 
 def canonical(value: Any) -> str:
-    """JSON in one form only: keys sorted, no spaces; a key that is null counts as absent.
+    """JSON in one form only: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    So an option that is added later, and is null where it is not used, changes no identity.
+
+def without_null(part: Any) -> Any:
+    """A plug-in's mapping without the settings that are null.
+
+    So a setting that is added later, and is null where it is not used, changes no identity.
+    What stands inside a setting is the library's: there, null may well mean something.
     """
-    return json.dumps(_without_null(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _without_null(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _without_null(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list | tuple):
-        return [_without_null(item) for item in value]
-    return value
+    if isinstance(part, Mapping):
+        return {key: value for key, value in part.items() if value is not None}
+    return part
 
 
 def digest(value: Any) -> str:
@@ -53,15 +53,18 @@ class RunSpec:
     @cached_property
     def id(self) -> str:
         """Identity: sha256 of exactly the fields."""
-        return digest(self.plain())
+        return digest(self._defining())
 
     @cached_property
     def fingerprint(self) -> str:
         """Identity of the configuration: the same without seed and phase."""
-        plain = self.plain()
+        plain = self._defining()
         for key in ("phase", "root", "seed"):
             del plain[key]
         return digest(plain)
+
+    def _defining(self) -> dict[str, Any]:
+        return {name: without_null(value) for name, value in self.plain().items()}
 
     @property
     def name(self) -> str:
