@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlexp.app.apart import ask_apart
 from rlexp.app.study import Study
 from rlexp.config.validate import build
+from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import canonical, short_name
@@ -28,6 +30,21 @@ def check_fit(configurations: Iterable[Configuration], study: Study) -> None:
         if key not in spaces:
             spaces[key] = _spaces(configuration, study)
         _check(configuration, spaces[key], study)
+        _check_rollout(configuration)
+
+
+def _check_rollout(configuration: Configuration) -> None:
+    """Refuse a budget that ends inside the first rollout, which is trained whole or not at all."""
+    algorithm, steps = configuration.algorithm, configuration.budget.steps
+    if "n_steps" not in algorithm or "buffer_size" in algorithm:
+        return
+    count = configuration.environment.get("vector", {}).get("count", 1)
+    rollout = algorithm["n_steps"] * count
+    if rollout > steps:
+        raise ConfigError(
+            f"budget.steps={steps} is less than one rollout (n_steps * environments = "
+            f"{algorithm['n_steps']} * {count} = {rollout}): raise it, or lower algorithm.n_steps",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +55,43 @@ class Spaces:
     action: str
     environments: int
     masked: bool
+    normalised: bool = False
+    stacked: bool = False
 
     @classmethod
-    def of(cls, made: "gymnasium.Env[Any, Any]", environments: int) -> "Spaces":
-        """Look at an environment, of which so many train side by side."""
+    def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> "Spaces":
+        """Look at an environment that is vectorised so."""
         space = made.observation_space
         image = len(space.shape or ()) == 3 and space.dtype == "uint8"
-        kinds = (type(space).__name__, *(["Image"] if image else []))
-        masked = made.has_wrapper_attr("action_masks")
-        return cls(kinds, type(made.action_space).__name__, environments, masked)
+        return cls(
+            observation=(type(space).__name__, *(["Image"] if image else [])),
+            action=type(made.action_space).__name__,
+            environments=vector.count,
+            masked=made.has_wrapper_attr("action_masks"),
+            normalised=vector.normalise_observations,
+            stacked=vector.frame_stack > 1,
+        )
 
 
 def _spaces(configuration: Configuration, study: Study) -> Spaces:
     plain = {**configuration.environment, "reference": configuration.reference}
     environment = build(plain, "environment", study.allowed)
-    try:
-        made = environment.make()
-        with closing(made):
-            return Spaces.of(made, environment.vector.count)
-    except RlexpError:
-        raise
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigError(
-            f"{configuration.task} cannot be made: {reason}; "
-            "'rlexp doctor --environment …' says more",
-        ) from error
+
+    def look() -> dict[str, Any]:
+        try:
+            made = environment.make()
+            with closing(made):
+                return asdict(Spaces.of(made, environment.vector))
+        except RlexpError:
+            raise
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ConfigError(
+                f"{configuration.task} cannot be made: {reason}; "
+                "'rlexp doctor --environment …' says more",
+            ) from error
+
+    return Spaces(**ask_apart(configuration.task, look))
 
 
 def _check(configuration: Configuration, spaces: Spaces, study: Study) -> None:
@@ -107,4 +135,13 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
             f"{name} needs to know which actions are allowed, and {task} has no "
             "action_masks(); choose another algorithm, or wrap the environment",
         )
+    for asked, key in (
+        (spaces.normalised, "normalise_observations"),
+        (spaces.stacked, "frame_stack"),
+    ):
+        if asked and not {"Box", "Dict"} & set(spaces.observation):
+            raise ConfigError(
+                f"environment.vector.{key} needs observations of numbers, and those of {task} are "
+                f"{spaces.observation[-1]}; leave it out",
+            )
     algorithm.check(spaces.environments)

@@ -30,6 +30,11 @@ class Request:
     executor: Executor
     budget: Budget
 
+    @property
+    def threads(self) -> int:
+        """Threads of the run that has most."""
+        return max(c.compute.threads for c in self.experiment.configurations)
+
 
 def read_request(overrides: Sequence[str], study: Study) -> Request:
     """Turn words into an experiment; starts nothing and writes nothing.

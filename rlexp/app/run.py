@@ -47,33 +47,47 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
     """
     request = read_request(overrides, study)
     paths = study.layout.experiment(request.experiment.name)
-    if options.dry_run:
-        _joined(paths, request.experiment)
+    experiment = _joined(paths, request.experiment)
+    entries = read_entries(paths, experiment, request.phase)
+    plan = _plan(entries, request, options)
+    stopped = None
+    if plan.missing or options.dry_run:
         check_fit(request.experiment.configurations, study)
-        plan = _plan(read_entries(paths, request.experiment, request.phase), request, options)
+    if options.dry_run:
         _show_plan(plan, request, read_code(study.folder), console)
         return 0
-    probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
-    with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-        experiment = _joined(paths, request.experiment)
-        entries = read_entries(paths, experiment, request.phase)
-        plan = _plan(entries, request, options)
-        stopped = None
-        if plan.missing:
-            check_fit(request.experiment.configurations, study)
+    if plan.missing:
+        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
+        with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+            # Another command may have driven it while this one was reading.
+            experiment = _joined(paths, request.experiment)
+            plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             write_experiment(paths, experiment)
             stopped = _execute(paths, request, plan, overrides, study, console)
             entries = read_entries(paths, experiment, request.phase)
             _remember(entries, plan)
-        summary = summarise(paths, experiment, request.phase, entries)
-        asked = {spec.id for _, spec in request.experiment.specs(request.phase)}
-        records = [s.record for _, s in entries if s.record.spec.id in asked]
-        summary["ran"] = len(plan.missing)
-        summary["next"] = _next(records, overrides, request)
-        console.summary(summary)
-        if stopped is not None:
-            return stopped
-        return int(any(r.state is not State.COMPLETED for r in records))
+    return _report(paths, experiment, request, entries, plan, overrides, stopped, console)
+
+
+def _report(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    request: Request,
+    entries: Sequence[Entry],
+    plan: Plan,
+    overrides: Sequence[str],
+    stopped: int | None,
+    console: Console,
+) -> int:
+    summary = summarise(paths, experiment, request.phase, entries)
+    asked = {spec.id for _, spec in request.experiment.specs(request.phase)}
+    records = [s.record for _, s in entries if s.record.spec.id in asked]
+    summary["ran"] = len(plan.missing)
+    summary["next"] = _next(records, overrides, request)
+    console.summary(summary)
+    if stopped is not None:
+        return stopped
+    return int(any(r.state is not State.COMPLETED for r in records))
 
 
 def _plan(entries: Sequence[Entry], request: Request, options: Options) -> Plan:
@@ -94,7 +108,7 @@ def _remember(entries: Sequence[Entry], plan: Plan) -> None:
 
 
 def _show_plan(plan: Plan, request: Request, code: Code, console: Console) -> None:
-    threads = max(c.compute.threads for c in request.experiment.configurations)
+    threads = request.threads
     workers = min(request.executor.workers_for(threads), max(len(plan.missing), 1))
     expected = estimate(plan.missing, workers)
     console.plan(
@@ -126,7 +140,7 @@ def _execute(
 ) -> int | None:
     """Run what is missing; returns the code of the signal that ended it, if one did."""
     code = read_code(study.folder)
-    threads = max(c.compute.threads for c in request.experiment.configurations)
+    threads = request.threads
     command = ["rlexp", "run", *overrides]
     orders = Orders(
         settings={
@@ -146,7 +160,7 @@ def _execute(
                 _show_plan(plan, request, code, console)
                 for spec in plan.missing:
                     write_run(paths.run(spec.name), spec)
-                with console.watch(len(plan.missing), session.slots) as watcher:
+                with console.watch(len(plan.missing)) as watcher:
                     loop = Loop(
                         experiment=paths,
                         executor=request.executor,

@@ -32,7 +32,9 @@ class Signals:
 def listening() -> Iterator[Signals]:
     """Collect signals as long as the context lasts."""
     signals = Signals()
-    before = {number: signal.signal(number, signals.receive) for number in CODES}
+    # What the shell or nohup told us to ignore stays ignored.
+    heard = [number for number in CODES if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.receive) for number in heard}
     try:
         yield signals
     finally:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rlexp.app.summary import Entry
 from rlexp.engine.loop import read_progress
@@ -178,13 +177,9 @@ def _unlabelled(spec: RunSpec) -> Configuration:
         algorithm=spec.algorithm,
         environment=spec.environment,
         reference={},
-        budget=Budget(**_plain(spec.budget), checkpoint_every=None, timeout=None),
-        compute=Compute(**_plain(spec.compute)),
+        budget=Budget(**spec.budget, checkpoint_every=None, timeout=None),
+        compute=Compute(**spec.compute),
     )
-
-
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(value)
 
 
 def _said(error: Exception, folder: Path) -> str:

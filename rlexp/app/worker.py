@@ -2,9 +2,11 @@
 
 import mmap
 import os
+import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -27,6 +29,8 @@ from rlexp.training.train import Training, train, use_threads
 PATIENCE = 10.0
 """Seconds to wait for an earlier process of the run, which may still be dying."""
 KEPT_CHECKPOINTS = 2
+CLOSE_LIMIT = 10.0
+"""Seconds that environments may take to close once everything is recorded."""
 LOOK_EVERY = 1.0
 """Seconds between looks for a request to stop."""
 
@@ -41,14 +45,18 @@ class RunListener:
         self._look_at = 0.0
         self._request: tuple[Ending, str] | None = None
         self._beats = 0
+        self.last_resort = threading.Timer(CLOSE_LIMIT, os._exit, (0,))
+        self.last_resort.daemon = True
         with attempt.progress.open("w+b") as file:
             file.write(PROGRESS.pack(0, 0))
             file.flush()
             self._progress = mmap.mmap(file.fileno(), PROGRESS.size)
 
     def emit(self, event: Event) -> None:
-        """Append an event to the journal."""
+        """Append an event to the journal; after the last one, closing may not take for ever."""
         self._journal.append(event)
+        if isinstance(event, RunEnded):
+            self.last_resort.start()
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
         """Publish a file of the run; of checkpoints, the last two are kept."""
@@ -83,9 +91,8 @@ class RunListener:
         return time.monotonic() - self._started
 
     def _prune(self) -> None:
-        import shutil
-
-        kept = sorted(self._paths.checkpoints.iterdir(), key=lambda p: int(p.name))
+        found = [p for p in self._paths.checkpoints.iterdir() if p.name.isdecimal()]
+        kept = sorted(found, key=lambda p: int(p.name))
         for folder in kept[:-KEPT_CHECKPOINTS]:
             shutil.rmtree(folder)
 
@@ -125,10 +132,12 @@ def _execute(paths: RunPaths, number: int) -> None:
                 host=socket.gethostname(),
             ),
         )
-        listener.emit(_train(paths, attempt, listener))
+        shutil.rmtree(paths.checkpoints, ignore_errors=True)
+        _train(paths, attempt, listener)
+        listener.last_resort.cancel()
 
 
-def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> RunEnded:
+def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> None:
     try:
         settings = read_json(attempt.settings)
         training = assemble(
@@ -139,7 +148,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Run
         )
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
-        return RunEnded(
+        ended = RunEnded(
             time=listener.now(),
             step=0,
             ending=Ending.FAILED,
@@ -147,7 +156,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Run
             failure=Failure.USER,
             reason=str(error),
         )
-    return train(training, listener, attempt.folder)
+        listener.emit(ended)
+    else:
+        train(training, listener, attempt.folder)
 
 
 def assemble(

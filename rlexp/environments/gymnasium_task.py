@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from rlexp.environments import Reference, Vector
-from rlexp.environments.wrappers import Wrapper, check_allowed, imported, wrap
+from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, wrap
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class GymnasiumTask:
             )
         for wrapper in self.wrappers:
             check_allowed(wrapper, self._packages())
+            check_faithful(wrapper)
 
     @property
     def task(self) -> str:

@@ -43,6 +43,29 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
         )
 
 
+_REFUSED = {
+    "NormalizeObservation": "evaluation would not share its statistics; "
+    "set environment.vector.normalise_observations=true",
+    "EpisodicLifeEnv": "it would count a life as an episode; leave it out",
+}
+
+
+def check_faithful(wrapper: Wrapper) -> None:
+    """Refuse a wrapper under which a score would not be that of the task.
+
+    Raises:
+        ConfigError: Says why, and what to use instead.
+    """
+    _, name = _split(wrapper.name)
+    if name in _REFUSED:
+        raise ConfigError(f"wrapper '{wrapper.name}' is refused: {_REFUSED[name]}")
+    if name == "AtariWrapper" and wrapper.arguments.get("terminal_on_life_loss", True):
+        raise ConfigError(
+            f"wrapper '{wrapper.name}' would count a life as an episode; "
+            "give it arguments {terminal_on_life_loss: false}",
+        )
+
+
 def wrap(
     environment: "gymnasium.Env[Any, Any]", wrapper: Wrapper, packages: frozenset[str]
 ) -> "gymnasium.Env[Any, Any]":

@@ -10,7 +10,7 @@ from rlexp.app.checks.playing import play, tell
 from rlexp.app.checks.seeding import compare
 from rlexp.app.fit import Spaces
 from rlexp.config.validate import build
-from rlexp.environments import Environment
+from rlexp.environments import Environment, Vector
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def probe(environment: Environment, notes: Notes) -> None:
     with notes.during("make", "making it"):
         env = environment.make()
     notes.found(ok("make", environment.task))
-    _look(env, environment.vector.count, notes)
+    _look(env, environment.vector, notes)
     for finding in tell(play(env, notes), env):
         notes.found(finding)
     with notes.during("close", "close"):
@@ -60,7 +60,7 @@ def probe(environment: Environment, notes: Notes) -> None:
     notes.found(compare(environment, notes))
 
 
-def _look(env: "Env", count: int, notes: Notes) -> None:
+def _look(env: "Env", vector: Vector, notes: Notes) -> None:
     import gymnasium
 
     with notes.during("spaces", "reading its spaces"):
@@ -69,7 +69,7 @@ def _look(env: "Env", count: int, notes: Notes) -> None:
             if not isinstance(space, gymnasium.Space):
                 fix = "set it to a gymnasium.Space in the constructor"
                 raise Broken("spaces", f"{name} is {space!r}", fix)
-        notes.spaces(Spaces.of(env, count))
+        notes.spaces(Spaces.of(env, vector))
     notes.found(ok("spaces", f"observations {_line(pair[0])}, actions {_line(pair[1])}"))
     if isinstance(pair[1], gymnasium.spaces.Box) and not pair[1].is_bounded():
         fix = "declare finite bounds: off-policy algorithms scale their actions to them"
