@@ -4,6 +4,8 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import ENOSPC
+from os import strerror
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Protocol
@@ -14,7 +16,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord, State
 from rlexp.store.journal import events_of, follow
-from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.layout import AttemptPaths, ExperimentPaths
 from rlexp.store.runs import new_attempt, read_run, write_verdict
 
 PROGRESS = struct.Struct("<qq")
@@ -157,7 +159,7 @@ class Loop:
 
     def _judge(self, ended: Exit) -> None:
         running = self.running.pop(ended.key)
-        paths = RunPaths(self.experiment.run(running.spec.name).folder)
+        paths = self.experiment.run(running.spec.name)
         record = read_run(paths, running.spec).record
         if record.state in {State.RUNNING, State.LOST, State.PLANNED}:
             try:
@@ -165,7 +167,9 @@ class Loop:
             except OSError as error:
                 self.disk_error = error
             record = read_run(paths, running.spec).record
-        again = record.state is State.FAILED and may_run(record)
+        if record.failure is Failure.DISK:
+            self.disk_error = OSError(ENOSPC, strerror(ENOSPC), str(paths.folder))
+        again = record.state is State.FAILED and may_run(record) and self._may_submit()
         if again:
             self.waiting.append(running.spec)
         self.watcher.ended(record, again=again)

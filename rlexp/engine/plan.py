@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord, State
 
 FURTHER_ATTEMPTS = 2
@@ -52,6 +53,8 @@ def may_run(record: RunRecord, *, retry: bool = False) -> bool:
     match record.state:
         case State.COMPLETED | State.PRUNED:
             return False
+        case State.FAILED if record.failure is Failure.DISK:
+            return True
         case State.FAILED:
             by_machine = record.failure is not None and record.failure.of_the_machine
             return retry or (by_machine and record.machine_failures <= FURTHER_ATTEMPTS)

@@ -72,6 +72,7 @@ class LocalSession:
         self._environment = environment
         self._pids: dict[str, int | None] = {}
         self._pending = b""
+        self._lost: list[Exit] = []
         self._killed_for_memory = _out_of_memory_kills()
         self._start()
 
@@ -95,6 +96,8 @@ class LocalSession:
     def submit(self, job: Job) -> None:
         """Start a job; the first waits until the server has imported everything."""
         if self._server.poll() is not None:
+            self._lost += self._lose_all()
+            self._release()
             self._start()
         self._wait_until_ready()
         self._pids[job.key] = None
@@ -102,7 +105,7 @@ class LocalSession:
 
     def poll(self, seconds: float) -> list[Exit]:
         """Wait up to so many seconds for jobs to end; returns those that did."""
-        exits = []
+        exits, self._lost = self._lost, []
         for message in self._messages(seconds):
             if "started" in message:
                 self._pids[message["started"]] = message["pid"]
@@ -131,8 +134,15 @@ class LocalSession:
         except subprocess.TimeoutExpired:
             self._server.kill()
             self._lose_all()
-        assert self._server.stdout is not None
-        self._server.stdout.close()
+            self._server.wait()
+        self._release()
+
+    def _release(self) -> None:
+        self._selector.close()
+        for pipe in (self._server.stdin, self._server.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_LIMIT

@@ -78,8 +78,14 @@ class Server:
             self._fork(command["submit"], command["words"], Path(command["log"]))
         else:
             for pid, child in self._children.items():
-                if command["keys"] is None or child.key in command["keys"]:
-                    self._tell(pid, command["signal"])
+                if command["keys"] is not None and child.key not in command["keys"]:
+                    continue
+                if command["signal"] == signal.SIGKILL:
+                    self._kill(pid)
+                else:
+                    # Only the job itself is asked: it still needs the processes it started.
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, command["signal"])
 
     def _fork(self, key: str, words: list[str], log: Path) -> None:
         pid = os.fork()
@@ -147,25 +153,28 @@ class Server:
     def _cap(self, log: Path) -> None:
         with suppress(OSError):
             if log.stat().st_size > self._log_limit:
-                os.truncate(log, self._log_limit // 2)
+                with log.open("r+b") as file:
+                    file.seek(-self._log_limit // 4, os.SEEK_END)
+                    end = file.read()
+                    file.truncate(self._log_limit // 2)
                 with log.open("ab") as file:
-                    file.write(CAPPED)
+                    file.write(CAPPED + end)
 
     def _kill_all(self) -> None:
         for pid in self._children:
-            self._tell(pid, signal.SIGKILL)
+            self._kill(pid)
         for pid in self._children:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
     @staticmethod
-    def _tell(pid: int, number: int) -> None:
-        """Signal a job that has not been reaped: its group, or itself before it has made one."""
+    def _kill(pid: int) -> None:
+        """Kill a job that has not been reaped: its group, or itself before it has made one."""
         with suppress(ProcessLookupError, PermissionError):
             try:
-                os.killpg(pid, number)
+                os.killpg(pid, signal.SIGKILL)
             except ProcessLookupError:
-                os.kill(pid, number)
+                os.kill(pid, signal.SIGKILL)
 
     def _answer(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):

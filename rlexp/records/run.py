@@ -142,7 +142,9 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
 
 
 def _end(record: RunRecord, event: RunEnded) -> RunRecord:
-    failed_by_machine = event.failure is not None and event.failure.of_the_machine
+    # A full disk says nothing of the run: it costs no attempt.
+    counted = event.failure is not None and event.failure is not Failure.DISK
+    failed_by_machine = counted and event.failure is not None and event.failure.of_the_machine
     return replace(
         record,
         state=State(event.ending),

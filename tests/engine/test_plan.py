@@ -88,7 +88,15 @@ def test_a_larger_question_misses_only_what_is_new() -> None:
     assert tuple(more[5:]) == make_plan(more, records).missing
 
 
-@pytest.mark.parametrize("failure", [f for f in Failure if f.of_the_machine])
+MACHINE = [f for f in Failure if f.of_the_machine and f is not Failure.DISK]
+
+
+def test_a_full_disk_costs_no_attempt() -> None:
+    """Once there is space again, the same command runs what the disk failed."""
+    assert may_run(failed(SPECS[0], Failure.DISK, 9))
+
+
+@pytest.mark.parametrize("failure", MACHINE)
 @pytest.mark.parametrize("times", range(1, 5))
 def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, times: int) -> None:
     """Three attempts in all; then it stays failed until it is asked for."""
