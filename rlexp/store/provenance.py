@@ -20,6 +20,8 @@ VARIABLES = re.compile(
 LARGEST_PATCH = 5_000_000
 _GIT = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null")
 _TIMEOUT = 10.0
+LARGEST_FILE = 200_000
+"""Bytes of an untracked file that is still put into the patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Code:
     dirty: tuple[str, ...]
     untracked: tuple[str, ...]
     patch: str
+    saved: bool = True
+    """Whether the patch holds every change: all but long files, pictures and the like."""
 
     def __str__(self) -> str:
         """One phrase for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
@@ -40,7 +44,9 @@ class Code:
         changed = len(self.dirty) + len(self.untracked)
         files = "file" if changed == 1 else "files"
         return f"git {self.commit[:7]}" + (
-            f" (dirty: {changed} {files}, diff saved)" if changed else ""
+            f" (dirty: {changed} {files}, diff saved{'' if self.saved else ' in part'})"
+            if changed
+            else ""
         )
 
 
@@ -49,16 +55,43 @@ def read_code(folder: Path) -> Code:
     commit = _word(folder, "rev-parse", "HEAD")
     if commit is None:
         return Code(None, None, None, (), (), "")
-    status = (_git(folder, "status", "--porcelain=v1", "--no-renames", "-z") or "").split("\0")
+    root = Path(_word(folder, "rev-parse", "--show-toplevel") or folder)
+    listed = _git(folder, "status", "--porcelain=v1", "--no-renames", "-uall", "-z") or ""
+    status = listed.split("\0")
+    untracked = tuple(line[3:] for line in status if line.startswith("??"))
+    added = [_added(root, path) for path in untracked]
     patch = _git(folder, "diff", "HEAD", "--no-ext-diff", "--no-color") or ""
+    saved = None not in added and "\nBinary files " not in patch
+    patch = "".join([patch, *filter(None, added)])
     return Code(
         commit=commit,
         branch=_word(folder, "rev-parse", "--abbrev-ref", "HEAD"),
         remote=mask(_word(folder, "config", "--get", "remote.origin.url") or "") or None,
         dirty=tuple(line[3:] for line in status if line and not line.startswith("??")),
-        untracked=tuple(line[3:] for line in status if line.startswith("??")),
+        untracked=untracked,
         patch=mask_code(patch[:LARGEST_PATCH], secret_values(os.environ)),
+        saved=saved and len(patch) <= LARGEST_PATCH,
     )
+
+
+def _added(root: Path, name: str) -> str | None:
+    """A patch that adds an untracked text file, or nothing where it is long or no text."""
+    path = root / name
+    try:
+        if path.is_symlink() or path.stat().st_size > LARGEST_FILE:
+            return None
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if "\r" in text or "\0" in text:
+        return None
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n"
+    if not text:
+        return head
+    lines = text.removesuffix("\n").split("\n")
+    end = "" if text.endswith("\n") else "\\ No newline at end of file\n"
+    body = "".join(f"+{line}\n" for line in lines)
+    return f"{head}--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{len(lines)} @@\n{body}{end}"
 
 
 def collect(
@@ -78,6 +111,7 @@ def collect(
             "remote": code.remote,
             "dirty": list(code.dirty),
             "untracked": list(code.untracked),
+            "saved": code.saved,
         },
         "python": platform.python_version(),
         "executable": sys.executable,

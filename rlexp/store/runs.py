@@ -1,6 +1,6 @@
 """What `runs/` holds: experiments, runs, attempts and their records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,12 @@ class StoredAttempt:
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
     """Publish the question."""
     seeds = asdict(experiment.seeds)
-    plain = {"name": experiment.name, **experiment.definition(), "seeds": seeds}
+    plain = {
+        "name": experiment.name,
+        "configurations": [c.plain() for c in experiment.configurations],
+        "failures": experiment.failures,
+        "seeds": seeds,
+    }
     publish_json(paths.definition, plain)
 
 
@@ -138,17 +143,6 @@ def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[Stored
         events = _with_verdict(journal.events, attempt)
         read.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
     return read
-
-
-def read_runs(paths: Iterable[RunPaths]) -> tuple[list[StoredRun], list[str]]:
-    """Read many runs; those that cannot be read are named with the reason instead."""
-    runs, damaged = [], []
-    for path in paths:
-        try:
-            runs.append(read_run(path))
-        except RecordError as error:
-            damaged.append(str(error))
-    return runs, damaged
 
 
 def new_attempt(

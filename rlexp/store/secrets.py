@@ -7,9 +7,7 @@ from typing import Any
 MASK = "********"
 # Bounded, or a long line without spaces would take minutes.
 _PREFIX = r"(?:[a-z0-9]{1,40}[_-]){0,20}"
-_NAMES = (
-    rf"{_PREFIX}(?:api[_-]?key|key|token|secret|credentials?|dsn|[a-z]{{0,20}}passw(?:or)?d|(?<=[_-])pwd)"
-)
+_NAMES = rf"{_PREFIX}(?:api[_-]?key|key|token|secret|credentials?|dsn|[a-z]{{0,20}}passw(?:or)?d|(?<=[_-])pwd)"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
 _URL_LOGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]{0,20}://)(?P<login>[^/\s@'\"]+)@",

@@ -82,8 +82,29 @@ def test_changes_are_named_and_kept(folder: Path, git: Git) -> None:
     assert str(code).endswith("(dirty: 2 files, diff saved)")
     git("checkout", "-q", "code.py")
     (folder / "diff.patch").write_text(code.patch)
+    (folder / "ünew file.py").unlink()
     git("apply", "diff.patch")
     assert "x = 2\n" == (folder / "code.py").read_text()
+    assert "y\n" == (folder / "ünew file.py").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "no end", "two\nlines\n", "\n", "a\x0cb\u2028c\n"])
+def test_an_untracked_file_is_in_the_patch(text: str, folder: Path, git: Git) -> None:
+    """A file that git does not know yet is kept, byte for byte."""
+    (folder / "mine.py").write_text(text)
+    code = read_code(folder)
+    (folder / "mine.py").unlink()
+    (folder / "diff.patch").write_text(code.patch)
+    git("apply", "diff.patch")
+    assert text == (folder / "mine.py").read_text()
+
+
+def test_what_is_no_text_is_said_to_be_missing(folder: Path, git: Git) -> None:
+    """A picture is not put into the patch, and the plan says so."""
+    (folder / "picture.png").write_bytes(b"\x89PNG\xff")
+    code = read_code(folder)
+    assert (False, "") == (code.saved, code.patch)
+    assert str(code).endswith("(dirty: 1 file, diff saved in part)")
 
 
 def test_staged_changes_are_changes(folder: Path, git: Git) -> None:
@@ -153,7 +174,7 @@ def test_provenance_is_complete_and_masked(folder: Path) -> None:
     assert ["rlexp", "run", f"tracker.api_key={MASK}", f"x={MASK}"] == found["command"]
     expected = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": f"/x:{MASK}"}
     assert (expected, str(folder)) == (found["variables"], found["folder"])
-    assert {"commit", "branch", "remote", "dirty", "untracked"} == set(found["code"])
+    assert {"commit", "branch", "remote", "dirty", "untracked", "saved"} == set(found["code"])
     assert found == json.loads(json.dumps(found))
 
 

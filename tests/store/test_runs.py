@@ -16,7 +16,6 @@ from rlexp.store.runs import (
     folder_size,
     read_experiment,
     read_run,
-    read_runs,
     read_spec,
     write_experiment,
     write_run,
@@ -127,17 +126,6 @@ def test_a_run_without_attempts_is_planned(paths: RunPaths) -> None:
     """Its folder is all there is."""
     stored = read_run(paths)
     assert (State.PLANNED, 0, paths) == (stored.record.state, stored.record.attempts, stored.paths)
-
-
-def test_what_cannot_be_read_hides_nothing_else(tmp_path: Path) -> None:
-    """Damaged runs are named, the others are read."""
-    places = [RunPaths(tmp_path / name) for name in ("a", "b", "c")]
-    for place in places:
-        write_run(place, SPEC)
-    places[1].spec.write_text("{")
-    runs, damaged = read_runs(places)
-    assert [places[0], places[2]] == [run.paths for run in runs]
-    assert [True] == [str(places[1].spec) in text for text in damaged]
 
 
 def test_the_phase_is_a_phase_again(paths: RunPaths) -> None:
