@@ -91,7 +91,7 @@ class Console:
     def plan(self, plan: Mapping[str, Any]) -> None:
         """Show what is about to run."""
         if self.as_json:
-            if not plan.get("quiet"):
+            if not self.quiet:
                 print(json.dumps({"plan": plan}), file=sys.stderr)  # noqa: T201
             return
         each = " or ".join(f"{steps:,}" for steps in plan["steps_per_run"])
@@ -112,9 +112,8 @@ class Console:
         )
 
     @contextmanager
-    def watch(self, total: int, slots: int) -> Iterator[Watching]:
+    def watch(self, total: int) -> Iterator[Watching]:
         """Show runs while they run: a live table on a terminal, lines elsewhere."""
-        del slots
         if self.out.is_terminal and not self.out.is_dumb_terminal and not self.quiet:
             from rlexp.console.live import live_table
 
