@@ -47,6 +47,8 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
     """
     request = read_request(overrides, study)
     paths = study.layout.experiment(request.experiment.name)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
     experiment = _joined(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
@@ -57,7 +59,6 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
         _show_plan(plan, request, read_code(study.folder), console)
         return 0
     if plan.missing:
-        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
             # Another command may have driven it while this one was reading.
             experiment = _joined(paths, request.experiment)

@@ -112,6 +112,20 @@ def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
     assert {Exit("a", 0, None), Exit("b", 0, None)} == set(ends(session, 2))
 
 
+def test_a_server_that_dies_takes_no_job_with_it_unseen(tmp_path: Path) -> None:
+    """A job whose server is killed just before the next one starts is told as killed."""
+    executor = member("executor", "local", workers=2)
+    with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
+        session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
+        *_, server = map(int, wait_for(tmp_path / "ids").split())
+        session.submit(job(tmp_path, "sleep", key="b"))
+        os.kill(server, 9)
+        _gone(server)
+        session.submit(job(tmp_path, "code", "0", key="c"))
+        assert {Exit("c", 0, None)} < set(found := ends(session, 3))
+        assert {"a", "b", "c"} == {each.key for each in found}
+
+
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:
     """Ten megabytes of output leave a log near its limit, which says that it was capped."""
     session.submit(job(tmp_path, "flood", "10"))

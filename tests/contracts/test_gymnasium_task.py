@@ -205,5 +205,19 @@ def test_wrong_types_are_refused_at_once() -> None:
     assert "environment.wrappers.0" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "instead"),
+    [
+        ("NormalizeObservation", "environment.vector.normalise_observations=true"),
+        ("stable_baselines3.common.atari_wrappers:EpisodicLifeEnv", "leave it out"),
+        ("stable_baselines3.common.atari_wrappers:AtariWrapper", "terminal_on_life_loss: false"),
+    ],
+)
+def test_wrappers_that_would_change_the_score_are_refused(wrapper: str, instead: str) -> None:
+    """Statistics that evaluation lacks, and lives that count as episodes, get no score."""
+    with pytest.raises(ConfigError, match=instead):
+        task(wrappers=[{"name": wrapper, "arguments": {}}])
+
+
 def _plain(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__slots__}

@@ -79,3 +79,18 @@ def test_a_signal_while_the_server_warms_up_ends_the_command(study: StudyFolder)
     output, _ = command.communicate(timeout=20)
     assert command.returncode == 130, output
     assert not study.processes()
+
+
+def test_what_the_shell_ignores_stays_ignored(study: StudyFolder) -> None:
+    """A command under nohup goes on when its terminal closes."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        command = study.start(*WORDS)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_until(lambda: len(study.workers("x")) == 2)
+    command.send_signal(signal.SIGHUP)
+    time.sleep(1.0)
+    assert command.poll() is None
+    command.terminate()
+    assert command.wait(20) == 143
