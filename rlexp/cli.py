@@ -235,8 +235,6 @@ def main() -> None:
 
     try:
         app()
-    except BrokenPipeError:
-        sys.exit(141)
     except RlexpError as error:
         _console().error(str(error))
         sys.exit(error.exit_code)

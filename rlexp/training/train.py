@@ -14,14 +14,14 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.agents import Agent
 from rlexp.algorithms import Algorithm
 from rlexp.environments import Environment
-from rlexp.errors import NO_SPACE, ConfigError, EnvironmentFault, RlexpError
+from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Streams
 from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, RunEnded
 from rlexp.training import Listener
-from rlexp.training.callback import Diverged, MetricWriter, Recorder, Stopped, TimedOut, heed
+from rlexp.training.callback import MetricWriter, Recorder, Stopped, TimedOut, heed
 from rlexp.training.evaluate import Evaluator, undisturbed
-from rlexp.training.processes import EnvironmentDied
+from rlexp.training.failures import name_failure
 from rlexp.training.vectorise import training_vector, write_statistics
 from rlexp.training.weights import all_finite, weights_digest
 
@@ -210,14 +210,10 @@ class _Run:
 
     def classify(self, error: BaseException) -> tuple[Failure, str]:
         """Why the training failed, as a kind and one line."""
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        if isinstance(error, Diverged):
-            return Failure.NAN, str(error)
-        if self.model is not None and not all_finite(self.model):
-            return Failure.NAN, f"a parameter is no finite number at step {self.step} ({line})"
-        if isinstance(error, EnvironmentDied):
-            return Failure.CRASHED, f"{error} at step {self.step}"
-        return _classify(error, line)
+        failure, reason = name_failure(error, self.step)
+        if failure is not Failure.NAN and self.model is not None and not all_finite(self.model):
+            return Failure.NAN, f"a parameter is no finite number at step {self.step} ({reason})"
+        return failure, reason
 
     def close(self) -> None:
         """Close environments and files; what fails here cannot change the result."""
@@ -238,24 +234,3 @@ class _Run:
             ep_lengths=np.asarray([e.lengths for e in self.evaluations]),
         )
         temporary.replace(self.folder / "evaluations.npz")
-
-
-def _classify(error: BaseException, line: str) -> tuple[Failure, str]:
-    match error:
-        case EnvironmentFault():
-            return Failure.ENVIRONMENT, str(error)
-        case RlexpError():
-            return Failure.USER, str(error)
-        case MemoryError():
-            return Failure.OUT_OF_MEMORY, line
-        case OSError(errno=number) if number in NO_SPACE:
-            return Failure.DISK, line
-        case SystemExit():
-            return Failure.CRASHED, f"the program called sys.exit({error.code})"
-        case _:
-            return Failure.USER, f"{line} ({_origin(error)})"
-
-
-def _origin(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
