@@ -1,0 +1,1 @@
+"""From evidence to numbers, and from numbers to pages, tables and figures."""

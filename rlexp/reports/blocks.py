@@ -1,0 +1,185 @@
+"""What a report is made of: frozen blocks of numbers and words, which every format draws from."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlexp.stats.interval import Interval
+
+Value = str | int | float | bool | Interval | None
+"""What may stand in a table. A missing value is `None`, never zero."""
+
+
+class Tone(StrEnum):
+    """What a notice is to its reader."""
+
+    NOTE = "note"
+    GOOD = "good"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A paragraph of plain words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that a reader must not miss: a verdict, a warning, what is missing."""
+
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Text that is shown as it is: a command, a configuration, a patch."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table. `digits` after the point are shown; all are kept.
+
+    `label` says that its cells are labels under comparison, which have a colour of their own.
+    """
+
+    title: str
+    digits: int = 2
+    label: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of values. `name` is unique in a report, and names files (`aggregates`)."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A curve of one label, with a band where one is possible.
+
+    Attributes:
+        x: Of shape (points,), rising.
+        y: Of shape (points,); `None` where there is no value.
+        low: Lower end of the band, or nothing.
+        high: Upper end of the band, or nothing.
+        faint: A single run behind an aggregate.
+        steps: Drawn as stairs (a distribution), not as a polygon.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    low: tuple[float | None, ...] | None = None
+    high: tuple[float | None, ...] | None = None
+    faint: bool = False
+    steps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis: what it shows, in which unit; its ends where they are known."""
+
+    title: str
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Curves over a common axis; `marks` are horizontal lines with a name (a threshold)."""
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    marks: tuple[tuple[str, float], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """An interval of one label in one panel, with the runs that it comes from as dots."""
+
+    label: str
+    interval: Interval
+    dots: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One statistic or one task: an interval for each label on a common axis."""
+
+    title: str
+    axis: Axis
+    marks: tuple[Mark, ...]
+    marked: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """Panels side by side, a row for each label."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """A value for every pair of labels, row against column; the diagonal is empty.
+
+    `low` and `high` are the ends of the colour scale, and its middle is neutral.
+    """
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    values: tuple[tuple[Interval | None, ...], ...]
+    low: float = 0.0
+    high: float = 1.0
+    note: str = ""
+
+
+Figure = Lines | Intervals | Matrix
+Block = Text | Notice | Listing | Table | Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One section of a report. `name` is its anchor; a folded part opens on demand."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Everything that a report says, computed once: same records, same study, same bytes.
+
+    `labels` are those under comparison, in the order of their colours. `failed_checks` says in
+    words what `--strict` refuses.
+    """
+
+    title: str
+    subtitle: str
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    version: str
+    failed_checks: tuple[str, ...] = ()
