@@ -8,7 +8,7 @@ from rlexp.app.request import read_request
 from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose, groups
 from rlexp.config.options import defaults, options
-from rlexp.config.validate import has_variable
+from rlexp.config.variables import has_variable
 from rlexp.console import Console
 from rlexp.console.words import outline, printable
 from rlexp.store.secrets import mask_all

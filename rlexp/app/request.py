@@ -8,7 +8,8 @@ from typing import Any
 
 from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose
-from rlexp.config.validate import Parts, Root, has_variable, validate
+from rlexp.config.validate import Parts, Root, validate
+from rlexp.config.variables import has_variable
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget

@@ -51,6 +51,19 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
     return composed
 
 
+def compose_one(entry: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Compose one configuration from another primary file than that of a run.
+
+    Raises:
+        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+    """
+    for word, parsed in zip(words, _parse(words), strict=True):
+        if parsed.is_sweep_override():
+            raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
+    with _hydra(folder, entry) as load:
+        return _plain(load(words))
+
+
 def group_options(group: str, folder: Path) -> list[str]:
     """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
     found = set()
@@ -136,7 +149,7 @@ def _split(word: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _hydra(folder: Path) -> Iterator[Any]:
+def _hydra(folder: Path, entry: str = "entry") -> Iterator[Any]:
     """Yield a function from words to a configuration."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -151,9 +164,9 @@ def _hydra(folder: Path) -> Iterator[Any]:
 
     def load(words: Sequence[str]) -> Any:
         try:
-            return hydra_compose("entry", overrides=[f"hydra.searchpath=[{quoted}]", *words])
+            return hydra_compose(entry, overrides=[f"hydra.searchpath=[{quoted}]", *words])
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
-            raise ConfigError(_explain(error, words, folder)) from error
+            raise ConfigError(_explain(error, words, folder, entry)) from error
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
@@ -213,7 +226,7 @@ def _missing(error: Exception) -> str:
     return f"{key}: {first}" if key else first
 
 
-def _explain(error: Exception, words: Sequence[str], folder: Path) -> str:
+def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> str:
     """One line for what Hydra says in several."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
     if found := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
@@ -222,7 +235,7 @@ def _explain(error: Exception, words: Sequence[str], folder: Path) -> str:
         return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
-        with _hydra(folder) as load:
+        with _hydra(folder, entry) as load:
             base = load([w for w in words if _split(w)[0] != key and not w.startswith("~")])
         if key in groups(folder) or "No match in the defaults list" in text:
             return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"

@@ -3,11 +3,11 @@
 import importlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
+from rlexp.config.variables import fill_variables
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Failures
@@ -16,12 +16,11 @@ from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")
 
-ALLOWED = ("rlexp.",)
-"""Prefixes of the targets that may be built without being asked for."""
+HOMES = {"section": "rlexp.reports.sections."}
+"""Where the plug-ins of a group are that have no package of their own name."""
 RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
 ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
 UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
-_VARIABLE = re.compile(r"\$\{oc\.env:([^,}]+)(?:,([^}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +84,19 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     return part
 
 
+def validate_settings(kind: type[T], plain: Mapping[str, Any]) -> T:
+    """Validate settings that belong to no plug-in.
+
+    Raises:
+        ConfigError: Every mistake in them, on one line.
+    """
+    mistakes: list[str] = []
+    settings = _collect(mistakes, kind, fill_variables(plain), "")
+    if settings is None:
+        raise ConfigError(_told(mistakes))
+    return settings
+
+
 def _told(mistakes: Sequence[str]) -> str:
     return mask("; ".join(mistakes), secret_values(os.environ))
 
@@ -108,7 +120,7 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     Raises:
         ConfigError: It is outside the allowed packages, or there is no such dataclass.
     """
-    prefixes = (f"rlexp.{group}s.", *(f"{package}." for package in allowed))
+    prefixes = (HOMES.get(group, f"rlexp.{group}s."), *(f"{package}." for package in allowed))
     if not isinstance(path, str) or not path.startswith(prefixes):
         raise ConfigError(
             f"{group}._target_={path!r} is not allowed: it must start with "
@@ -123,37 +135,6 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     if not isinstance(target, type) or not is_dataclass(target):
         raise ConfigError(f"{group}._target_={path!r} is no plug-in: name a dataclass")
     return target
-
-
-def fill_variables(plain: Any) -> Any:
-    """Replace `${oc.env:NAME}` by the variable's value, where the value is used.
-
-    Raises:
-        ConfigError: The variable is not set and has no default.
-    """
-    if isinstance(plain, Mapping):
-        return {key: fill_variables(value) for key, value in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [fill_variables(value) for value in plain]
-    if not isinstance(plain, str):
-        return plain
-    alone = _VARIABLE.fullmatch(plain)
-    if alone and alone[2] == "null" and alone[1] not in os.environ:
-        return None
-    return _VARIABLE.sub(_variable, plain)
-
-
-def has_variable(plain: Any) -> bool:
-    """Whether a value is text that holds `${oc.env:NAME}`."""
-    return isinstance(plain, str) and _VARIABLE.search(plain) is not None
-
-
-def _variable(found: re.Match[str]) -> str:
-    name, default = found.groups()
-    value = os.environ.get(name, default)
-    if value is None:
-        raise ConfigError(f"the environment variable {name} is not set; set it or give a default")
-    return value
 
 
 def _collect(mistakes: list[str], kind: type[T], plain: Any, prefix: str) -> T | None:

@@ -10,7 +10,8 @@ import pytest
 from changing import DEFAULT, changed, refusal
 from samples import write_tree
 
-from rlexp.config.validate import build, fill_variables, has_variable, load_target, validate
+from rlexp.config.validate import build, load_target, validate
+from rlexp.config.variables import fill_variables, has_variable
 from rlexp.errors import ConfigError
 
 PLUG_IN = """

@@ -1,0 +1,147 @@
+"""From targets on the command line to evidence: whole experiments, or single labels of them."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlexp.app.study import Study
+from rlexp.app.survey import DAMAGE, Found, Survey, survey
+from rlexp.errors import ProtocolError, RecordError, RlexpError, did_you_mean
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.evidence import Evidence, Member, unambiguous
+from rlexp.store.files import read_json
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.secrets import mask_all, secret_values
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An experiment, or one label of it (`EXPERIMENT/LABEL`)."""
+
+    experiment: str
+    label: str | None
+
+
+def read_target(text: str) -> Target:
+    """Read `EXPERIMENT` or `EXPERIMENT/LABEL`; a folder's slash at the end is ignored."""
+    experiment, _, label = text.removeprefix("runs/").rstrip("/").partition("/")
+    return Target(experiment, label or None)
+
+
+def gather(targets: Sequence[str], phase: Phase | None, study: Study) -> Evidence:
+    """Gather the planned runs of the targets, in one phase.
+
+    Args:
+        targets: Experiments, or labels of them.
+        phase: Wanted phase; without one, test, or tuning where no target has test runs.
+        study: Where the experiments are.
+
+    Raises:
+        RecordError: There is no such experiment or label, or its definition cannot be read.
+        ProtocolError: The targets have no phase in common.
+    """
+    asked = [read_target(text) for text in dict.fromkeys(targets)]
+    surveys = {t.experiment: survey(study.experiment(t.experiment)) for t in asked}
+    for name, found in surveys.items():
+        if found.experiment is None:
+            raise RecordError(f"{found.problem}; 'rlexp ls {name}' lists its runs")
+    chosen = phase or _common_phase(surveys)
+    members = [
+        m for name in surveys for m in _members(surveys[name], _labels(name, asked), chosen)
+    ]
+    names = unambiguous(_configurations(members))
+    renamed = dict(zip(_configurations(members), names, strict=True))
+    labelled = [replace(m, label=renamed[m.experiment, m.label, m.task]) for m in members]
+    return Evidence(
+        phase=chosen,
+        experiments=tuple(s.experiment for s in surveys.values() if s.experiment),
+        members=tuple(_ordered(labelled)),
+        left_out=_left_out(surveys, chosen),
+        problems=tuple(f"{n}: {line}" for n, s in surveys.items() for line in s.problems),
+        folders={n: str(s.paths.folder) for n, s in surveys.items()},
+    )
+
+
+def _labels(experiment: str, asked: Sequence[Target]) -> frozenset[str] | None:
+    """The labels wanted of an experiment, or nothing where it is wanted whole."""
+    own = [t.label for t in asked if t.experiment == experiment]
+    return None if None in own else frozenset(label for label in own if label)
+
+
+def _members(found: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
+    assert found.experiment is not None
+    known = [c.label for c in found.experiment.configurations]
+    for label in labels or ():
+        if label not in known:
+            raise RecordError(
+                f"{found.paths.name} has no label {label!r}{did_you_mean(label, known)} "
+                f"(there are: {', '.join(dict.fromkeys(known))})",
+            )
+    for run in found.runs:
+        if run.planned and run.configuration and run.stored:
+            of_phase = run.stored.record.spec.phase is phase
+            if of_phase and (labels is None or run.configuration.label in labels):
+                yield _member(found.paths, run)
+
+
+def _member(paths: ExperimentPaths, run: Found) -> Member:
+    assert run.configuration is not None
+    assert run.stored is not None
+    return Member(
+        experiment=paths.name,
+        label=run.configuration.label,
+        configuration=run.configuration,
+        record=run.stored.record,
+        provenance=_provenance(run),
+        problem=run.problem,
+    )
+
+
+def _provenance(run: Found) -> Mapping[str, Any]:
+    """What the last attempt wrote of itself; damage is no reason to lose the run's score."""
+    assert run.stored is not None
+    attempts = run.stored.paths.attempts() if run.stored.record.attempts else []
+    try:
+        plain = read_json(attempts[-1].provenance) if attempts else {}
+    except (RlexpError, *DAMAGE):
+        return {}
+    masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
+    return masked
+
+
+def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
+    """Test where every target has test runs, or else the one phase that all of them have.
+
+    Raises:
+        ProtocolError: Their phases differ.
+    """
+    phases = {name: set(found.phases) or {Phase.TEST} for name, found in surveys.items()}
+    common = set.intersection(*phases.values())
+    for phase in (Phase.TEST, Phase.TUNING, Phase.SELECTION):
+        if phase in common:
+            return phase
+    told = "; ".join(f"{n} has {', '.join(sorted(own))} runs" for n, own in phases.items())
+    raise ProtocolError(f"scores of different phases are never put together: {told}")
+
+
+def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:
+    counts: dict[Phase, int] = {}
+    for found in surveys.values():
+        for phase in found.phases:
+            if phase is not chosen:
+                counts[phase] = counts.get(phase, 0) + len(found.entries(phase))
+    return counts
+
+
+def _configurations(members: Sequence[Member]) -> list[tuple[str, str, str]]:
+    return list(dict.fromkeys((m.experiment, m.label, m.task) for m in members))
+
+
+def _ordered(members: Sequence[Member]) -> list[Member]:
+    """By label in the order of asking, then task, root and seed."""
+    labels = list(dict.fromkeys(m.label for m in members))
+    return sorted(
+        members,
+        key=lambda m: (labels.index(m.label), m.task, m.record.spec.root, m.record.spec.seed),
+    )

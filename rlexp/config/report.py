@@ -1,0 +1,48 @@
+"""The settings of a report: composed from `conf/report.yaml`, validated, its plug-ins built."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.config.compose import compose_one
+from rlexp.config.validate import build, validate_settings
+from rlexp.errors import ConfigError
+from rlexp.reports.settings import Settings
+
+PLUG_INS = ("metric", "section")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportParts:
+    """Settings, and the metrics and sections by name, in their order."""
+
+    settings: Settings
+    metrics: dict[str, Any]
+    sections: dict[str, Any]
+
+
+def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ()) -> ReportParts:
+    """Compose and validate what a report is told.
+
+    Args:
+        words: Overrides of `conf/report.yaml` in Hydra's grammar.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+        allowed: Further packages whose classes `_target_` may name.
+
+    Raises:
+        ConfigError: Something in them is unknown, mistyped or out of range.
+    """
+    plain = compose_one("report_entry", words, folder)
+    metrics, sections = (_built(plain.pop(group, {}), group, allowed) for group in PLUG_INS)
+    if not metrics:
+        raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
+    return ReportParts(
+        settings=validate_settings(Settings, plain), metrics=metrics, sections=sections
+    )
+
+
+def _built(plain: Any, group: str, allowed: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(plain, dict):
+        raise ConfigError(f"{group} must be a list of options, {group}=[first,second]")
+    return {name: build(part, group, allowed) for name, part in plain.items()}
