@@ -1,7 +1,7 @@
 """An experiment as asked for: configurations × seeds, under one name."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rlexp.protocol.budget import Budget, Compute
@@ -60,18 +60,32 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A named set of runs."""
+    """A named set of runs.
+
+    `allotted` gives the number of test seeds, by fingerprint, of the configurations that are
+    asked for fewer than the plan's: a sequential comparison spends seeds where they decide.
+    """
 
     name: str
     configurations: tuple[Configuration, ...]
     seeds: SeedPlan
     failures: Failures
+    allotted: Mapping[str, int] = field(default_factory=dict)
 
     def specs(self, phase: Phase) -> Iterator[tuple[Configuration, RunSpec]]:
         """Every run of a phase: seeds outermost, so that each configuration advances alike."""
-        for seed in self.seeds.seeds(phase):
-            for configuration in self.configurations:
-                yield configuration, configuration.spec(phase, self.seeds.root, seed)
+        seeds = self.seeds.seeds(phase)
+        counts = [self._count(c, phase) for c in self.configurations]
+        for position, seed in enumerate(seeds):
+            for configuration, count in zip(self.configurations, counts, strict=True):
+                if position < count:
+                    yield configuration, configuration.spec(phase, self.seeds.root, seed)
+
+    def _count(self, configuration: Configuration, phase: Phase) -> int:
+        planned = len(self.seeds.seeds(phase))
+        if phase is not Phase.TEST or not self.allotted:
+            return planned
+        return self.allotted.get(configuration.fingerprint, planned)
 
     def definition(self) -> dict[str, Any]:
         """The question that the name stands for; how many seeds are spent on it may grow.

@@ -46,6 +46,7 @@ def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
         "configurations": [c.plain() for c in experiment.configurations],
         "failures": experiment.failures,
         "seeds": seeds,
+        "allotted": dict(experiment.allotted),
     }
     publish_json(paths.definition, plain)
 
@@ -67,6 +68,7 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
                 **{p: tuple(s) if isinstance(s := seeds[p], list) else s for p in Phase},
             ),
             failures=plain["failures"],
+            allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error

@@ -88,3 +88,14 @@ def test_a_configuration_is_known_by_its_runs() -> None:
     asked = configuration()
     found = {asked.spec(phase, root, 3).fingerprint for phase in Phase for root in (0, 5)}
     assert {asked.fingerprint} == found
+
+
+def test_an_allotted_configuration_is_asked_for_its_first_seeds_only() -> None:
+    """The others get every test seed of the plan; other phases are not concerned."""
+    whole = experiment(configuration("ppo"), configuration("a2c"), test=(4, 2, 7))
+    first = whole.configurations[0]
+    fewer = replace(whole, allotted={first.fingerprint: 1})
+    asked = [(c.label, s.seed) for c, s in fewer.specs(Phase.TEST)]
+    assert [("ppo", 4), ("a2c", 4), ("a2c", 2), ("a2c", 7)] == asked
+    assert list(whole.specs(Phase.TUNING)) == list(fewer.specs(Phase.TUNING))
+    assert whole.fingerprint == fewer.fingerprint

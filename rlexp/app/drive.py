@@ -1,0 +1,131 @@
+"""Executes what is missing of an experiment, whichever command asks for it."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlexp.app.estimate import estimate, remember
+from rlexp.app.signals import listening
+from rlexp.app.study import Study
+from rlexp.app.summary import Entry
+from rlexp.console import Console
+from rlexp.engine.loop import Loop, Orders
+from rlexp.engine.plan import Plan
+from rlexp.executors import Executor
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.provenance import Code, collect, read_code
+from rlexp.store.runs import folder_size, write_run
+
+ENTRY = "rlexp.app.worker:execute"
+PRELOAD = ("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker")
+"""What every run needs; `torch._dynamo` is pulled in by the first model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driving:
+    """How runs are executed; `command` is what the user typed."""
+
+    executor: Executor
+    threads: int
+    checkpoint_every: int | None
+    timeout: float | None
+    command: tuple[str, ...]
+
+
+def drive(
+    paths: ExperimentPaths,
+    phase: Phase,
+    plan: Plan,
+    driving: Driving,
+    study: Study,
+    console: Console,
+) -> int | None:
+    """Run what is missing; returns the code of the signal that ended it, if one did."""
+    code = read_code(study.folder)
+    with listening() as signals:
+        opened = driving.executor.open(
+            ENTRY, PRELOAD, threads=driving.threads, folder=study.folder
+        )
+        loop = None
+        try:
+            with opened as session:
+                show_plan(paths.name, phase, plan, driving, code, console)
+                for spec in plan.missing:
+                    write_run(paths.run(spec.name), spec)
+                with console.watch(len(plan.missing)) as watcher:
+                    loop = Loop(
+                        experiment=paths,
+                        executor=driving.executor,
+                        session=session,
+                        orders=_orders(driving, code, study),
+                        watcher=watcher,
+                        asked_to_stop=signals.asked_to_stop,
+                        monotonic=time.monotonic,
+                        now=time.time,
+                    )
+                    loop.close_gap(plan.missing)
+        except KeyboardInterrupt:
+            signals.code = signals.code or 130
+        if loop is not None:
+            loop.abandon()
+            if loop.disk_error is not None:
+                console.error(f"{loop.disk_error}; free space, then give the same command again")
+        return signals.code
+
+
+def show_plan(
+    name: str,
+    phase: Phase,
+    plan: Plan,
+    driving: Driving,
+    code: Code,
+    console: Console,
+) -> None:
+    """Say how much there is to run, on how many workers, and what it will take."""
+    threads = driving.threads
+    workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
+    expected = estimate(plan.missing, workers)
+    console.plan(
+        {
+            "experiment": name,
+            "phase": str(phase),
+            "runs": len(plan.missing),
+            "done": len(plan.done),
+            "failed": len(plan.failed),
+            "steps": plan.steps,
+            "steps_per_run": sorted({spec.budget["steps"] for spec in plan.missing}),
+            "workers": workers,
+            "threads": threads,
+            "seconds": round(expected.seconds, 1),
+            "bytes": expected.bytes,
+            "measured": expected.measured,
+            "code": str(code),
+        },
+    )
+
+
+def remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
+    """Keep how long the runs took and how much they filled, for later estimates."""
+    ran = {spec.id for spec in plan.missing}
+    remember(
+        [
+            (stored.record, folder_size(stored.paths.folder))
+            for _, stored in entries
+            if stored.record.spec.id in ran
+        ],
+    )
+
+
+def _orders(driving: Driving, code: Code, study: Study) -> Orders:
+    return Orders(
+        settings={
+            "checkpoint_every": driving.checkpoint_every,
+            "timeout": driving.timeout,
+            "allowed": list(study.allowed),
+        },
+        provenance=collect(code, driving.command, study.folder, os.environ),
+        patch=code.patch,
+        timeout=driving.timeout,
+    )

@@ -1,0 +1,37 @@
+"""A question asked again: seeds add up, and nothing that is asked for stays out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from samples import configuration, experiment
+
+from rlexp.app.join import join
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import Layout
+from rlexp.store.runs import read_experiment, write_experiment
+
+PPO, A2C = configuration("ppo"), configuration("a2c")
+
+
+def joined(folder: Path, there: Experiment, asked: Experiment) -> Experiment:
+    """What both ask for, by way of the disk."""
+    paths = Layout(folder).experiment(there.name)
+    write_experiment(paths, there)
+    assert there == read_experiment(paths)
+    return join(paths, asked)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [(2, {"ppo": 3, "a2c": 6}), (5, {"ppo": 5, "a2c": 6}), (6, {"ppo": 6, "a2c": 6})],
+)
+def test_a_label_that_was_decided_early_keeps_its_seeds(
+    tmp_path: Path, wanted: int, expected: dict[str, int]
+) -> None:
+    """Until a command asks for more of them."""
+    there = replace(experiment(PPO, A2C, test=6), allotted={PPO.fingerprint: 3})
+    both = joined(tmp_path, there, experiment(PPO, A2C, test=wanted))
+    runs = [c.label for c, _ in both.specs(Phase.TEST)]
+    assert expected == {label: runs.count(label) for label in ("ppo", "a2c")}
