@@ -1,0 +1,106 @@
+"""One label against another: the difference, its interval, every test and every effect size."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlexp.stats.difference import difference_interval
+from rlexp.stats.effect import EffectSize, effect_size
+from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
+from rlexp.stats.hypothesis_tests import (
+    SignificanceTest,
+    mann_whitney_test,
+    permutation_test,
+    welch_test,
+)
+from rlexp.stats.interval import Interval
+from rlexp.stats.power import check_levels
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+
+class PrimaryTest(StrEnum):
+    """The one test whose p-value decides, declared before the scores are seen."""
+
+    PERMUTATION = "permutation"
+    WELCH = "welch"
+    MANN_WHITNEY = "mann-whitney"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What the scores say about the first label against the second.
+
+    Attributes:
+        difference: First minus second, mean over tasks of the difference of task means, with its
+            (stratified) Welch t interval of the level of the resampling.
+        permutation: Permutation test of that difference.
+        welch: (Stratified) Welch t test of that difference.
+        mann_whitney: (Stratified) rank test.
+        effect: Effect sizes.
+        equivalence: Test that the difference lies within the margin, where one was declared.
+        sizes: Runs of each task, of the first label and of the second.
+        alpha: Level of the tests.
+    """
+
+    difference: Interval
+    permutation: SignificanceTest
+    welch: SignificanceTest
+    mann_whitney: SignificanceTest
+    effect: EffectSize
+    equivalence: EquivalenceTest | None
+    sizes: tuple[tuple[int, ...], tuple[int, ...]]
+    alpha: float
+
+    @property
+    def replicated(self) -> bool:
+        """Whether at least one task has two runs of each label: without them nothing is tested."""
+        return any(min(both) > 1 for both in zip(*self.sizes, strict=True))
+
+    @property
+    def fewest(self) -> int:
+        """Runs of the label and task that has the fewest."""
+        return min(map(min, self.sizes))
+
+    def test(self, primary: PrimaryTest) -> SignificanceTest:
+        """The test of this name."""
+        return {
+            PrimaryTest.PERMUTATION: self.permutation,
+            PrimaryTest.WELCH: self.welch,
+            PrimaryTest.MANN_WHITNEY: self.mann_whitney,
+        }[primary]
+
+
+def compare(
+    x: TaskScores,
+    y: TaskScores,
+    resampling: Resampling,
+    *,
+    alpha: float = 0.05,
+    margin: float | None = None,
+) -> Comparison:
+    """Compare two labels on the tasks that both have.
+
+    On several tasks pass normalised scores: the difference is a mean over tasks.
+
+    Args:
+        x: Scores of the first label.
+        y: Of the second, on the same tasks in the same order; as many runs as there are.
+        resampling: Seed and repetitions of the permutation test, and level of the interval.
+        alpha: Level of the tests.
+        margin: The largest difference that does not matter, in units of the scores.
+
+    Raises:
+        ValueError: The labels cannot be compared (`tasks_of_both`), alpha is no level, or the
+            margin is not above 0.
+    """
+    check_levels(alpha)
+    return Comparison(
+        difference=difference_interval(x, y, level=resampling.level),
+        permutation=permutation_test(x, y, resampling),
+        welch=welch_test(x, y),
+        mann_whitney=mann_whitney_test(x, y),
+        effect=effect_size(x, y),
+        equivalence=None if margin is None else equivalence_test(x, y, margin),
+        sizes=(x.sizes, y.sizes),
+        alpha=alpha,
+    )

@@ -1,0 +1,202 @@
+"""How far two labels are apart: the mean over tasks of the difference of their task means."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.stats.interval import Interval
+from rlexp.stats.task_scores import TaskScores
+
+Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Sorted scores of both labels on one task, of shapes (n,) and (k,)."""
+
+LARGEST_SCORE = 1e100
+"""Squares of larger ones could overflow."""
+
+TOO_LITTLE_SPREAD = "the scores vary too little to tell by how much"
+"""Where squares of deviations underflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first label minus the second, and how well that is known.
+
+    Attributes:
+        value: Mean over tasks of the difference of the task means, in units of the scores.
+        standard_error: Of that mean, or nothing where `reason` says why not.
+        degrees_of_freedom: Of that standard error, by Welch and Satterthwaite.
+        reason: Why there is no standard error, in words.
+    """
+
+    value: float
+    standard_error: float | None = None
+    degrees_of_freedom: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How scores vary within tasks, as it matters to a mean over tasks and sides.
+
+    Attributes:
+        variance: The squared standard error of the difference, times the seeds n a side and task
+            that it would have in a balanced comparison.
+        groups: How many equally wide samples would be as informative: with n seeds a side and
+            task there are `groups * (n - 1)` degrees of freedom.
+        degrees_of_freedom: With which the variance was estimated.
+    """
+
+    variance: float
+    groups: float
+    degrees_of_freedom: float
+
+
+def tasks_of_both(x: TaskScores, y: TaskScores) -> list[Pair]:
+    """The scores of both labels task by task, each sorted: runs have no order.
+
+    Raises:
+        ValueError: The labels have different numbers of tasks, are batches, or hold a score that
+            is not finite or larger than 1e100.
+    """
+    if len(x.sizes) != len(y.sizes):
+        raise ValueError(
+            f"{len(x.sizes)} tasks cannot be compared with {len(y.sizes)}: "
+            "compare on the tasks that both labels have"
+        )
+    if x.values.ndim != 1 or y.values.ndim != 1:
+        raise ValueError(
+            "a comparison is of two labels, not of batches: pass values of shape (N,)"
+        )
+    for values in (x.values, y.values):
+        if not (np.abs(values) <= LARGEST_SCORE).all():
+            raise ValueError("a score must be a number up to 1e100; a failure is no score")
+    return [(np.sort(a), np.sort(b)) for a, b in zip(x.by_task(), y.by_task(), strict=True)]
+
+
+def variance(scores: NDArray[np.float64]) -> float:
+    """Sample variance of scores of shape (n,), n ≥ 2; exactly 0 where all are equal."""
+    return float(np.var(scores - scores[0], ddof=1))
+
+
+def difference_of_means(pair: Pair) -> float:
+    """Mean of the first minus mean of the second, exactly 0 where all scores are equal."""
+    a, b = pair
+    origin = min(a[0], b[0])
+    return float((a - origin).mean() - (b - origin).mean())
+
+
+def mean_difference(pairs: list[Pair]) -> float:
+    """Mean over tasks of the difference of the task means."""
+    return float(np.mean([difference_of_means(pair) for pair in pairs]))
+
+
+def no_spread(samples: list[NDArray[np.float64]]) -> str | None:
+    """Why these samples do not tell how scores vary, or nothing if they do."""
+    if any(len(sample) < 2 for sample in samples):
+        return "one run alone shows no spread: every task needs two runs or more"
+    if all(sample[0] == sample[-1] for sample in samples):
+        return "within each task all runs are equal: scores without spread have no standard error"
+    return None
+
+
+def satterthwaite(
+    variances: NDArray[np.float64], degrees_of_freedom: NDArray[np.float64]
+) -> float:
+    """Degrees of freedom of a sum of independent variances (Satterthwaite 1946).
+
+    Args:
+        variances: Those of the means that are summed, of shape (tasks, sides), not all 0.
+        degrees_of_freedom: Of each, of the same shape.
+    """
+    shares = variances / _total(variances)
+    return 1 / _total(shares**2 / degrees_of_freedom)
+
+
+def _total(values: NDArray[np.float64]) -> float:
+    # Sides first, so that swapping them changes no bit.
+    return float(values.sum(axis=1).sum())
+
+
+def estimate_difference(x: TaskScores, y: TaskScores) -> Difference:
+    """The mean over tasks of the difference of the task means, with its standard error.
+
+    With one task this is Welch's (1947, "The generalization of 'Student's' problem"); with
+    several, variances add up over tasks, and the degrees of freedom are Satterthwaite's of the
+    sum.
+
+    Raises:
+        ValueError: The labels cannot be compared (`tasks_of_both`).
+    """
+    pairs = tasks_of_both(x, y)
+    value = mean_difference(pairs)
+    if reason := no_spread([*chain.from_iterable(pairs)]):
+        return Difference(value=value, reason=reason)
+    squares = np.array([[variance(side) / len(side) for side in pair] for pair in pairs])
+    if not _total(squares) > 0:
+        return Difference(value=value, reason=TOO_LITTLE_SPREAD)
+    return Difference(
+        value=value,
+        standard_error=sqrt(_total(squares)) / len(pairs),
+        degrees_of_freedom=satterthwaite(squares, _freedom(pairs)),
+    )
+
+
+def _freedom(tasks: Sequence[tuple[NDArray[np.float64], ...]]) -> NDArray[np.float64]:
+    return np.array([[len(side) - 1.0 for side in task] for task in tasks])
+
+
+def spread(*labels: TaskScores) -> Spread | str:
+    """How scores vary within tasks, or why that is not known, in words.
+
+    Args:
+        labels: Both sides, or one of them: the other is then taken to vary as much.
+
+    Raises:
+        ValueError: The labels cannot be compared (`tasks_of_both`).
+    """
+    tasks = [pair[: len(labels)] for pair in tasks_of_both(labels[0], labels[-1])]
+    if reason := no_spread([*chain.from_iterable(tasks)]):
+        return reason
+    variances = np.array([[variance(side) for side in task] for task in tasks])
+    if not _total(variances) > 0:
+        return TOO_LITTLE_SPREAD
+    copies = 2 / len(labels)
+    return Spread(
+        copies * _total(variances) / len(tasks) ** 2,
+        copies * satterthwaite(variances, np.ones_like(variances)),
+        satterthwaite(variances, _freedom(tasks)),
+    )
+
+
+def difference_interval(x: TaskScores, y: TaskScores, *, level: float = 0.95) -> Interval:
+    """The t interval of the difference: Welch's on one task, stratified on several.
+
+    Args:
+        x: Scores of the first label.
+        y: Of the second, on the same tasks in the same order.
+        level: Nominal coverage.
+
+    Raises:
+        ValueError: The labels cannot be compared (`tasks_of_both`).
+    """
+    from scipy.special import stdtrit
+
+    found = estimate_difference(x, y)
+    half = None
+    if found.standard_error is not None:
+        half = found.standard_error * float(stdtrit(found.degrees_of_freedom, (1 + level) / 2))
+    return Interval(
+        estimate=found.value,
+        low=None if half is None else found.value - half,
+        high=None if half is None else found.value + half,
+        level=level,
+        method="Welch t" if len(x.sizes) == 1 else "stratified Welch t",
+        repetitions=0,
+        n=x.n + y.n,
+        tasks=len(x.sizes),
+        reason=found.reason,
+    )

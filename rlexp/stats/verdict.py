@@ -1,0 +1,169 @@
+"""Decisions on pairs of labels: a verdict, the reason in words, and what would decide."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from rlexp.stats.comparison import PrimaryTest, compare
+from rlexp.stats.family import FamilyMember, Verdict, family, seeds_to_decide
+from rlexp.stats.interval import Interval
+from rlexp.stats.pilot import FurtherSeeds, further_seeds
+from rlexp.stats.power import check_levels
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict on one of several pairs.
+
+    Attributes:
+        verdict: On the first label against the second.
+        reason: Why, in words that name neither label.
+        member: The pair, its numbers and adjusted p-values.
+        further: About how many more seeds would decide, where it is undecided.
+    """
+
+    verdict: Verdict
+    reason: str
+    member: FamilyMember
+    further: FurtherSeeds | None = None
+
+
+def verdicts(
+    pairs: Sequence[tuple[TaskScores, TaskScores]],
+    resampling: Resampling,
+    *,
+    alpha: float = 0.05,
+    margin: float | None = None,
+    primary: PrimaryTest = PrimaryTest.PERMUTATION,
+    power: float = 0.8,
+) -> tuple[Decision, ...]:
+    """Judge every pair, with the p-values of the primary test adjusted over all pairs by Holm.
+
+    The chance of any false verdict of better or worse is at most alpha; so is that of any false
+    verdict of equivalent. A pair that cannot be tested still counts as one of the pairs.
+
+    Args:
+        pairs: Scores of the first and the second label of each pair.
+        resampling: Seed and repetitions of the permutation tests, and level of the intervals.
+        alpha: Family-wise level.
+        margin: The largest difference that does not matter, in units of the scores.
+        primary: The test that decides, declared before the scores are seen.
+        power: How often the further seeds of an undecided pair are to decide it.
+
+    Returns:
+        A decision for each pair, in the order given.
+
+    Raises:
+        ValueError: Labels of a pair cannot be compared (`tasks_of_both`), or a level or the margin
+            is none.
+    """
+    check_levels(alpha, power)
+    found = [compare(x, y, resampling, alpha=alpha, margin=margin) for x, y in pairs]
+    members = family(found, primary=primary, alpha=alpha)
+    return tuple(
+        _decide(member, x, y, margin, power) for member, (x, y) in zip(members, pairs, strict=True)
+    )
+
+
+def _decide(
+    member: FamilyMember, x: TaskScores, y: TaskScores, margin: float | None, power: float
+) -> Decision:
+    if member.verdict is not Verdict.UNDECIDED:
+        return Decision(verdict=member.verdict, reason=_why_decided(member), member=member)
+    return Decision(
+        verdict=member.verdict,
+        reason=_why_undecided(member),
+        member=member,
+        further=_further(member, x, y, margin, power),
+    )
+
+
+def _further(
+    member: FamilyMember, x: TaskScores, y: TaskScores, margin: float | None, power: float
+) -> FurtherSeeds:
+    if member.out_of_reach and member.comparison.test(member.primary).repetitions:
+        reason = "more random relabellings are needed first: see how many more seeds would do then"
+        return FurtherSeeds(seeds=None, total=None, reason=reason)
+    return further_seeds(
+        x,
+        y,
+        margin=margin,
+        # The first step of Holm's is the hardest: with it the number errs to the safe side.
+        alpha=member.alpha / member.pairs,
+        power=power,
+        at_least=_floor(member),
+    )
+
+
+def _floor(member: FamilyMember) -> int:
+    if member.primary is PrimaryTest.WELCH:
+        return 2
+    return seeds_to_decide(member.comparison.difference.tasks, member.pairs, member.alpha)
+
+
+def _why_decided(member: FamilyMember) -> str:
+    difference = member.comparison.difference
+    if member.verdict is Verdict.EQUIVALENT and member.comparison.equivalence:
+        margin, p = member.comparison.equivalence.margin, _p(member.adjusted_equivalence_p, member)
+        within = f"the difference of {_measured(difference)} is within ±{margin:.4g}, {p}"
+        real = f"; it is real ({_p(member.adjusted_p, member)}), but too small to matter"
+        return within + real * member.different
+    side = "higher" if member.verdict is Verdict.BETTER else "lower"
+    return f"{side}: a difference of {_measured(difference)}, {_p(member.adjusted_p, member)}"
+
+
+def _why_undecided(member: FamilyMember) -> str:
+    comparison, difference = member.comparison, member.comparison.difference
+    test = comparison.test(member.primary)
+    if not comparison.replicated:
+        return (
+            "one run of a label on each task shows no spread: no test is possible, "
+            f"and {_floor(member)} runs a side and task are the fewest that could decide"
+        )
+    if member.adjusted_p is None:
+        return f"no {test.method} is possible: {test.reason}"
+    if member.out_of_reach:
+        return _out_of_reach(member)
+    if difference.reason and difference.estimate == 0:
+        return "all runs of a task are equal: no difference was seen, and no spread to judge it by"
+    return (
+        f"a difference of {_measured(difference)} may be chance: "
+        f"{_p(member.adjusted_p, member)}, above {member.alpha:g}"
+    )
+
+
+def _out_of_reach(member: FamilyMember) -> str:
+    test = member.comparison.test(member.primary)
+    least = f"{_p(member.adjusted_smallest_p, member)} at best, above {member.alpha:g}"
+    if test.repetitions:
+        needed = ceil(2 * member.pairs / member.alpha) - 1
+        return (
+            f"{test.repetitions} random relabellings give {least}: nothing could be decided; "
+            f"resample {needed} times or more"
+        )
+    return (
+        f"{_runs(member)} a side and task give {least}: nothing could be decided at this number, "
+        f"and could be from {_floor(member)} on"
+    )
+
+
+def _runs(member: FamilyMember) -> str:
+    sizes = {size for side in member.comparison.sizes for size in side}
+    few, many = min(sizes), max(sizes)
+    return f"{few} runs" if few == many else f"{few} to {many} runs"
+
+
+def _measured(difference: Interval) -> str:
+    if difference.low is None or difference.high is None:
+        return f"{difference.estimate:.4g} (no interval: {difference.reason})"
+    level = f"{100 * difference.level:g}% interval"
+    return f"{difference.estimate:.4g} ({level} {difference.low:.4g} to {difference.high:.4g})"
+
+
+def _p(p: float | None, member: FamilyMember) -> str:
+    if p is None:
+        return "no p-value"
+    value = "p < 0.0001" if p < 1e-4 else f"p = {p:.3g}"
+    return value if member.pairs == 1 else f"{value} after Holm over {member.pairs} pairs"

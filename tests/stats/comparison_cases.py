@@ -1,0 +1,66 @@
+"""What the tests of comparisons share: golden numbers, labels, and strategies for them."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike
+
+from rlexp.stats.task_scores import TaskScores
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "golden_stats.json"
+
+Label = list[list[float]]
+"""Scores of the runs of each task."""
+
+
+@cache
+def golden() -> dict[str, Any]:
+    """Reference numbers by SciPy and statsmodels."""
+    found: dict[str, Any] = json.loads(GOLDEN.read_text())
+    return found
+
+
+def two_sample() -> list[Any]:
+    """The golden cases of two samples."""
+    found: list[Any] = golden()["two_sample"]
+    return found
+
+
+def name(case: dict[str, Any]) -> str:
+    """How pytest calls a golden case."""
+    return str(case["id"])
+
+
+def label(*tasks: ArrayLike) -> TaskScores:
+    """Scores of one label, task by task."""
+    return TaskScores.from_tasks(tasks)
+
+
+def case_labels(case: dict[str, Any]) -> tuple[TaskScores, TaskScores]:
+    """Both samples of a golden case."""
+    return label(case["x"]), label(case["y"])
+
+
+def unsorted_label(tasks: Label) -> TaskScores:
+    """As from a caller that does not sort."""
+    values = [score for task in tasks for score in task]
+    return TaskScores(np.asarray(values), tuple(map(len, tasks)))
+
+
+def tasks(count: int, fewest: int = 1, most: int = 5) -> st.SearchStrategy[Label]:
+    """Labels of this many tasks; quarters make ties likely, and sums of them are exact."""
+    scores = st.one_of(st.integers(-20, 20).map(lambda k: k / 4), st.floats(-100, 100))
+    return st.lists(
+        st.lists(scores, min_size=fewest, max_size=most), min_size=count, max_size=count
+    )
+
+
+def two_labels(fewest: int = 1) -> st.SearchStrategy[tuple[Label, Label]]:
+    """Both labels of a comparison, on one to three tasks."""
+    return st.integers(1, 3).flatmap(
+        lambda count: st.tuples(tasks(count, fewest), tasks(count, fewest))
+    )

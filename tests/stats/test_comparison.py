@@ -1,0 +1,108 @@
+"""Comparisons: every part is the one that its own module gives, and swapping sides mirrors all."""
+
+from dataclasses import fields
+from random import Random
+
+import numpy as np
+import pytest
+from comparison_cases import Label, label, two_labels, unsorted_label
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.comparison import Comparison, PrimaryTest, compare
+from rlexp.stats.difference import difference_interval
+from rlexp.stats.effect import effect_size
+from rlexp.stats.equivalence import equivalence_test
+from rlexp.stats.hypothesis_tests import mann_whitney_test, permutation_test, welch_test
+from rlexp.stats.resampling import Resampling
+
+FEW = Resampling(seed=5, repetitions=200, level=0.9)
+X, Y = label([1.0, 2.0, 4.0], [3.0, 5.0]), label([0.0, 1.0], [2.0, 2.5, 7.0])
+
+
+def test_every_part_is_there() -> None:
+    """With the level of the resampling and the margin."""
+    assert Comparison(
+        difference=difference_interval(X, Y, level=0.9),
+        permutation=permutation_test(X, Y, FEW),
+        welch=welch_test(X, Y),
+        mann_whitney=mann_whitney_test(X, Y),
+        effect=effect_size(X, Y),
+        equivalence=equivalence_test(X, Y, 1.0),
+        sizes=((3, 2), (2, 3)),
+        alpha=0.01,
+    ) == compare(X, Y, FEW, alpha=0.01, margin=1.0)
+
+
+def test_without_a_margin_there_is_no_equivalence() -> None:
+    """Nobody said what does not matter."""
+    assert compare(X, Y, FEW).equivalence is None
+
+
+def test_a_test_is_found_by_its_name() -> None:
+    """As a user declares it."""
+    found = compare(X, Y, FEW)
+    assert [found.permutation, found.welch, found.mann_whitney] == [
+        found.test(PrimaryTest(name)) for name in ("permutation", "welch", "mann-whitney")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "replicated", "fewest"),
+    [
+        ([[1.0]], [[1.0]], False, 1),
+        ([[1.0]], [[1.0, 2.0]], False, 1),
+        ([[1.0], [1.0, 2.0]], [[1.0, 2.0], [3.0]], False, 1),
+        ([[1.0], [1.0, 2.0]], [[1.0], [3.0, 4.0]], True, 1),
+        ([[1.0, 2.0]], [[1.0, 2.0, 3.0]], True, 2),
+    ],
+)
+def test_runs_are_counted(x: Label, y: Label, replicated: bool, fewest: int) -> None:
+    """A task counts as replicated if both labels are."""
+    found = compare(label(*x), label(*y), FEW)
+    assert (replicated, fewest) == (found.replicated, found.fewest)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, float("nan")])
+def test_a_level_is_checked(alpha: float) -> None:
+    """In words."""
+    with pytest.raises(ValueError, match="is no level"):
+        compare(X, Y, FEW, alpha=alpha)
+
+
+@given(two_labels(), st.randoms())
+def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Random) -> None:
+    """To the last bit, even if the caller does not sort."""
+    x, y = map(unsorted_label, both)
+    v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
+    assert compare(x, y, FEW, margin=1.0) == compare(v, w, FEW, margin=1.0)
+
+
+@given(two_labels())
+def test_swapping_sides_mirrors_everything(both: tuple[Label, Label]) -> None:
+    """What is positive for one is negative for the other; no p-value changes."""
+    x, y = (label(*side) for side in both)
+    one, other = compare(x, y, FEW, margin=1.0), compare(y, x, FEW, margin=1.0)
+    assert one.difference.estimate == -other.difference.estimate
+    if one.difference.low is not None and other.difference.high is not None:
+        assert one.difference.low == -other.difference.high
+    assert one.effect.cliffs_delta == -other.effect.cliffs_delta
+    assert one.sizes == other.sizes[::-1]
+    for name in PrimaryTest:
+        assert one.test(name).p == other.test(name).p
+    assert one.equivalence is not None
+    assert other.equivalence is not None
+    assert one.equivalence.p == other.equivalence.p
+
+
+@given(two_labels())
+def test_no_number_is_nan(both: tuple[Label, Label]) -> None:
+    """What cannot be computed is missing, with a reason."""
+    x, y = (label(*side) for side in both)
+    found = compare(x, y, FEW, margin=1.0)
+    for part in (found.difference, *map(found.test, PrimaryTest), found.effect, found.equivalence):
+        assert part is not None
+        values = [getattr(part, field.name) for field in fields(part)]
+        assert all(np.isfinite(value) for value in values if isinstance(value, float))
+    for test in map(found.test, PrimaryTest):
+        assert (test.p is None) == (test.reason is not None)

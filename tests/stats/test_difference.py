@@ -1,0 +1,161 @@
+"""The difference of two labels: by hand, against the golden numbers, and where there is none."""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison_cases import (
+    Label,
+    case_labels,
+    label,
+    name,
+    two_labels,
+    two_sample,
+    unsorted_label,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.difference import (
+    TOO_LITTLE_SPREAD,
+    Difference,
+    Spread,
+    difference_interval,
+    estimate_difference,
+    spread,
+    variance,
+)
+from rlexp.stats.task_scores import TaskScores
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in two_sample() if case["welch"]["p"] != "nan"], ids=name
+)
+def test_the_interval_is_that_of_welch(case: dict[str, Any]) -> None:
+    """With the golden degrees of freedom and ends."""
+    x, y = case_labels(case)
+    found, interval = estimate_difference(x, y), difference_interval(x, y)
+    assert case["welch"]["df"] == pytest.approx(found.degrees_of_freedom, rel=1e-12)
+    assert case["welch"]["ci95"] == pytest.approx([interval.low, interval.high], rel=1e-10)
+
+
+def test_an_interval_says_what_it_is() -> None:
+    """With its level, its method, and the runs of both labels."""
+    found = difference_interval(label([1.0, 2.0]), label([4.0, 7.0, 9.0]), level=0.9)
+    assert ("Welch t", 0.9, 5, 1, 0, None, None) == (
+        found.method,
+        found.level,
+        found.n,
+        found.tasks,
+        found.repetitions,
+        found.seed,
+        found.reason,
+    )
+
+
+def test_tasks_are_averaged_and_their_variances_add_up() -> None:
+    """By hand: variances of the means 1, 0, 4 and 1, so (1 + 0 + 4 + 1) / 2² in all."""
+    x, y = label([0.0, 2.0], [5.0, 9.0]), label([4.0, 4.0], [2.0, 4.0])
+    # Each side's variance is that of two runs, over two: (2, 0, 8, 2) / 2.
+    assert Difference(
+        value=(-3.0 + 4.0) / 2,
+        standard_error=sqrt(6) / 2,
+        degrees_of_freedom=6**2 / (1**2 + 0**2 + 4**2 + 1**2),
+    ) == estimate_difference(x, y)
+    assert "stratified Welch t" == difference_interval(x, y).method
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [
+        ([[1.0]], [[2.0, 3.0]], "one run alone shows no spread"),
+        ([[1.0, 2.0], [1.0, 2.0]], [[2.0, 3.0], [4.0]], "one run alone shows no spread"),
+        ([[1.0, 1.0]], [[1.0, 1.0]], "within each task all runs are equal"),
+        ([[0.1, 0.1, 0.1]], [[0.7, 0.7]], "within each task all runs are equal"),
+        ([[0.0, 1e-200]], [[0.0, 1e-200]], TOO_LITTLE_SPREAD),
+    ],
+)
+def test_without_spread_there_is_a_reason_and_no_interval(x: Label, y: Label, reason: str) -> None:
+    """One run, or equal ones, do not tell how sure the difference is."""
+    found, interval = (
+        estimate_difference(label(*x), label(*y)),
+        difference_interval(label(*x), label(*y)),
+    )
+    assert found.reason is not None
+    assert reason in found.reason
+    assert (None, None) == (found.standard_error, found.degrees_of_freedom)
+    assert (None, None, found.reason) == (interval.low, interval.high, interval.reason)
+    assert spread(label(*x), label(*y)) == found.reason
+
+
+def test_equal_scores_differ_by_exactly_nothing() -> None:
+    """A mean of three tenths is no tenth in binary; rounding must not look like a difference."""
+    assert 0.0 == estimate_difference(label([0.1] * 3), label([0.1] * 4)).value
+    assert 0.0 == variance(np.full(3, 0.1))
+
+
+@given(two_labels(), st.randoms())
+def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Any) -> None:
+    """To the last bit, even if the caller does not sort."""
+    shuffled = [[random.sample(task, len(task)) for task in side] for side in both]
+    expected = estimate_difference(*map(unsorted_label, both))
+    assert expected == estimate_difference(*map(unsorted_label, shuffled))
+
+
+@given(two_labels())
+def test_swapping_sides_mirrors_the_difference(both: tuple[Label, Label]) -> None:
+    """Only the sign changes."""
+    x, y = (label(*side) for side in both)
+    one, other = estimate_difference(x, y), estimate_difference(y, x)
+    assert (one.value, one.standard_error, one.degrees_of_freedom, one.reason) == (
+        -other.value,
+        other.standard_error,
+        other.degrees_of_freedom,
+        other.reason,
+    )
+
+
+@given(two_labels(2))
+def test_degrees_of_freedom_have_bounds(both: tuple[Label, Label]) -> None:
+    """Between those of the smallest sample and those of all together (Satterthwaite)."""
+    found = estimate_difference(*(label(*side) for side in both))
+    runs = [len(task) for side in both for task in side]
+    if found.degrees_of_freedom is not None:
+        low, high = min(runs) - 1, sum(runs) - len(runs)
+        assert low * (1 - 1e-12) <= found.degrees_of_freedom <= high * (1 + 1e-12)
+
+
+def test_the_spread_of_a_pilot_stands_for_both_sides() -> None:
+    """By hand: variances 2 and 8, so 2 (2 + 8) / 2² a seed, 2 · 10² / 68 groups."""
+    found = spread(label([0.0, 2.0], [5.0, 9.0]))
+    assert isinstance(found, Spread)
+    assert (5.0, 200 / 68, 100 / 68) == pytest.approx(
+        (found.variance, found.groups, found.degrees_of_freedom)
+    )
+
+
+def test_the_spread_of_a_pair_is_its_standard_error() -> None:
+    """Squared, times the seeds a side; with its degrees of freedom."""
+    x, y = label([0.0, 2.0, 3.0], [5.0, 9.0, 1.0]), label([4.0, 4.0, 8.0], [2.0, 4.0, 3.0])
+    found, expected = spread(x, y), estimate_difference(x, y)
+    assert isinstance(found, Spread)
+    assert expected.standard_error == pytest.approx(sqrt(found.variance / 3))
+    assert expected.degrees_of_freedom == pytest.approx(found.groups * 2)
+    assert expected.degrees_of_freedom == pytest.approx(found.degrees_of_freedom)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (label([1.0]), label([1.0], [2.0]), "1 tasks cannot be compared with 2"),
+        (TaskScores(np.ones((2, 3)), (3,)), label([1.0]), "not of batches"),
+        (TaskScores(np.array([1.0, np.nan]), (2,)), label([1.0]), "a failure is no score"),
+        (label([1e200]), label([1.0]), "up to 1e100"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(x: TaskScores, y: TaskScores, message: str) -> None:
+    """In one line that says what to do."""
+    with pytest.raises(ValueError, match=message) as caught:
+        estimate_difference(x, y)
+    assert 1 == len(str(caught.value).splitlines())

@@ -1,0 +1,76 @@
+"""Equivalence: by SciPy, by hand, and at its level."""
+
+import numpy as np
+import pytest
+from comparison_cases import Label, label, two_labels
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.difference import difference_interval
+from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
+
+
+def test_it_is_two_welch_tests_of_scipy() -> None:
+    """Of the scores moved by the margin, one a side."""
+    from scipy.stats import ttest_ind
+
+    x, y = np.array([1.0, 2.0, 2.5, 4.0]), np.array([0.5, 2.2, 3.1])
+    lower = ttest_ind(x + 3, y, equal_var=False, alternative="greater").pvalue
+    upper = ttest_ind(x - 3, y, equal_var=False, alternative="less").pvalue
+    found = equivalence_test(label(x), label(y), 3.0)
+    assert (lower, upper, max(lower, upper)) == pytest.approx(
+        (found.p_lower, found.p_upper, found.p), rel=1e-10
+    )
+
+
+def test_by_hand_on_two_tasks() -> None:
+    """A difference of 0 with standard error 1 on 4 degrees of freedom, and t₀.₉₅ = 2.1318."""
+    x = label([0.0, 2.0], [0.0, 2.0])
+    found = equivalence_test(x, x, 2.13184678632665)
+    assert (0.05, 0.05, 0.05) == pytest.approx((found.p, found.p_lower, found.p_upper), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [([1.0], [1.0, 2.0], "one run alone"), ([1.0, 1.0], [1.0, 1.0], "all runs are equal")],
+)
+def test_without_spread_there_is_a_reason(x: list[float], y: list[float], reason: str) -> None:
+    """Equal scores are not proof of equivalence: nobody knows how they vary."""
+    found = equivalence_test(label(x), label(y), 1.0)
+    assert EquivalenceTest(margin=1.0, p=None, reason=found.reason) == found
+    assert reason in (found.reason or "")
+
+
+@pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_margin_must_hold_something(margin: float) -> None:
+    """And not everything."""
+    with pytest.raises(ValueError, match="name the largest difference that does not matter"):
+        equivalence_test(label([1.0, 2.0]), label([1.0, 2.0]), margin)
+
+
+@given(two_labels(2), st.floats(0.1, 50))
+def test_it_is_within_where_the_interval_is(both: tuple[Label, Label], margin: float) -> None:
+    """At level 0.05 exactly if the 90% interval lies within the margin."""
+    x, y = (label(*side) for side in both)
+    found, interval = equivalence_test(x, y, margin), difference_interval(x, y, level=0.9)
+    if found.p is not None and interval.low is not None and interval.high is not None:
+        within = -margin < interval.low and interval.high < margin
+        assert within == (found.p < 0.05) or found.p == pytest.approx(0.05)
+
+
+@given(two_labels(2), st.floats(0.1, 50))
+def test_swapping_sides_swaps_the_tests(both: tuple[Label, Label], margin: float) -> None:
+    """What was below is above."""
+    x, y = (label(*side) for side in both)
+    one, other = equivalence_test(x, y, margin), equivalence_test(y, x, margin)
+    assert (one.p, one.p_lower, one.p_upper) == (other.p, other.p_upper, other.p_lower)
+
+
+def test_the_level_holds_at_the_margin() -> None:
+    """Of 1,000 pairs that differ by the margin, about a twentieth are called equivalent."""
+    generator = np.random.default_rng(4)
+    pairs = [
+        (label(generator.normal(1, 1, 6)), label(generator.normal(0, 0.5, 9))) for _ in range(1000)
+    ]
+    wrong = sum((equivalence_test(x, y, 1.0).p or 1.0) <= 0.05 for x, y in pairs)
+    assert 20 <= wrong <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5

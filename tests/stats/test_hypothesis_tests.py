@@ -1,0 +1,248 @@
+"""Two-sample tests: by the golden numbers, by hand, by their laws, and at their level."""
+
+from itertools import combinations, product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison_cases import (
+    Label,
+    case_labels,
+    label,
+    name,
+    two_labels,
+    two_sample,
+    unsorted_label,
+)
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rlexp.stats import hypothesis_tests
+from rlexp.stats.hypothesis_tests import (
+    EXACT_RELABELLINGS,
+    mann_whitney_test,
+    permutation_test,
+    relabellings,
+    smallest_permutation_p,
+    welch_test,
+)
+from rlexp.stats.resampling import Resampling
+
+FEW = Resampling(repetitions=500)
+
+
+def by_definition(x: Label, y: Label) -> float:
+    """The permutation p-value, by looking at every relabelling one by one."""
+    by_task = []
+    for a, b in zip(x, y, strict=True):
+        pool, everything = [*a, *b], range(len(a) + len(b))
+        chosen = [set(first) for first in combinations(everything, len(a))]
+        by_task.append(
+            [
+                np.mean([pool[i] for i in first])
+                - np.mean([pool[i] for i in everything if i not in first])
+                for first in chosen
+            ]
+        )
+    all_of_them = np.array([sum(parts) for parts in product(*by_task)])
+    # The first of `combinations` is the observed labelling.
+    higher = np.mean(all_of_them >= all_of_them[0] - 1e-9)
+    lower = np.mean(all_of_them <= all_of_them[0] + 1e-9)
+    return min(1.0, 2 * float(min(higher, lower)))
+
+
+@pytest.mark.parametrize("case", two_sample(), ids=name)
+def test_welch_is_the_golden_one(case: dict[str, Any]) -> None:
+    """Statistic, degrees of freedom and p-value; a reason where there is none."""
+    found = welch_test(*case_labels(case))
+    if case["welch"]["p"] == "nan":
+        assert (None, None) == (found.p, found.statistic)
+        assert found.reason is not None
+    else:
+        assert case["welch"]["t"] == pytest.approx(found.statistic, rel=1e-12)
+        assert case["welch"]["df"] == pytest.approx(found.degrees_of_freedom, rel=1e-12)
+        assert case["welch"]["p"] == pytest.approx(found.p, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", two_sample(), ids=name)
+def test_mann_whitney_is_the_golden_one(case: dict[str, Any]) -> None:
+    """Exact for few runs without ties, else asymptotic with corrections."""
+    found = mann_whitney_test(*case_labels(case))
+    tied = len({*case["x"], *case["y"]}) < len(case["x"]) + len(case["y"])
+    expected = case["mwu_asymptotic" if tied else "mwu_exact"]
+    assert expected["U"] == found.statistic
+    assert expected["p"] == pytest.approx(found.p, rel=1e-12)
+    assert f"Mann–Whitney U test ({'asymptotic' if tied else 'exact'})" == found.method
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in two_sample() if "permutation_mean_exact_two_sided" in c], ids=name
+)
+def test_permutation_is_the_golden_one(case: dict[str, Any]) -> None:
+    """Exact, as there are few relabellings."""
+    found = permutation_test(*case_labels(case), FEW)
+    assert case["permutation_mean_exact_two_sided"] == pytest.approx(found.p, rel=1e-12)
+    assert case["permutation_diff"] == pytest.approx(found.statistic, abs=1e-12)
+    assert ("permutation test (exact)", 0, None) == (found.method, found.repetitions, found.seed)
+
+
+@given(two_labels())
+def test_every_relabelling_counts(both: tuple[Label, Label]) -> None:
+    """Against the definition, on one task or more, with ties or without."""
+    x, y = both
+    assume(relabellings(label(*x), label(*y)) <= 3000)
+    found = permutation_test(label(*x), label(*y), FEW)
+    assert by_definition(x, y) == pytest.approx(found.p, rel=1e-12)
+
+
+def test_rounding_breaks_no_tie() -> None:
+    """Tenths sum to other last bits in another order: 0.1 + 0.2 + 0.7 is no 0.2 + 0.3 + 0.5."""
+    x, y = [0.1, 0.2, 0.7], [0.3, 0.4, 0.9]
+    exact = permutation_test(label([1.0, 2.0, 7.0]), label([3.0, 4.0, 9.0]), FEW).p
+    assert exact == permutation_test(label(x), label(y), FEW).p
+    far = permutation_test(label([v + 1e6 for v in x]), label([v + 1e6 for v in y]), FEW).p
+    assert exact == far
+
+
+def test_two_tasks_by_hand() -> None:
+    """Complete separation on both: of 6 · 6 relabellings two are as extreme, 2 / 36."""
+    x, y = label([3.0, 4.0], [7.0, 9.0]), label([1.0, 2.0], [5.0, 6.0])
+    found = permutation_test(x, y, FEW)
+    assert (2 / 36, 2.25, 2 / 36) == pytest.approx((found.p, found.statistic, found.smallest_p))
+
+
+def test_with_many_relabellings_some_are_drawn() -> None:
+    """The observed one counts as one more; what was drawn can be drawn again."""
+    x, y = label(np.arange(20.0) + 100), label(np.arange(20.0))
+    found = permutation_test(x, y, Resampling(seed=3, repetitions=99))
+    assert ("permutation test (Monte Carlo)", 0.02, 0.02, 99, 3) == (
+        found.method,
+        found.p,
+        found.smallest_p,
+        found.repetitions,
+        found.seed,
+    )
+    assert found == permutation_test(x, y, Resampling(seed=3, repetitions=99))
+
+
+@pytest.mark.parametrize("sizes", [((5, 5), (5, 5)), ((8, 3), (4, 5)), ((2, 6), (7, 5))])
+def test_what_is_drawn_agrees_with_what_is_counted(
+    sizes: tuple[tuple[int, int], tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within three standard errors of the Monte Carlo estimate of a tail, twice."""
+    generator = np.random.default_rng(5)
+    x, y = (
+        label(*(generator.normal(shift, 1, n) for n in side))
+        for shift, side in zip((0.5, 0), zip(*sizes, strict=True), strict=True)
+    )
+    many = Resampling(repetitions=20_000)
+    monkeypatch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 10**6)
+    exact = permutation_test(x, y, many).p
+    monkeypatch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 0)
+    drawn = permutation_test(x, y, many).p
+    assert exact is not None
+    assert exact == pytest.approx(drawn, abs=6 * (exact / 2 * (1 - exact / 2) / 20_000) ** 0.5)
+
+
+def test_a_random_choice_of_runs_is_uniform() -> None:
+    """Each of the 10 pairs of 5 runs about as often as the others."""
+    powers = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    sums = hypothesis_tests._random_sums(powers, 2, 20_000, np.random.default_rng(0))
+    values, counts = np.unique(sums, return_counts=True)
+    assert sorted(a + b for a, b in combinations(powers, 2)) == values.tolist()
+    assert np.abs(counts - 2000).max() < 4 * (20_000 * 0.1 * 0.9) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "smallest"),
+    [
+        ([3], [3], 2 / 20),
+        ([4], [4], 2 / 70),
+        ([3], [4], 2 / 35),
+        ([2, 2], [2, 2], 2 / 36),
+        ([1], [1], 2 / 2),
+        ([20], [20], 2 / 501),
+    ],
+)
+def test_the_smallest_p_value_is_known_beforehand(
+    x: list[int], y: list[int], smallest: float
+) -> None:
+    """By the numbers of runs alone, and complete separation reaches it."""
+    high = label(*(2.0 ** np.arange(n) + 1e3 for n in x))
+    low = label(*(-(3.0 ** np.arange(n)) for n in y))
+    assert smallest == smallest_permutation_p(high, low, FEW)
+    assert smallest == pytest.approx(permutation_test(high, low, FEW).p)
+
+
+def test_on_one_task_repeated_ranks_agree_with_scipy() -> None:
+    """Two equal tasks have the mean of one, and half its variance."""
+    generator = np.random.default_rng(2)
+    a, b = generator.integers(0, 9, 30).astype(float), generator.integers(2, 9, 25).astype(float)
+    from scipy.stats import mannwhitneyu, norm
+
+    one = mannwhitneyu(a, b, method="asymptotic", use_continuity=False)
+    z = norm.isf(one.pvalue / 2) * np.sqrt(2)
+    found = mann_whitney_test(label(a, a), label(b, b))
+    assert -z == pytest.approx(found.statistic, rel=1e-9)
+    assert 2 * norm.sf(z) == pytest.approx(found.p, rel=1e-9)
+    assert "stratified Mann–Whitney test (asymptotic)" == found.method
+
+
+def test_constant_scores_speak_for_no_difference() -> None:
+    """Rank and permutation tests say 1, on one task and on two; Welch has a reason."""
+    one, two = label([1.0] * 4), label([1.0] * 4, [2.0, 2.0])
+    for same in (one, two):
+        assert (1.0, 1.0) == (
+            mann_whitney_test(same, same).p,
+            permutation_test(same, same, FEW).p,
+        )
+        assert "all runs are equal" in (welch_test(same, same).reason or "")
+
+
+@given(two_labels(), st.randoms())
+def test_the_order_of_the_runs_does_not_matter(both: tuple[Label, Label], random: Random) -> None:
+    """To the last bit, even if the caller does not sort."""
+    x, y = map(unsorted_label, both)
+    v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
+    assert permutation_test(x, y, FEW) == permutation_test(v, w, FEW)
+    assert mann_whitney_test(x, y) == mann_whitney_test(v, w)
+    assert welch_test(x, y) == welch_test(v, w)
+
+
+@given(two_labels())
+def test_swapping_sides_leaves_the_p_values(both: tuple[Label, Label]) -> None:
+    """The tests are two-sided."""
+    x, y = (label(*side) for side in both)
+    assert permutation_test(x, y, FEW).p == permutation_test(y, x, FEW).p
+    assert welch_test(x, y).p == welch_test(y, x).p
+    assert mann_whitney_test(x, y).p == mann_whitney_test(y, x).p
+
+
+@settings(max_examples=20)
+@given(two_labels())
+def test_swapping_sides_draws_the_same(both: tuple[Label, Label]) -> None:
+    """With random relabellings too, whatever the numbers of runs."""
+    x, y = (label(*side) for side in both)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 0)
+        one, other = permutation_test(x, y, FEW), permutation_test(y, x, FEW)
+    assert (one.p, one.statistic) == (other.p, -(other.statistic or 0.0))
+
+
+@pytest.mark.parametrize("runs", [(4, 4), (3, 8), (12, 12)])
+def test_the_level_holds(runs: tuple[int, int]) -> None:
+    """Of 1,000 equal pairs of labels, about a twentieth or fewer have a p-value up to 0.05."""
+    generator = np.random.default_rng(11)
+    drawn = Resampling(repetitions=199)
+    samples = [[label(generator.exponential(size=n)) for n in runs] for _ in range(1000)]
+    found = [permutation_test(x, y, drawn).p or 0.0 for x, y in samples]
+    assert sum(p <= 0.05 for p in found) <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
+
+
+def test_few_relabellings_are_counted_and_many_drawn() -> None:
+    """9 against 9 are 48,620; one run more are too many."""
+    nine, ten = label(np.arange(9.0)), label(np.arange(10.0))
+    assert 48_620 == relabellings(nine, nine) <= EXACT_RELABELLINGS
+    assert permutation_test(nine, nine, FEW).seed is None
+    assert 0 == permutation_test(nine, ten, FEW).seed

@@ -1,0 +1,96 @@
+"""Adjusted p-values: by the golden numbers, by hand, and by their laws."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+from comparison_cases import golden
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+
+from rlexp.stats.multiplicity import benjamini_hochberg, bonferroni, holm
+
+Adjust = Callable[[ArrayLike], NDArray[np.float64]]
+METHODS: dict[str, Adjust] = {
+    "bonferroni": bonferroni,
+    "holm": holm,
+    "fdr_bh": benjamini_hochberg,
+}
+every_method = pytest.mark.parametrize("adjust", METHODS.values(), ids=METHODS)
+p_values = st.lists(st.floats(0, 1), max_size=12)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_they_are_the_golden_ones(name: str) -> None:
+    """Of statsmodels."""
+    case = golden()["multiple"][name]
+    adjusted = METHODS[name](case["p"])
+    assert case["adjusted"] == pytest.approx(adjusted.tolist(), abs=1e-12)
+    assert case["reject"] == (adjusted <= 0.05).tolist()
+
+
+@pytest.mark.parametrize(
+    ("adjust", "expected"),
+    [
+        (bonferroni, [0.09, 0.03, 0.12, 1.0]),
+        (holm, [0.0675, 0.03, 0.0675, 0.5]),
+        (benjamini_hochberg, [0.04, 0.03, 0.04, 0.5]),
+    ],
+)
+def test_the_order_given_is_kept(adjust: Adjust, expected: list[float]) -> None:
+    """By hand, of p-values that are not sorted."""
+    assert expected == pytest.approx(adjust([0.0225, 0.0075, 0.03, 0.5]).tolist(), abs=1e-12)
+
+
+@every_method
+def test_no_tests_need_no_adjustment(adjust: Adjust) -> None:
+    """Of an empty family nothing is left."""
+    assert [] == adjust([]).tolist()
+
+
+@every_method
+def test_one_test_stays_as_it_is(adjust: Adjust) -> None:
+    """A family of one needs no adjustment."""
+    assert [0.03] == adjust([0.03]).tolist()
+
+
+@every_method
+@pytest.mark.parametrize("values", [[0.1, float("nan")], [-0.1], [1.1], [[0.1]]])
+def test_what_is_no_probability_is_refused(adjust: Adjust, values: list[float]) -> None:
+    """It is neither dropped, which would ease the other tests, nor spread to them."""
+    with pytest.raises(ValueError, match="numbers from 0 to 1: leave out a test"):
+        adjust(values)
+
+
+@every_method
+@given(values=p_values, random=st.randoms())
+def test_the_order_of_the_tests_does_not_matter(
+    adjust: Adjust, values: list[float], random: Random
+) -> None:
+    """Each keeps its own adjusted p-value."""
+    order = random.sample(range(len(values)), len(values))
+    expected = adjust(values)[order].tolist()
+    assert expected == adjust([values[i] for i in order]).tolist()
+
+
+@given(p_values)
+def test_one_method_is_stricter_than_the_next(values: list[float]) -> None:
+    """Bonferroni, then Holm, then Benjamini–Hochberg, then none; and never above 1."""
+    rows = [[1.0] * len(values), *(adjust(values).tolist() for adjust in METHODS.values()), values]
+    for strict, mild in pairwise(rows):
+        assert all(a >= b - 1e-15 for a, b in zip(strict, mild, strict=True)), json.dumps(rows)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.data())
+def test_a_smaller_p_value_makes_no_adjusted_one_larger(
+    values: list[float], data: st.DataObject
+) -> None:
+    """Holm is monotone: so the smallest p-values that are possible bound what can be decided."""
+    place = data.draw(st.integers(0, len(values) - 1))
+    smaller = [*values]
+    smaller[place] *= data.draw(st.floats(0, 1))
+    assert all(a >= b for a, b in zip(holm(values), holm(smaller), strict=True))

@@ -1,0 +1,192 @@
+"""Plans from scores: by power, by hand, by simulation, and where there is no plan."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from comparison_cases import Label, label, two_labels
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.pilot import FurtherSeeds, further_seeds, seeds_from_pilot
+from rlexp.stats.power import seeds_for_power
+
+PILOT = [-1.0, 0.0, 1.0, 2.0, 4.0, 6.0]
+DEVIATION = float(np.std(PILOT, ddof=1))
+
+
+def test_a_pilot_of_one_label_stands_for_both() -> None:
+    """On one task it is the textbook's plan: the difference in standard deviations."""
+    found = seeds_from_pilot(label(PILOT), difference=2.5)
+    assert seeds_for_power(2.5 / DEVIATION) == found.seeds
+    assert DEVIATION == pytest.approx(found.standard_deviation)
+    assert (2.5, 0.05, 0.8, 0.95, None) == (
+        found.difference,
+        found.alpha,
+        found.power,
+        found.level,
+        found.reason,
+    )
+
+
+def test_the_uncertainty_of_the_pilot_is_stated() -> None:
+    """By the chi-square interval of the variance: with 5 degrees of freedom 0.831 and 12.833."""
+    found = seeds_from_pilot(label(PILOT), difference=2.5)
+    low, high = DEVIATION * sqrt(5 / 12.832502), DEVIATION * sqrt(5 / 0.83121161)
+    assert (low, high) == pytest.approx(
+        (found.standard_deviation_low, found.standard_deviation_high), rel=1e-6
+    )
+    assert (seeds_for_power(2.5 / low), seeds_for_power(2.5 / high)) == (found.low, found.high)
+
+
+def test_two_equal_labels_tell_no_more_than_their_spread() -> None:
+    """The same seeds, but known better."""
+    one = seeds_from_pilot(label(PILOT), difference=-2.5)
+    two = seeds_from_pilot(label(PILOT), label(PILOT), difference=2.5)
+    assert one.seeds == two.seeds
+    assert one.high is not None
+    assert two.high is not None
+    assert two.high < one.high
+
+
+def test_tasks_share_the_work() -> None:
+    """Four equal tasks have the same standard deviation, and need a quarter of the seeds."""
+    one = seeds_from_pilot(label(PILOT), difference=2.5)
+    four = seeds_from_pilot(label(*[PILOT] * 4), difference=2.5)
+    assert one.standard_deviation == pytest.approx(four.standard_deviation)
+    assert (19, 5) == (one.seeds, four.seeds)
+
+
+def test_a_planned_number_of_seeds_is_enough() -> None:
+    """By simulation on two tasks of unequal spread: about 80% of 1,000 tests reject."""
+    from scipy.special import stdtr
+
+    generator = np.random.default_rng(8)
+    pilot = [generator.normal(0, s, 2000) for s in (1.0, 3.0)]
+    n = seeds_from_pilot(label(*pilot), difference=2.0).seeds
+    assert n is not None
+    draws = [generator.normal(0, s, (1000, 2, n)) for s in (1.0, 3.0)]
+    value = sum(d[:, 0].mean(axis=1) - d[:, 1].mean(axis=1) + 2 for d in draws) / 2
+    parts = np.array([d.var(axis=2, ddof=1) / n for d in draws])
+    total = parts.sum(axis=(0, 2))
+    freedom = total**2 / (parts**2 / (n - 1)).sum(axis=(0, 2))
+    p = 2 * stdtr(freedom, -np.abs(value) / (np.sqrt(total) / 2))
+    assert 0.76 <= float(np.mean(p <= 0.05)) <= 0.86
+
+
+@pytest.mark.parametrize(
+    ("pilot", "reason"),
+    [([1.0], "one run alone shows no spread"), ([2.0, 2.0, 2.0], "all runs are equal")],
+)
+def test_a_pilot_without_spread_tells_nothing(pilot: list[float], reason: str) -> None:
+    """A reason instead of a number."""
+    found = seeds_from_pilot(label(pilot), difference=1.0)
+    assert (None, None, None, None) == (
+        found.seeds,
+        found.low,
+        found.high,
+        found.standard_deviation,
+    )
+    assert reason in (found.reason or "")
+
+
+def test_a_plan_has_an_end() -> None:
+    """Beyond it, it only says that more are needed."""
+    found = seeds_from_pilot(label([0.0, 2.0]), difference=0.01)
+    assert (None, None, "more than 100,000 seeds a side and task are needed") == (
+        found.seeds,
+        found.high,
+        found.reason,
+    )
+
+
+@pytest.mark.parametrize("difference", [0.0, float("nan"), float("inf")])
+def test_a_difference_worth_finding_is_a_number(difference: float) -> None:
+    """And not nothing."""
+    with pytest.raises(ValueError, match="name a difference worth finding"):
+        seeds_from_pilot(label(PILOT), difference=difference)
+
+
+def test_a_pilot_has_one_label_or_two() -> None:
+    """Three are a family of pairs."""
+    with pytest.raises(ValueError, match="one label or two, not 3"):
+        seeds_from_pilot(*[label(PILOT)] * 3, difference=1.0)
+    with pytest.raises(ValueError, match="one label or two, not 0"):
+        seeds_from_pilot(difference=1.0)
+
+
+def test_further_seeds_find_the_observed_difference() -> None:
+    """By hand: 1.5 apart with standard deviation √2 each, so as many as a plan says, less two."""
+    found = further_seeds(label([0.0, 2.0]), label([1.5, 3.5]))
+    total = seeds_for_power(1.5 / sqrt(2))
+    assert (
+        FurtherSeeds(
+            seeds=total - 2,
+            total=total,
+            reason=f"about {total - 2} more seeds a side and task ({total} in all) would decide it, "
+            "if the true difference is the observed one",
+        )
+        == found
+    )
+
+
+def test_a_margin_may_decide_earlier() -> None:
+    """A small difference is shown to be within sooner than to be there."""
+    x, y = label(PILOT), label([score + 0.1 for score in PILOT])
+    without, within = further_seeds(x, y), further_seeds(x, y, margin=2.0)
+    assert without.seeds is None
+    assert within.seeds is not None
+    assert "show it to be within the margin" in within.reason
+
+
+def test_a_difference_beyond_the_margin_is_found_only() -> None:
+    """No seeds would show it to be within."""
+    for shift in (2, 20):
+        x, y = label(PILOT), label([score + shift for score in PILOT])
+        assert further_seeds(x, y) == further_seeds(x, y, margin=1.5)
+
+
+def test_no_difference_takes_more_seeds_than_anybody_waits_for() -> None:
+    """It says so in words."""
+    found = further_seeds(label(PILOT), label(PILOT), limit=50)
+    assert (None, None) == (found.seeds, found.total)
+    assert found.reason.startswith("more than 50 more seeds a side and task would be needed")
+
+
+def test_at_least_one_more_is_needed() -> None:
+    """Even where power says that those that there are should have been enough."""
+    found = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]))
+    assert (1, 4) == (found.seeds, found.total)
+    assert found.reason.startswith("about 1 more seed a side")
+    floor = further_seeds(label([0.0, 1.0, 2.0]), label([10.0, 11.0, 12.0]), at_least=6)
+    assert (3, 6) == (floor.seeds, floor.total)
+
+
+def test_without_spread_only_the_least_is_known() -> None:
+    """And the reason why not more."""
+    found = further_seeds(label([1.0]), label([2.0]), at_least=4)
+    assert (None, None) == (found.seeds, found.total)
+    assert "one run alone shows no spread" in found.reason
+    assert found.reason.endswith("at least 4 a side and task are needed")
+
+
+@given(two_labels(), st.one_of(st.none(), st.floats(0.1, 20)))
+def test_swapping_sides_changes_no_plan(both: tuple[Label, Label], margin: float | None) -> None:
+    """Both sides get as many seeds."""
+    x, y = (label(*side) for side in both)
+    assert further_seeds(x, y, margin=margin) == further_seeds(y, x, margin=margin)
+
+
+def test_further_seeds_to_equivalence_are_enough() -> None:
+    """By hand 2 (1.645 + 1.282)² / 0.15²; and in about 80% of 300 pairs they are, as simulated."""
+    from rlexp.stats.equivalence import equivalence_test
+
+    generator = np.random.default_rng(9)
+    x = generator.normal(size=400)
+    x -= x.mean()
+    n = further_seeds(label(x), label(x), margin=0.15).total
+    assert n is not None
+    assert 761 * x.var(ddof=1) == pytest.approx(n, rel=0.005)
+    draws = generator.normal(size=(300, 2, n)) * x.std(ddof=1)
+    found = sum((equivalence_test(label(a), label(b), 0.15).p or 1.0) <= 0.05 for a, b in draws)
+    assert 0.72 <= found / 300 <= 0.88

@@ -1,0 +1,125 @@
+"""Power: by the golden numbers, by inversion, and by simulation."""
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison_cases import golden, label
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.hypothesis_tests import welch_test
+from rlexp.stats.power import (
+    check_levels,
+    detectable_effect,
+    fewest_seeds,
+    power,
+    seeds_for_power,
+    t_test_power,
+)
+
+
+@pytest.mark.parametrize("case", golden()["power_t_two_sided_equal_n"], ids=str)
+def test_power_is_the_golden_one(case: dict[str, Any]) -> None:
+    """Of statsmodels."""
+    found = power(case["d"], case["n"], alpha=case["alpha"])
+    assert case["power_t"] == pytest.approx(found, abs=1e-12)
+
+
+@pytest.mark.parametrize("case", golden()["n_for_power"], ids=str)
+def test_seeds_are_the_golden_ones(case: dict[str, Any]) -> None:
+    """Rounded up to whole ones."""
+    assert ceil(case["n"]) == seeds_for_power(case["d"], power=case["power"], alpha=case["alpha"])
+
+
+@pytest.mark.parametrize("case", golden()["mde"], ids=str)
+def test_the_detectable_effect_is_the_golden_one(case: dict[str, Any]) -> None:
+    """As closely as the golden search went."""
+    found = detectable_effect(case["n"], power=case["power"], alpha=case["alpha"])
+    assert case["d"] == pytest.approx(found, rel=3e-6)
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.5, 64), (0.8, 26), (1.0, 17), (1.5, 9), (2.0, 6)])
+def test_known_numbers_of_seeds(effect: float, n: int) -> None:
+    """For power 0.8 at level 0.05; with one seed fewer it is not enough, in either direction."""
+    assert n == seeds_for_power(effect) == seeds_for_power(-effect)
+    assert power(effect, n - 1) < 0.8 <= power(effect, n)
+
+
+@given(st.floats(0.05, 5), st.integers(2, 500), st.sampled_from([0.001, 0.05, 0.2]))
+def test_power_grows(effect: float, n: int, alpha: float) -> None:
+    """With seeds, with the effect, with alpha; and is never below alpha."""
+    found = power(effect, n, alpha=alpha)
+    assert alpha <= found + 1e-12
+    assert found <= power(effect, n + 1, alpha=alpha) + 1e-12
+    assert found <= power(effect * 1.1, n, alpha=alpha) + 1e-12
+    assert found <= power(effect, n, alpha=alpha * 1.1) + 1e-12
+
+
+@given(st.integers(2, 300), st.floats(0.1, 0.99))
+def test_the_detectable_effect_is_detected(n: int, wanted: float) -> None:
+    """Just as often as asked for."""
+    assert wanted == pytest.approx(power(detectable_effect(n, power=wanted), n), abs=1e-9)
+
+
+@pytest.mark.parametrize("effect", [1e9, -1e300, 1e-12])
+def test_extremes_are_numbers(effect: float) -> None:
+    """Neither overflow nor NaN."""
+    assert (1.0 if abs(effect) > 1 else 0.05) == pytest.approx(power(effect, 3))
+
+
+def test_power_is_how_often_a_test_rejects() -> None:
+    """By simulation of 1,000 pairs of 8 runs, one standard deviation apart."""
+    generator = np.random.default_rng(6)
+    pairs = [(generator.normal(1, 1, 8), generator.normal(0, 1, 8)) for _ in range(1000)]
+    found = sum((welch_test(label(a), label(b)).p or 1.0) <= 0.05 for a, b in pairs) / 1000
+    assert power(1.0, 8) == pytest.approx(found, abs=0.05)
+
+
+def test_degrees_of_freedom_may_be_no_whole_number() -> None:
+    """As Welch's are."""
+    assert t_test_power(2.0, 4) < t_test_power(2.0, 4.5) < t_test_power(2.0, 5)
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1.0, 1.2, 4.0, 610.0, 1e5, 1e9])
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 1e-5])
+def test_power_never_falls_with_the_difference(degrees_of_freedom: float, alpha: float) -> None:
+    """Also where the distribution function of the noncentral t is not a number."""
+    found = [
+        t_test_power(distance, degrees_of_freedom, alpha=alpha)
+        for distance in np.geomspace(1e-3, 1e7, 40)
+    ]
+    assert (np.diff(found) >= -1e-9).all()
+
+
+@pytest.mark.parametrize(("high", "expected"), [(10, 7), (7, 7), (6, None), (2, None)])
+def test_the_fewest_seeds_are_searched_up_to_a_limit(high: int, expected: int | None) -> None:
+    """Nothing where the limit is not enough."""
+    assert expected == fewest_seeds(lambda n: n >= 7, 3, high)
+
+
+def test_what_makes_no_plan_is_refused() -> None:
+    """In words."""
+    with pytest.raises(ValueError, match="n = 2 or more"):
+        power(1.0, 1)
+    with pytest.raises(ValueError, match="n = 2 or more"):
+        detectable_effect(1)
+    with pytest.raises(ValueError, match="smallest difference that matters"):
+        seeds_for_power(0.0)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "power", "message"),
+    [
+        (0.0, None, "alpha = 0 is no level"),
+        (1.0, None, "alpha = 1 is no level"),
+        (float("nan"), None, "alpha = nan is no level"),
+        (0.05, 1.0, "power = 1 must lie between"),
+        (0.05, 0.05, "power = 0.05 must lie between"),
+    ],
+)
+def test_levels_are_checked(alpha: float, power: float | None, message: str) -> None:
+    """In words."""
+    with pytest.raises(ValueError, match=message):
+        check_levels(alpha, power)

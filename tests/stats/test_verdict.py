@@ -1,0 +1,214 @@
+"""Verdicts in words: right in sign, at their level, and never without a reason."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from comparison_cases import Label, label, two_labels, unsorted_label
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlexp.stats.comparison import PrimaryTest
+from rlexp.stats.family import Verdict
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.verdict import Decision, verdicts
+
+FEW = Resampling(repetitions=499)
+LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 5.0]), label([11.0, 12.0, 13.0, 14.0, 15.0])
+MIRRORED = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+
+
+def verdict(x: Label, y: Label, margin: float | None = None, **settings: object) -> Decision:
+    """On one pair."""
+    primary = PrimaryTest(str(settings.get("primary", "permutation")))
+    pairs = [(label(*x), label(*y))]
+    return verdicts(pairs, FEW, margin=margin, primary=primary)[0]
+
+
+def every_pair(labels: list[TaskScores]) -> list[tuple[TaskScores, TaskScores]]:
+    """Of these labels."""
+    return [(x, y) for i, x in enumerate(labels) for y in labels[i + 1 :]]
+
+
+def test_what_is_apart_is_better_or_worse() -> None:
+    """By hand: 10 apart, standard error 1 on 8 degrees of freedom, 2 of 252 relabellings."""
+    found = verdicts([(HIGH, LOW), (LOW, HIGH)], FEW)
+    numbers = "p = 0.0159 after Holm over 2 pairs"
+    assert [
+        (Verdict.BETTER, f"higher: a difference of 10 (95% interval 7.694 to 12.31), {numbers}"),
+        (Verdict.WORSE, f"lower: a difference of -10 (95% interval -12.31 to -7.694), {numbers}"),
+    ] == [(decision.verdict, decision.reason) for decision in found]
+    assert [None, None] == [decision.further for decision in found]
+
+
+def test_few_seeds_can_decide_nothing() -> None:
+    """However far apart three and three runs are, and from four on they can."""
+    found = verdict([[1.0, 2.0, 3.0]], [[101.0, 102.0, 103.0]])
+    assert Verdict.UNDECIDED is found.verdict
+    assert (
+        "3 runs a side and task give p = 0.1 at best, above 0.05: "
+        "nothing could be decided at this number, and could be from 4 on"
+    ) == found.reason
+    assert found.further is not None
+    assert (1, 4) == (found.further.seeds, found.further.total)
+
+
+def test_few_seeds_are_fewer_for_many_pairs() -> None:
+    """Four runs a side decide one pair, and not two."""
+    four = (label([1.0, 2.0, 3.0, 4.0]), label([11.0, 12.0, 13.0, 14.0]))
+    assert Verdict.WORSE is verdicts([four], FEW)[0].verdict
+    found = verdicts([four, four], FEW)[0]
+    assert Verdict.UNDECIDED is found.verdict
+    assert "p = 0.0571 after Holm over 2 pairs at best" in found.reason
+    assert "could be from 5 on" in found.reason
+
+
+def test_one_run_is_no_test() -> None:
+    """It says how many would be the fewest to decide."""
+    for y in ([[2.0]], [[2.0, 3.0, 4.0]]):
+        found = verdict([[1.0]], y, margin=5.0)
+        assert Verdict.UNDECIDED is found.verdict
+        assert (
+            "one run of a label on each task shows no spread: no test is possible, "
+            "and 4 runs a side and task are the fewest that could decide"
+        ) == found.reason
+        assert found.further is not None
+        assert found.further.reason.endswith("at least 4 a side and task are needed")
+
+
+def test_one_run_on_one_of_two_tasks_leaves_the_permutation_test() -> None:
+    """Welch's would need a spread of every task, and says so."""
+    x, y = [[1.0, 2.0, 3.0, 4.0], [5.0]], [[11.0, 12.0, 13.0, 14.0], [6.0]]
+    assert Verdict.WORSE is verdict(x, y).verdict
+    found = verdict(x, y, primary="welch")
+    assert Verdict.UNDECIDED is found.verdict
+    assert found.reason.startswith(
+        "no stratified Welch t test is possible: one run alone shows no spread"
+    )
+
+
+def test_equal_runs_are_undecided_in_words() -> None:
+    """With a margin and without: nobody knows how such scores vary."""
+    for margin in (None, 1.0):
+        found = verdict([[1.0] * 5], [[1.0] * 5], margin)
+        assert Verdict.UNDECIDED is found.verdict
+        assert (
+            "all runs of a task are equal: no difference was seen, and no spread to judge it by"
+        ) == found.reason
+        assert found.further is not None
+        assert "how many more seeds would decide is not known" in found.further.reason
+
+
+def test_equal_runs_of_different_labels_are_decided() -> None:
+    """By the permutation test, without an interval."""
+    found = verdict([[1.0] * 5], [[2.0] * 5])
+    assert Verdict.WORSE is found.verdict
+    assert "(no interval: within each task all runs are equal" in found.reason
+
+
+def test_within_the_margin_is_equivalent() -> None:
+    """A difference that is real is named, and does not matter."""
+    runs = np.linspace(0, 1, 40)
+    same, real = (
+        verdict([list(runs)], [list(runs)], 0.5),
+        verdict([list(runs)], [list(runs + 0.3)], 0.8),
+    )
+    assert (Verdict.EQUIVALENT, Verdict.EQUIVALENT) == (same.verdict, real.verdict)
+    assert same.reason.startswith("the difference of 0 (95% interval")
+    assert "is within ±0.5, p < 0.0001" in same.reason
+    assert "it is real" not in same.reason
+    assert "; it is real (p = " in real.reason
+    assert real.reason.endswith("), but too small to matter")
+
+
+def test_chance_is_undecided_and_says_how_to_go_on() -> None:
+    """With the p-value, and about how many more seeds would do."""
+    found = verdict([[1.0, 2.0, 3.0, 4.0, 5.0]], [[2.0, 3.0, 4.0, 5.0, 6.0]])
+    assert Verdict.UNDECIDED is found.verdict
+    assert (
+        "a difference of -1 (95% interval -3.306 to 1.306) may be chance: p = 0.444, above 0.05"
+    ) == found.reason
+    assert found.further is not None
+    # Cohen's d is 1 / √2.5, for which 41 seeds a side have power 0.8.
+    assert (36, 41) == (found.further.seeds, found.further.total)
+
+
+def test_for_many_pairs_more_seeds_are_needed() -> None:
+    """They are planned at the hardest step of Holm's."""
+    pair = (LOW, label([2.0, 3.0, 4.0, 5.0, 6.0]))
+    one, many = verdicts([pair], FEW)[0].further, verdicts([pair] * 5, FEW)[0].further
+    assert one is not None
+    assert many is not None
+    assert one.total is not None
+    assert many.total is not None
+    assert one.total < many.total
+
+
+def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
+    """More of them are needed, and it says how many: with 39 of them 2 / 40 is possible."""
+    x, y = label(np.arange(20.0)), label(np.arange(20.0) + 100)
+    found = verdicts([(x, y)], Resampling(repetitions=38))[0]
+    assert Verdict.UNDECIDED is found.verdict
+    assert found.reason.startswith("38 random relabellings give p = 0.0513 at best")
+    assert found.reason.endswith("resample 39 times or more")
+    assert found.further is not None
+    assert found.further.seeds is None
+    assert Verdict.WORSE is verdicts([(x, y)], Resampling(repetitions=39))[0].verdict
+
+
+def test_no_pairs_have_no_verdicts() -> None:
+    """And no error."""
+    assert () == verdicts([], FEW)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "power", "margin"), [(0.0, 0.8, None), (0.05, 1.0, None), (0.05, 0.8, -1.0)]
+)
+def test_levels_and_margin_are_checked(alpha: float, power: float, margin: float | None) -> None:
+    """In one line."""
+    with pytest.raises(ValueError, match=r"level|power|margin") as caught:
+        verdicts([(LOW, HIGH)], FEW, alpha=alpha, power=power, margin=margin)
+    assert 1 == len(str(caught.value).splitlines())
+
+
+@given(two_labels(), st.sampled_from(PrimaryTest), st.randoms())
+def test_verdicts_mirror_and_do_not_depend_on_the_order_of_the_runs(
+    both: tuple[Label, Label], primary: PrimaryTest, random: Random
+) -> None:
+    """Better becomes worse, and shuffled runs give the same words."""
+    x, y = map(unsorted_label, both)
+    v, w = (unsorted_label([random.sample(task, len(task)) for task in side]) for side in both)
+    found, other = verdicts([(x, y), (y, x)], FEW, margin=1.0, primary=primary)
+    assert MIRRORED.get(found.verdict, found.verdict) == other.verdict
+    assert found.further == other.further
+    assert (found, other) == verdicts([(v, w), (w, v)], FEW, margin=1.0, primary=primary)
+    assert "nan" not in found.reason + (found.further.reason if found.further else "")
+
+
+def draw(generator: np.random.Generator, shape: tuple[int, int], shift: float = 0) -> TaskScores:
+    """Skewed scores of tasks × runs, as those of training often are."""
+    scores: NDArray[np.float64] = generator.exponential(size=shape) + shift
+    return label(*scores)
+
+
+@pytest.mark.parametrize(("tasks", "runs", "labels"), [(1, 5, 3), (2, 4, 4)])
+def test_the_family_wise_error_holds(tasks: int, runs: int, labels: int) -> None:
+    """Of 300 families without a difference, about a twentieth or fewer have any false verdict."""
+    generator = np.random.default_rng(20)
+    wrong = 0
+    for _ in range(300):
+        same = [draw(generator, (tasks, runs)) for _ in range(labels)]
+        found = verdicts(every_pair(same), FEW)
+        wrong += any(decision.verdict is not Verdict.UNDECIDED for decision in found)
+    assert wrong / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
+
+
+def test_verdicts_have_the_right_sign() -> None:
+    """Of 200 pairs that differ by one standard deviation most are found, and next to none wrongly."""
+    generator = np.random.default_rng(21)
+    pairs = [(draw(generator, (1, 15), 1.0), draw(generator, (1, 15))) for _ in range(200)]
+    found = [verdicts([pair], FEW)[0].verdict for pair in pairs]
+    assert found.count(Verdict.BETTER) > 120
+    assert found.count(Verdict.WORSE) <= 2
