@@ -1,0 +1,85 @@
+"""A study as one HTML page: styles, script and numbers are in it, and nothing is fetched."""
+
+import json
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rlexp.reports.blocks import Study
+from rlexp.reports.page.layout import numbers, sections
+from rlexp.reports.page.matrix import SHADES
+from rlexp.reports.palette import DARK, DASHES, LIGHT, styles
+
+HERE = Path(__file__).parent
+
+
+def render_html(study: Study) -> str:
+    """Write a study as a page that opens from disk, reads on any width, and prints.
+
+    The same study gives the same text, which UTF-8 can hold. Everything in it is escaped, and the page's own policy
+    lets no script run but ours.
+    """
+    looks = styles(study)
+    drawn = sections(study, looks)
+    css = "\n".join((_label_colours(), _file("style.css"), _file("print.css")))
+    script = "\n".join((_file("ticks.js"), _file("script.js")))
+    page: str = _template().render(
+        study=study,
+        sections=drawn,
+        styles=looks,
+        css=css,
+        script=script,
+        numbers=plain_json(numbers(drawn, looks)),
+        policy=policy(css, script),
+    )
+    return page.encode("utf-8", "replace").decode()
+
+
+def plain_json(data: Any) -> str:
+    """JSON that cannot end the element which it stands in."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def policy(css: str, script: str) -> str:
+    """The content security policy: this style, this script, and nothing from anywhere."""
+    return (
+        f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _file(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.jinja")
+
+
+def _label_colours() -> str:
+    hues = (
+        f".c{k}{{--hue:light-dark({light},{dark})}}"
+        for k, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
+    )
+    dashes = (f".d{k}{{--dash:{' '.join(map(str, d)) or 'none'}}}" for k, d in enumerate(DASHES))
+    shades = (
+        f".q{s}{{--shade:color-mix(in oklab,var(--{'above' if s > 0 else 'below'}) "
+        f"{round(55 * abs(s) / SHADES)}%,var(--surface))}}"
+        for s in range(-SHADES, SHADES + 1)
+    )
+    return "\n".join((*hues, *dashes, *shades))

@@ -1,0 +1,115 @@
+"""Forest plots: a row for each label, its interval as a bar, its runs as dots."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rlexp.reports.blocks import Intervals, Mark, Panel
+from rlexp.reports.page.axes import Scale, Tick, scale
+from rlexp.reports.page.words import digits_for, ends, number, told, too_narrow
+from rlexp.reports.palette import Style
+
+TICKS = 4
+NARROW = 8
+"""Characters of a name that have room in the narrowest panel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One label in one panel. Places are in per cent of the axis.
+
+    Attributes:
+        at: Where the estimate stands; nothing where it is no number.
+        bar: Low and high end; nothing where no interval is possible.
+    """
+
+    label: str
+    style: Style
+    at: float | None
+    bar: tuple[float, float] | None
+    dots: Sequence[float]
+    estimate: str
+    ends: str
+    told: str
+    too_narrow: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForestPanel:
+    """One panel; `ticks` are missing where there is nothing to draw."""
+
+    title: str
+    axis: str
+    rows: Sequence[Row]
+    ticks: Sequence[Tick]
+    marked: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """What the page shows of intervals."""
+
+    figure: Intervals
+    panels: Sequence[ForestPanel]
+
+    @property
+    def columns(self) -> int:
+        """How many panels stand beside each other where there is room."""
+        n = len(self.panels)
+        long = any(len(row.label) > NARROW for panel in self.panels for row in panel.rows)
+        if n > 3 and long:
+            return 2 if n == 4 else 3
+        return n if n <= 4 else 3 if n in {5, 6, 9} else 4
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The figure's note, and the mark's meaning where it is used."""
+        narrow = any(row.too_narrow for panel in self.panels for row in panel.rows)
+        note = (self.figure.note,) if self.figure.note else ()
+        return (*note, "† Too narrow: expected coverage below 90 %.") if narrow else note
+
+
+def forest(figure: Intervals, styles: Mapping[str, Style]) -> Forest:
+    """Draw every panel on an axis of its own."""
+    return Forest(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
+
+
+def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
+    marked = [value for _, value in panel.marked] if panel.marks else []
+    drawn = scale(panel.axis, (*_values(panel), *marked), padding=0.05)
+    digits = digits_for(drawn.high - drawn.low) if drawn else 2
+    places = ((name, _place(drawn, value)) for name, value in panel.marked)
+    return ForestPanel(
+        title=panel.title,
+        axis=panel.axis.title,
+        rows=[_row(mark, styles[mark.label], drawn, digits) for mark in panel.marks],
+        ticks=drawn.ticks(TICKS) if drawn else (),
+        marked=[(name, at) for name, at in places if at is not None],
+    )
+
+
+def _values(panel: Panel) -> Iterator[float | None]:
+    for mark in panel.marks:
+        yield from (mark.interval.estimate, mark.interval.low, mark.interval.high, *mark.dots)
+
+
+def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
+    interval = mark.interval
+    low, high = _place(drawn, interval.low), _place(drawn, interval.high)
+    places = (_place(drawn, dot) for dot in mark.dots)
+    return Row(
+        label=mark.label,
+        style=style,
+        at=_place(drawn, interval.estimate),
+        bar=None if low is None or high is None else (low, high),
+        dots=[at for at in places if at is not None],
+        estimate=number(interval.estimate, digits),
+        ends=ends(interval, digits) if interval.low is not None else "no interval",
+        told=f"{mark.label}\n{told(interval, digits)}",
+        too_narrow=too_narrow(interval),
+    )
+
+
+def _place(drawn: Scale | None, value: float | None) -> float | None:
+    at = drawn.at(value) if drawn else None
+    return None if at is None or not math.isfinite(at) else round(100 * at, 2)

@@ -1,0 +1,93 @@
+"""Tables: what stands in each cell, and what must be said below."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rlexp.reports.blocks import Column, Table, Value
+from rlexp.reports.page.words import ends, footnotes, number, possible, told, too_narrow
+from rlexp.reports.palette import Style
+from rlexp.stats.interval import Interval
+
+LONG = 30
+"""Rows beyond which a table scrolls in its box on a screen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell: its `kind` is `missing`, `yes`, `no`, `words`, `label`, `number`, `interval` or `estimate`.
+
+    An `estimate` is one that has no interval; `ends` says why.
+    """
+
+    kind: str
+    text: str
+    ends: str = ""
+    told: str = ""
+    too_narrow: bool = False
+    style: Style | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnTable:
+    """What the page shows of a table; `numeric` says which columns are aligned as numbers."""
+
+    table: Table
+    rows: Sequence[Sequence[Cell]]
+    numeric: Sequence[bool]
+    notes: Sequence[str]
+
+    @property
+    def long(self) -> bool:
+        """Whether it is too long to be shown at once."""
+        return len(self.rows) > LONG
+
+
+def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:
+    """Put every value into words."""
+    intervals = [value for row in table.rows for value in row if isinstance(value, Interval)]
+    return DrawnTable(
+        table=table,
+        rows=[
+            [cell(value, column, styles) for value, column in zip(row, table.columns, strict=True)]
+            for row in table.rows
+        ],
+        numeric=[
+            not column.label and _numeric([row[k] for row in table.rows])
+            for k, column in enumerate(table.columns)
+        ],
+        notes=(*((table.note,) if table.note else ()), *footnotes(intervals)),
+    )
+
+
+def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> Cell:
+    """What a value looks like in its column."""
+    match value:
+        case None:
+            return Cell(kind="missing", text="—")
+        case bool():
+            return Cell(kind="yes", text="yes") if value else Cell(kind="no", text="no")
+        case int() | float():
+            whole = isinstance(value, int)
+            return Cell(kind="number", text=number(value, 0 if whole else column.digits))
+        case Interval():
+            return _interval(value, column.digits)
+        case _:
+            style = styles.get(value) if column.label else None
+            return Cell(kind="label" if style else "words", text=value, style=style)
+
+
+def _interval(interval: Interval, digits: int) -> Cell:
+    return Cell(
+        kind="interval" if possible(interval) else "estimate",
+        text=number(interval.estimate, digits),
+        ends=ends(interval, digits),
+        told=told(interval, digits),
+        too_narrow=too_narrow(interval),
+    )
+
+
+def _numeric(values: Sequence[Value]) -> bool:
+    there = (value for value in values if value is not None)
+    return bool(values) and all(
+        isinstance(v, int | float | Interval) and not isinstance(v, bool) for v in there
+    )

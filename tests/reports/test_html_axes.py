@@ -1,0 +1,108 @@
+"""Axes of the page: ends, places and ticks."""
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rlexp.reports.blocks import Axis
+from rlexp.reports.page.axes import Scale, linear, scale, tick_step, tick_texts
+
+AXIS = Axis(title="score")
+LOG = Axis(title="steps", log=True)
+finite = st.floats(-1e9, 1e9)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (3.0, 2.0), (3.2, 5.0), (7.0, 5.0), (7.2, 10.0)],
+)
+def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
+    """Whichever is nearest by ratio."""
+    assert expected == tick_step(wanted)
+    assert expected / 1000 == pytest.approx(tick_step(wanted / 1000))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 100_000, ["0", "20k", "40k", "60k", "80k", "100k"]),
+        (0, 1000, ["0", "200", "400", "600", "800", "1000"]),
+        (0, 2e6, ["0", "0.5M", "1.0M", "1.5M", "2.0M"]),
+        (-220, -180, ["−220", "−210", "−200", "−190", "−180"]),
+        (-0.02, 1.0, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        (0, 3e9, ["0", "0.5G", "1.0G", "1.5G", "2.0G", "2.5G", "3.0G"]),
+        (0, 4e-5, ["0", "1e−05", "2e−05", "3e−05", "4e−05"]),
+    ],
+)
+def test_ticks_are_round_and_short(low: float, high: float, expected: list[str]) -> None:
+    """Thousands become k, and all have as many digits as the step needs."""
+    assert expected == [tick.text for tick in Scale(low, high).ticks(5)]
+
+
+def test_ticks_of_many_decades_are_powers_of_ten() -> None:
+    """Each with its own unit, evenly apart."""
+    ticks = Scale(1, 1e6, log=True).ticks(4)
+    assert ["1", "100", "10k", "1M"] == [tick.text for tick in ticks]
+    assert [0, 33.333, 66.667, 100] == [tick.at for tick in ticks]
+
+
+def test_ticks_within_a_decade_are_one_two_five() -> None:
+    """A logarithmic axis is not left with a single tick."""
+    assert ["10", "20", "50", "100"] == [t.text for t in Scale(10, 100, log=True).ticks(5)]
+    assert ["2.2", "2.4", "2.6", "2.8"] == [t.text for t in Scale(2.1, 2.9, log=True).ticks(5)]
+
+
+@given(finite, finite, st.integers(3, 8))
+def test_ticks_are_few_rising_and_inside(low: float, high: float, count: int) -> None:
+    """On any axis, about as many as were asked for."""
+    assume(high - low > 1e-6 * max(1.0, abs(low), abs(high)))
+    ticks = Scale(low, high).ticks(count)
+    assert count / 1.5 - 1.001 <= len(ticks) <= 1.5 * count + 1
+    assert sorted({tick.at for tick in ticks}) == [tick.at for tick in ticks]
+    assert all(-1e-3 <= tick.at <= 100.001 for tick in ticks)
+    assert len(ticks) == len({tick.text for tick in ticks})
+
+
+def test_no_tick_has_no_text() -> None:
+    """Nor does one alone need a neighbour."""
+    assert [] == tick_texts([])
+    assert ["5"] == tick_texts([5.0])
+    assert [0.0, 0.5, 1.0] == linear(0, 1, 2)
+
+
+def test_places_are_shares() -> None:
+    """Of the length, or of the logarithm's; what has no place has none."""
+    assert 0.25 == Scale(0, 4).at(1)
+    assert 0.5 == Scale(1, 100, log=True).at(10)
+    assert [None] * 3 == [Scale(0, 1).at(v) for v in (None, math.nan, math.inf)]
+    assert None is Scale(1, 100, log=True).at(0)
+
+
+def test_the_values_are_framed() -> None:
+    """With a margin, which does not cross zero."""
+    assert Scale(9.9, 11.1) == scale(AXIS, [10.0, 11.0, None, math.nan], padding=0.1)
+    assert Scale(0, 10.95) == scale(AXIS, [0.5, 10.0], padding=0.1)
+
+
+def test_named_ends_win() -> None:
+    """Where they can be shown at all."""
+    assert Scale(0, 1) == scale(Axis(title="share", low=0, high=1), [0.4, 0.6], padding=0.1)
+    assert Scale(0.4, 0.6) == scale(Axis(title="share", low=1, high=0), [0.4, 0.6])
+    assert Scale(2, 8, log=True) == scale(Axis(title="t", low=0, log=True), [2, 8, -1])
+
+
+def test_equal_values_have_room() -> None:
+    """A constant stands in the middle of an axis that is not empty."""
+    for value, axis in ((-200.0, AXIS), (0.0, AXIS), (1e6, AXIS), (7.0, LOG)):
+        drawn = scale(axis, [value, value])
+        assert drawn is not None
+        assert drawn.low < value < drawn.high
+        assert 0.5 == pytest.approx(drawn.at(value))
+
+
+def test_nothing_has_no_axis() -> None:
+    """Neither gaps nor what has no logarithm can be framed."""
+    assert None is scale(AXIS, [None, math.nan, math.inf])
+    assert None is scale(LOG, [0.0, -1.0])

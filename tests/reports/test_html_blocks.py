@@ -1,0 +1,160 @@
+"""Tables, forest plots and matrices of the page."""
+
+from dataclasses import replace
+
+import pytest
+from study_blocks import forest as forest_figure
+from study_blocks import impossible, interval, matrix, single
+from study_samples import LABELS
+
+from rlexp.reports.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
+from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.matrix import shade, shaded_matrix
+from rlexp.reports.page.tables import cell, drawn_table
+from rlexp.reports.palette import Style
+
+LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, "missing", "—"),
+        (True, "yes", "yes"),
+        (False, "no", "no"),
+        (20_000, "number", "20,000"),
+        (-0.126, "number", "−0.13"),
+        ("ppo", "words", "ppo"),
+        (interval(0.5, 0.125), "interval", "0.50"),
+        (impossible(0.5), "estimate", "0.50"),
+    ],
+)
+def test_each_value_looks_like_what_it_is(value: Value, kind: str, text: str) -> None:
+    """A truth is no number, and what is missing is no zero."""
+    drawn = cell(value, Column(title="x"), LOOKS)
+    assert (kind, text) == (drawn.kind, drawn.text)
+
+
+def test_a_label_has_its_colour() -> None:
+    """In a column of labels, if it is one."""
+    column = Column(title="label", label=True)
+    assert ("label", Style(1)) == (
+        (drawn := cell("a2c", column, LOOKS)).kind,
+        drawn.style,
+    )
+    assert "words" == cell("all", column, LOOKS).kind
+
+
+def test_only_short_coverage_is_marked() -> None:
+    """Below nine in ten."""
+    marked = [
+        cell(interval(0.5, 0.1, coverage=c), Column(title="x"), LOOKS).too_narrow
+        for c in (0.89, 0.9, 0.95)
+    ]
+    assert [True, False, False] == marked
+    unknown = replace(interval(0.5, 0.1), coverage=None)
+    assert not cell(unknown, Column(title="x"), LOOKS).too_narrow
+
+
+def test_numbers_stand_to_the_right() -> None:
+    """With what is missing among them; words and truths do not."""
+    columns = tuple(Column(title=t) for t in "abcd")
+    rows = ((1, "x", True, None), (None, 2, False, None))
+    table = Table(name="t", title="t", columns=columns, rows=rows)
+    assert [True, False, False, True] == list(drawn_table(table, LOOKS).numeric)
+    assert [False] * 4 == list(drawn_table(replace(table, rows=()), LOOKS).numeric)
+
+
+def test_long_tables_scroll() -> None:
+    """Beyond thirty rows."""
+    table = Table(name="t", title="t", columns=(Column(title="n"),), rows=((1,),) * 30)
+    assert not drawn_table(table, LOOKS).long
+    assert drawn_table(replace(table, rows=((1,),) * 31), LOOKS).long
+
+
+def panel(*marks: Mark, marked: tuple[tuple[str, float], ...] = ()) -> Intervals:
+    """One panel from 0 to 10."""
+    axis = Axis(title="score", low=0, high=10)
+    one = Panel(title="IQM", axis=axis, marks=marks, marked=marked)
+    return Intervals(name="f", title="f", panels=(one,))
+
+
+def test_an_interval_lies_on_its_axis() -> None:
+    """In per cent of it, with its runs and what is marked."""
+    mark = Mark(label="ppo", interval=interval(5.0, 2.0), dots=(1.0, 9.0, float("nan")))
+    (drawn,) = forest(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
+    (row,) = drawn.rows
+    assert (50, (30, 70), [10, 90]) == (row.at, row.bar, row.dots)
+    assert ("5.0", "[3.0, 7.0]") == (row.estimate, row.ends)
+    assert [("solved", 75)] == drawn.marked
+    assert ["0", "2", "4", "6", "8", "10"] == [tick.text for tick in drawn.ticks]
+
+
+def test_no_interval_is_an_estimate_alone() -> None:
+    """Its reason is told on demand."""
+    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
+    (row,) = drawn.rows
+    assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
+    assert "a2c\n5.0 no interval: one run has no spread" in row.told
+
+
+def test_a_panel_without_numbers_has_no_axis() -> None:
+    """Its rows say so in words."""
+    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS).panels
+    assert ([], None, "not a number") == (
+        list(drawn.ticks),
+        drawn.rows[0].at,
+        drawn.rows[0].estimate,
+    )
+
+
+@pytest.mark.parametrize(
+    ("panels", "label", "expected"),
+    [(1, "a", 1), (3, "a", 3), (4, "a", 4), (4, "a long name", 2), (6, "a", 3), (8, "a", 4)],
+)
+def test_panels_share_the_width(panels: int, label: str, expected: int) -> None:
+    """As many beside each other as their names leave room for."""
+    one = panel(Mark(label=label, interval=interval(5.0, 2.0)))
+    figure = replace(one, panels=one.panels * panels)
+    assert expected == forest(figure, {label: Style(0)}).columns
+
+
+def test_the_mark_of_a_forest_plot_is_explained() -> None:
+    """Only where it is used."""
+    figure = forest_figure(LABELS)
+    assert ("Dots are runs.",) == forest(figure, LOOKS).notes
+    narrow = panel(Mark(label="ppo", interval=interval(5.0, 2.0, coverage=0.7)))
+    assert ("† Too narrow: expected coverage below 90 %.",) == forest(narrow, LOOKS).notes
+    assert ("Dots are runs.",) == forest(single(figure), LOOKS).notes
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.0, -10), (0.5, 0), (1.0, 10), (0.71, 4), (2.0, 10), (-1.0, -10), (float("nan"), 0)],
+)
+def test_shades_are_even(value: float, expected: int) -> None:
+    """Ten on each side of the middle, and no more beyond the ends."""
+    assert expected == shade(value, 0.0, 1.0)
+    assert -expected == shade(-value, -1.0, 0.0)
+
+
+def test_a_scale_without_width_has_no_shades() -> None:
+    """Rather than a division by zero."""
+    assert 0 == shade(1.0, 1.0, 1.0)
+
+
+def test_pairs_stand_row_against_column() -> None:
+    """Each with its number, its ends, and its names on demand; the diagonal is empty."""
+    shaded = shaded_matrix(matrix(("ppo", "a2c")), LOOKS)
+    first = shaded.rows[0].pairs
+    assert ["", "0.92"] == [pair.estimate for pair in first]
+    assert ("[0.85, 0.99]", 8) == (first[1].ends, first[1].shade)
+    assert first[1].told.startswith("ppo against a2c\n0.92 [0.85, 0.99]\n")
+    assert [(-10, "0.00"), (0, "0.50"), (10, "1.00")] == [k for k in shaded.key if k[1]]
+
+
+def test_a_missing_pair_is_told_from_the_diagonal() -> None:
+    """By a dash."""
+    figure = replace(matrix(("ppo", "a2c")), values=((None, None), (None, None)))
+    pairs = [[pair.estimate for pair in row.pairs] for row in shaded_matrix(figure, LOOKS).rows]
+    assert [["", "—"], ["—", ""]] == pairs

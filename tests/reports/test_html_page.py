@@ -1,0 +1,240 @@
+"""The page as text: complete, the same each time, and closed to what studies bring along."""
+
+import json
+import re
+from base64 import b64encode
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from study_samples import HOSTILE, LABELS, SAMPLES, hostile, many_runs, study, typical
+
+from rlexp.reports.blocks import Column, Lines, Listing, Notice, Part, Study, Table, Text, Tone
+from rlexp.reports.page.html import plain_json, render_html
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """What stands in a page: elements with their attributes, and the text of each kind."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def attributes(self, name: str) -> list[str]:
+        """Every value of an attribute."""
+        return [a[name] or "" for _, a in self.elements if name in a]
+
+
+def outline(name: str) -> Outline:
+    """The outline of a sample's page."""
+    return Outline(render_html(SAMPLES[name]()))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_same_study_gives_the_same_page(name: str) -> None:
+    """Byte for byte."""
+    assert render_html(SAMPLES[name]()) == render_html(SAMPLES[name]())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_element_is_closed(name: str) -> None:
+    """In order, whatever a study brings along."""
+    assert [] == outline(name).open
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_names_of_places_are_unique(name: str) -> None:
+    """So that a link has one target."""
+    places = Counter(outline(name).attributes("id"))
+    assert [] == [place for place, times in places.items() if times > 1]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_link_has_its_target(name: str) -> None:
+    """Contents lead to parts that are there, and names to what is named."""
+    page = outline(name)
+    links = {href[1:] for href in page.attributes("href") if href.startswith("#")}
+    named = set(page.attributes("aria-labelledby"))
+    assert set() == (links | named) - set(page.attributes("id"))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_nothing_comes_from_elsewhere(name: str) -> None:
+    """No address, no image, no handler, no style in an attribute."""
+    page = outline(name)
+    assert {"data:,"} == {h for h in page.attributes("href") if not h.startswith("#")}
+    assert [] == page.attributes("src")
+    names = {key for _, attributes in page.elements for key in attributes}
+    assert set() == {key for key in names if key.startswith("on") or key == "style"}
+    assert {"script": 2, "style": 1} == {
+        tag: n
+        for tag, n in Counter(tag for tag, _ in page.elements).items()
+        if tag in {"script", "style", "img", "iframe", "object"}
+    }
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_policy_lets_in_what_is_there(name: str) -> None:
+    """This style and this script by their hashes, and nothing by a word that opens more."""
+    page = outline(name)
+    (policy,) = (a["content"] or "" for tag, a in page.elements if "http-equiv" in a)
+    (style,), (_, script) = page.texts["style"], page.texts["script"]
+    for text in (style, script):
+        assert f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert not re.search("unsafe|http|[*]", policy)
+
+
+def test_hostile_names_are_words() -> None:
+    """They are all shown, and none is read as markup or as a template."""
+    page = Outline(render_html(hostile()))
+    shown = {text for texts in page.texts.values() for text in texts}
+    assert set(HOSTILE) <= shown
+    assert "alert(1)" not in shown
+    assert "49" not in shown
+
+
+def words(text: str) -> str:
+    """A page with the text wherever there is room for words."""
+    table = Table(name="t", title=text, columns=(Column(title=text),) * 2, rows=((text,) * 2,))
+    blocks = (
+        Text(text=text),
+        Notice(tone=Tone.NOTE, text=text),
+        Listing(name="l", title=text, text=text),
+        table,
+    )
+    part = Part(name="part", title=f"{text}.", blocks=blocks)
+    return render_html(
+        Study(
+            title=text,
+            subtitle=text,
+            labels=(text,),
+            parts=(part,),
+            version="0.1.0",
+            failed_checks=(text,),
+        )
+    )
+
+
+@settings(max_examples=25)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+@example("</style></script><!--")
+@example("{{ 7 * 7 }}")
+def test_any_text_is_shown_as_it_is(text: str) -> None:
+    """In every kind of block that holds words, and without another element."""
+    plain, page = Outline(words("x")), Outline(words(text))
+    assert [tag for tag, _ in plain.elements] == [tag for tag, _ in page.elements]
+    for tag in ("h1", "h3", "li", "td", "th", "code", "bdi", "p"):
+        assert text in "".join(page.texts[tag])
+
+
+def test_a_name_that_is_no_text_can_be_written() -> None:
+    """A lone surrogate, as an undecodable file name has them, becomes a question mark."""
+    assert b"run ?" in words("run \udcff").encode()
+
+
+@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | inner))
+def test_numbers_cannot_leave_their_element(data: Any) -> None:
+    """And are read back as they were."""
+    text = plain_json(data)
+    assert not set("<>&") & set(text)
+    assert data == json.loads(text)
+
+
+def test_a_number_that_is_none_is_refused_as_data() -> None:
+    """It is no JSON; curves have a gap instead."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        plain_json(float("nan"))
+
+
+def test_every_block_is_on_the_page() -> None:
+    """Each figure, table and listing under its name, in the order of the study."""
+    parts = typical().parts
+    expected = [
+        f"{'listing' if isinstance(b, Listing) else 'table' if isinstance(b, Table) else 'figure'}"
+        f"-{b.name}"
+        for part in parts
+        for b in part.blocks
+        if not isinstance(b, Text | Notice)
+    ]
+    found = outline("typical").attributes("id")
+    assert expected == [p for p in found if p.startswith(("figure-", "table-", "listing-"))]
+    assert [part.name for part in parts] == [p for p in found if p in {q.name for q in parts}]
+
+
+def test_folded_parts_are_folded() -> None:
+    """And no others."""
+    kinds = [tag for tag, _ in outline("typical").elements]
+    assert sum(part.folded for part in typical().parts) == kinds.count("details")
+
+
+def test_tables_say_which_cells_are_heads() -> None:
+    """Of a column or of a row."""
+    page = outline("typical")
+    heads = [attributes.get("scope") for tag, attributes in page.elements if tag == "th"]
+    assert {"col", "row"} == set(heads)
+
+
+def test_a_missing_value_is_a_dash() -> None:
+    """And never a zero or a word of Python."""
+    cells = outline("typical").texts["td"]
+    assert "—" in cells
+    assert not {"None", "nan", "True", "False"} & set(cells)
+
+
+def test_failed_checks_come_first() -> None:
+    """Before every part, in words."""
+    page = render_html(replace(typical(), failed_checks=("2 runs are missing",)))
+    assert page.index("2 runs are missing") < page.index('<section class="part"')
+    assert "Checks that failed" not in render_html(typical())
+
+
+def test_figures_of_one_kind_share_a_legend() -> None:
+    """Each label once for the whole page, and once beside each group of curves."""
+    buttons = outline("typical").attributes("data-label")
+    groups = 2
+    assert Counter({str(k): 1 + groups for k in range(len(LABELS))}) == Counter(buttons)
+
+
+def test_a_shared_note_is_said_once() -> None:
+    """Below the group; notes that differ stay with their figures."""
+    plain = study(LABELS)
+    curves = next(part for part in plain.parts if part.name == "curves")
+    note = next(block.note for block in curves.blocks if isinstance(block, Lines))
+    assert 1 == render_html(plain).count(note)
+    (first, *others) = curves.blocks
+    assert isinstance(first, Lines)
+    differing = replace(curves, blocks=(replace(first, note="another"), *others))
+    page = render_html(replace(plain, parts=(differing,)))
+    assert (1, len(others)) == (page.count("another"), page.count(note))
+
+
+def test_a_large_study_stays_light() -> None:
+    """A hundred runs of three labels on three tasks take less than a megabyte."""
+    assert len(render_html(many_runs()).encode()) < 1_000_000

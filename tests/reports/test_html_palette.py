@@ -1,0 +1,111 @@
+"""Colours of labels: told apart by everyone, on light and on dark."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from study_samples import LABELS, SAMPLES, many_labels, typical
+
+from rlexp.reports.palette import DARK, DASHES, LIGHT, MARKERS, Style, styles
+
+# Machado, Oliveira, Fernandes (2009): a physiologically based model, severity 1
+SIGHT = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+}
+# Ottosson (2020): a perceptual colour space
+CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+OPPONENT = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def light(colour: str) -> NDArray[np.float64]:
+    """Linear red, green and blue of `#RRGGBB`."""
+    part = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def seen(colour: str, sight: str) -> NDArray[np.float64]:
+    """Where a colour stands among those that this sight tells apart."""
+    there = np.clip(SIGHT[sight] @ light(colour), 0, 1)
+    return np.asarray(OPPONENT @ np.cbrt(CONES @ there), dtype=np.float64)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG 2 defines it."""
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    dark, bright = sorted(float(light(colour) @ weights) for colour in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_any_two_colours_differ(colours: tuple[str, ...], sight: str) -> None:
+    """Under each kind of sight, by three times what can just be seen (0.02)."""
+    pairs = combinations(colours, 2)
+    distances = [float(np.linalg.norm(seen(a, sight) - seen(b, sight))) for a, b in pairs]
+    assert min(distances) > 0.06
+
+
+@pytest.mark.parametrize(("colours", "paper"), [(LIGHT, "#FFFFFF"), (DARK, "#101216")])
+def test_colours_stand_out_from_the_page(colours: tuple[str, ...], paper: str) -> None:
+    """At 3 : 1, as WCAG asks of graphics."""
+    assert [] == [colour for colour in colours if contrast(colour, paper) < 2.95]
+
+
+def test_labels_have_the_colour_of_their_place() -> None:
+    """In the study's order, whatever a figure shows."""
+    assert dict(zip(LABELS, map(Style, range(3)), strict=True)) == styles(typical())
+    fewer = replace(typical(), labels=LABELS[1:])
+    assert ["a2c", "dqn", "ppo"] == list(styles(fewer))
+
+
+def test_labels_of_one_colour_differ_in_dash_and_marker() -> None:
+    """The ninth is the first in dashes."""
+    looks = list(styles(many_labels()).values())
+    assert (looks[0].colour, looks[0].light) == (looks[8].colour, looks[8].light)
+    assert (looks[0].dash, looks[0].marker) != (looks[8].dash, looks[8].marker)
+    first = [Style(k) for k in range(len(LIGHT) * len(DASHES))]
+    assert len(first) == len({(look.light, look.dash) for look in first})
+    assert len(first) == len({(look.light, look.marker) for look in first})
+    assert len(DASHES) == len(MARKERS)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_drawn_label_has_a_look(name: str) -> None:
+    """Also one that a figure alone names."""
+    study = SAMPLES[name]()
+    assert set(study.labels) <= styles(study).keys()

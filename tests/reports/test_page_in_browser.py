@@ -1,0 +1,129 @@
+"""The page in a browser: it draws, can be read, prints, and runs nothing of what it shows."""
+
+from pathlib import Path
+
+import pytest
+from browser_questions import CONTRAST, SMALLEST, Open, point
+from playwright.sync_api import Browser, Page
+from study_samples import LABELS, SAMPLES
+
+from rlexp.reports.page.html import render_html
+
+pytest_plugins = ("browser_pages",)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_figure_is_drawn(opened: Open, name: str) -> None:
+    """Or says in words that there is nothing to draw."""
+    page = opened(name)
+    for figure in page.locator("figure.figure").all():
+        drawn = figure.locator(".curves path, .strip .estimate, td[class^=q]").count()
+        assert drawn or figure.get_by_text("There is no").count()
+        box = figure.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) > 40
+    for area in page.locator(".area").all():
+        room = area.bounding_box()
+        assert room is not None
+        assert room["height"] > 150
+
+
+@pytest.mark.parametrize("width", [360, 768, 1024, 1440])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_page_does_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
+    """Wide tables do, in their boxes; letters in figures keep their size."""
+    page = opened(name)
+    page.set_viewport_size({"width": width, "height": 800})
+    assert width == page.evaluate("document.documentElement.scrollWidth")
+    assert page.evaluate(SMALLEST) >= 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["typical", "hostile", "one_run"])
+def test_every_word_can_be_read(opened: Open, name: str, scheme: str) -> None:
+    """Text stands out from what is behind it at 4.5 : 1."""
+    page = opened(name, color_scheme=scheme)
+    page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+    assert [] == page.evaluate(CONTRAST)
+
+
+def test_hostile_names_stay_words(opened: Open) -> None:
+    """Also where the script shows them."""
+    page = opened("hostile")
+    point(page.locator("#figure-curves-0 .area"))
+    shown = page.locator("#tip").inner_text()
+    assert "</script><script>alert(1)</script>" in shown
+    assert '"><img src=x onerror=alert(1)>' in shown
+    assert 0 == page.locator("img").count()
+    assert 2 == page.locator("script").count()
+
+
+def test_what_is_not_ours_may_not_run(browser: Browser, tmp_path: Path) -> None:
+    """The policy refuses a script that gets into the page all the same."""
+    path = tmp_path / "page.html"
+    text = render_html(SAMPLES["typical"]())
+    path.write_text(text.replace("</body>", "<script>intruder = 1</script></body>"))
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert "undefined" == page.evaluate("typeof intruder")
+    path.write_text(path.read_text().replace("Content-Security-Policy", "No-Policy"))
+    page.reload()
+    assert "number" == page.evaluate("typeof intruder")
+    page.close()
+
+
+def colour(page: Page) -> str:
+    """What is behind everything."""
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_dark_and_light(opened: Open) -> None:
+    """As the reader's system is, or as the reader says; labels have colours for each."""
+    light, dark = "rgb(250, 250, 248)", "rgb(16, 18, 22)"
+    page = opened("typical", color_scheme="light")
+    curve = "getComputedStyle(document.querySelector('.line')).stroke"
+    on_light = page.evaluate(curve)
+    assert light == colour(page)
+    page.emulate_media(color_scheme="dark")
+    assert dark == colour(page)
+    assert on_light != page.evaluate(curve)
+    page.get_by_label("Switch between light and dark").click()
+    assert (light, on_light) == (colour(page), page.evaluate(curve))
+    page.get_by_label("Switch between light and dark").click()
+    assert dark == colour(page)
+
+
+def test_a_link_opens_a_folded_part(opened: Open) -> None:
+    """And brings it into view."""
+    page = opened("typical")
+    assert not page.get_by_text("diff --git").is_visible()
+    page.locator(".contents a[href='#provenance']").click()
+    page.get_by_text("diff --git").wait_for(state="visible")
+    assert page.get_by_text("diff --git").is_visible()
+
+
+def test_paper_is_light_open_and_without_controls(opened: Open) -> None:
+    """Also for a reader in the dark, with a label hidden and a part folded."""
+    page = opened("typical", color_scheme="dark")
+    page.get_by_label("Switch between light and dark").focus()
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert "rgb(255, 255, 255)" == colour(page)
+    for gone in (".theme", ".side", ".reset", "#tip"):
+        assert 0 == page.locator(f"{gone}:visible").count()
+    assert page.get_by_text("diff --git").is_visible()
+    assert b"%PDF" == page.pdf(format="A4")[:4]
+    assert not page.locator("details[open]").count()
+
+
+def test_the_page_is_whole_without_its_script(browser: Browser, tmp_path: Path) -> None:
+    """Curves, ticks and words are there before it runs."""
+    path = tmp_path / "page.html"
+    path.write_text(render_html(SAMPLES["typical"]()), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert page.locator(".curves .line:visible").count() == 4 * len(LABELS)
+    assert page.locator(".x-axis text:visible").count() > 20
+    assert not page.locator(".theme").is_visible()
+    context.close()

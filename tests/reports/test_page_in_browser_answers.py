@@ -1,0 +1,187 @@
+"""The page in a browser: it answers to pointer, finger and keyboard."""
+
+from typing import Any
+
+import pytest
+from browser_questions import TICKS, Open, point
+from playwright.sync_api import Page
+from study_samples import LABELS
+
+from rlexp.reports.page.axes import Scale
+
+pytest_plugins = ("browser_pages",)
+
+
+def test_a_label_hides_everywhere(opened: Open) -> None:
+    """From any legend, in every figure, and comes back."""
+    page = opened("typical")
+    parts = page.locator("[data-of='1']")
+    keys = page.locator(".key[data-label='1']")
+    before = parts.count()
+    assert before == page.locator("[data-of='1']:visible").count() > 20
+    keys.nth(1).click()
+    assert 0 == page.locator("[data-of='1']:visible").count()
+    assert {"false"} == {key.get_attribute("aria-pressed") for key in keys.all()}
+    assert page.locator("[data-of='0']:visible").count() > 20
+    keys.nth(0).click()
+    assert before == page.locator("[data-of='1']:visible").count()
+
+
+def drag(page: Page, figure: str, start: float, end: float) -> None:
+    """Draw the pointer over a share of a figure's width."""
+    area = page.locator(f"{figure} .area")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    height = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start * box["width"], height)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], height, steps=3)
+    page.mouse.up()
+
+
+def ticks(page: Page, figure: str) -> Any:
+    """Places and texts of a figure's ticks."""
+    return page.evaluate(TICKS, figure)
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("typical", "#figure-curves-1"),
+        ("typical", "#figure-profiles"),
+        ("logarithmic", "#figure-log"),
+        ("logarithmic", "#figure-flat"),
+    ],
+)
+def test_zoom_and_back(opened: Open, name: str, figure: str) -> None:
+    """The script's ticks are those that the page came with; a zoom has others."""
+    page = opened(name)
+    came = ticks(page, figure)
+    drag(page, figure, 0.1, 0.4)
+    near = ticks(page, figure)
+    assert came["x"] != near["x"]
+    assert len(near["x"]) > 1
+    view = page.locator(f"{figure} .curves").get_attribute("viewBox") or ""
+    left, _, width, _ = map(float, view.split())
+    assert (1000, 3000) == pytest.approx((left, width), abs=60)
+    page.locator(f"{figure} .reset").click()
+    assert came == ticks(page, figure)
+    drag(page, figure, 0.5, 0.9)
+    page.locator(f"{figure} .area").dblclick()
+    assert came == ticks(page, figure)
+    assert not page.locator(f"{figure} .reset").is_visible()
+
+
+SPANS = [0.3 * 1.07**k for k in range(400)]
+AXES = [
+    *(
+        Scale(start * span, (start + 1) * span)
+        for span in SPANS
+        for start in (-2.3, -0.4, 0.0, 7.1)
+    ),
+    *(Scale(0.02 * span, span * span, log=True) for span in SPANS[5:200]),
+]
+
+
+def test_the_script_draws_the_same_ticks(opened: Open) -> None:
+    """As Python does, on axes of any length, linear or logarithmic."""
+    page = opened("one_run")
+    told = [{"low": a.low, "high": a.high, "log": a.log} for a in AXES]
+    found = page.evaluate("(axes) => axes.map((a) => axis(a).ticks(0, 1, 5))", told)
+    for drawn, script in zip(AXES, found, strict=True):
+        expected = drawn.ticks(5)
+        assert [tick.text for tick in expected] == [tick["text"] for tick in script]
+        places = [100 * tick["at"] for tick in script]
+        assert [tick.at for tick in expected] == pytest.approx(places, abs=1e-3)
+
+
+def test_a_zoom_fits_the_height(opened: Open) -> None:
+    """To what is visible in it, without what is hidden."""
+    page = opened("typical")
+    drag(page, "#figure-curves-1", 0.5, 0.95)
+    everything = [
+        float(t.replace("−", "-")) for t in ticks(page, "#figure-curves-1")["y"].values()
+    ]
+    assert min(everything) >= 250
+    for label in (1, 2):
+        page.locator(f".key[data-label='{label}']").first.click()
+    page.locator("#figure-curves-1 .reset").click()
+    drag(page, "#figure-curves-1", 0.5, 0.95)
+    first = [float(t) for t in ticks(page, "#figure-curves-1")["y"].values()]
+    assert min(first) > min(everything)
+
+
+def test_the_pointer_is_told_the_values(opened: Open) -> None:
+    """Of every visible label at the nearest x, with its band."""
+    page = opened("typical")
+    area = page.locator("#figure-curves-1 .area")
+    point(area)
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    assert "50,000 environment steps" in tip.inner_text()
+    rows = tip.locator(".row")
+    assert list(LABELS) == [row.locator("bdi").inner_text() for row in rows.all()]
+    assert ["ppo", "474.8", "[451.2, 498.4]"] == rows.first.inner_text().split("\n")
+    page.locator(".key[data-label='0']").first.click()
+    point(area)
+    assert 2 == rows.count()
+    page.mouse.move(5, 5)
+    assert not tip.is_visible()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("name", ["logarithmic", "one_run", "many_labels"])
+def test_every_place_tells_something(opened: Open, name: str, share: float) -> None:
+    """On any axis, also where curves have gaps or no logarithm."""
+    page = opened(name)
+    for area in page.locator(".area").all():
+        point(area)
+        box = area.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + 9)
+        assert page.locator("#tip .row").count() > 0
+
+
+def test_the_keyboard_is_told_the_values(opened: Open) -> None:
+    """Arrows go along a curve, plus and escape zoom in and out."""
+    page = opened("typical")
+    page.locator("#figure-curves-0 .area").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.locator("#tip strong").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert first != page.locator("#tip strong").inner_text()
+    came = ticks(page, "#figure-curves-0")
+    page.keyboard.press("+")
+    assert came != ticks(page, "#figure-curves-0")
+    page.keyboard.press("Escape")
+    assert came == ticks(page, "#figure-curves-0")
+
+
+def test_an_interval_tells_how_it_was_made(opened: Open) -> None:
+    """In tables, forest plots and matrices."""
+    page = opened("typical")
+    for place in ("td.interval", ".rows li", ".cells td[class^=q]"):
+        point(page.locator(place).first)
+        assert "50,000 repetitions, seed 0" in page.locator("#tip").inner_text()
+        assert "expected coverage" in page.locator("#tip").inner_text()
+
+
+def test_no_interval_tells_why(opened: Open) -> None:
+    """In the table at once, in a figure on demand."""
+    page = opened("all_impossible")
+    assert "one run has no spread" in page.locator("td.estimate").first.inner_text()
+    point(page.locator(".rows li").first)
+    assert "one run has no spread" in page.locator("#tip").inner_text()
+    assert page.locator(".strip.open").count() == page.locator(".strip").count()
+
+
+def test_a_finger_is_told_the_values(opened: Open) -> None:
+    """It cannot hover: a tap tells, in figures and in tables."""
+    page = opened("typical", touch=True)
+    page.locator("#figure-curves-1 .area").tap()
+    assert "environment steps" in page.locator("#tip").inner_text()
+    page.locator(".rows li").first.tap()
+    assert "50,000 repetitions" in page.locator("#tip").inner_text()
+    page.locator("h1").tap()
+    assert not page.locator("#tip").is_visible()
