@@ -174,16 +174,15 @@ def _single_iqm(one: Survey) -> float | None:
     """The IQM of an experiment of one configuration: of its test phase, or of its only one."""
     if one.experiment is None or len(one.experiment.configurations) != 1 or not one.phases:
         return None
-    import numpy as np
-
     from rlexp.stats.aggregate import interquartile_mean
+    from rlexp.stats.task_scores import TaskScores
 
     entries = one.entries(Phase.TEST if len(one.phases) > 1 else one.phases[0])
     records = [stored.record for _, stored in entries]
     failed = sum(r.state is State.FAILED for r in records)
     worst = worst_scores(one.experiment.configurations[0], one.experiment, failed)
     scores = [r.score for r in records if r.score is not None] + worst
-    return float(interquartile_mean(np.asarray(scores))) if scores else None
+    return float(interquartile_mean(TaskScores.from_tasks([scores]))) if scores else None
 
 
 def _groups(one: Survey) -> Iterator[dict[str, Any]]:

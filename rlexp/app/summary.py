@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records import scores
 from rlexp.records.run import State
-from rlexp.stats.bootstrap import iqm_interval
+from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.bootstrap import interval
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import StoredRun, read_run
 
-BOOTSTRAP_SEED = 0
+RESAMPLING = Resampling(seed=0, repetitions=10_000)
+"""Of every interval that is shown at once: few enough for thousands of configurations."""
 
 Entry = tuple[Configuration, StoredRun]
 """A run as its folder tells it, and the configuration that it belongs to."""
@@ -90,7 +92,7 @@ def _cell(
     by_seed = {seed: score for (_, seed), score in found.items()}
     failed = [r for r in own if r.state is State.FAILED]
     worst = worst_scores(configuration, experiment, len(failed))
-    values = np.asarray([*by_seed.values(), *worst], dtype=np.float64)
+    values = [*by_seed.values(), *worst]
     return {
         "label": configuration.label,
         "task": configuration.task,
@@ -102,5 +104,11 @@ def _cell(
         "counted_as_worst": len(worst),
         "failed": len(failed),
         "missing": len(own) - len(by_seed) - len(failed),
-        "iqm": asdict(iqm_interval(values, seed=BOOTSTRAP_SEED)) if len(values) else None,
+        "iqm": _iqm(values) if values else None,
     }
+
+
+def _iqm(values: Sequence[float]) -> dict[str, Any]:
+    """The interquartile mean of scores on one task, with its interval."""
+    found = interval(TaskScores.from_tasks([values]), interquartile_mean, RESAMPLING)
+    return asdict(found)

@@ -1,58 +1,227 @@
-"""Intervals by the bootstrap."""
+"""Intervals of statistics of few runs, by the stratified bootstrap."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats import coverage
+from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
+from rlexp.stats.interval import Interval
+from rlexp.stats.replicates import replicates
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.spread import acceleration, degrees_of_freedom, no_spread, unbiased
+from rlexp.stats.task_scores import TaskScores
+
+Array = NDArray[np.float64]
+Ends = tuple[float, float] | str
+"""Both ends of an interval, or why there are none."""
+
+METHODS = {
+    "t": "t with bootstrap standard error",
+    "percentile": "percentile bootstrap",
+    "basic": "basic bootstrap",
+    "bca": "BCa bootstrap",
+}
+"""Methods by name, and what an interval of each is called."""
+ROUNDING = 1e-12
+"""Values that differ by no more than this share of the largest are equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate and its interval, with everything that is needed to compute it again.
+class Resampled:
+    """A statistic of scores, of shape (N,), and its values on resamples of them."""
 
-    `low` and `high` are missing where no interval is possible.
-    """
-
+    scores: TaskScores
+    statistic: Statistic
     estimate: float
-    low: float | None
-    high: float | None
-    level: float
-    method: str
-    repetitions: int
-    n: int
-    seed: int
+    values: Array
 
 
-def iqm_interval(
-    scores: NDArray[np.float64],
+def intervals(
+    scores: TaskScores,
+    metrics: Mapping[str, Statistic],
+    resampling: Resampling,
     *,
-    seed: int,
-    level: float = 0.95,
-    repetitions: int = 10_000,
-) -> Interval:
-    """The interquartile mean of the runs of one task, with a percentile bootstrap interval.
+    method: str = "t",
+    threads: int | None = None,
+) -> dict[str, Interval]:
+    """Statistics with their intervals, all from the same resamples of the runs.
 
-    The order of the runs does not matter. One run, or several equal ones, show no spread: no
-    interval is possible then, and `method` says why.
+    Runs are drawn with replacement within each task; tasks are fixed. The methods:
+
+    - t: estimate ± t_ν s √(n/(n−1)), where s is the deviation of the resampled statistic, and ν
+      are Satterthwaite's degrees of freedom. Where tasks have different numbers of runs, those are
+      spread by √(n_j/(n_j−1)) about the mean of their task instead.
+    - percentile: quantiles of the resampled statistic, as rliable's.
+    - basic: those, mirrored at the estimate.
+    - bca: bias-corrected and accelerated (Efron 1987, "Better Bootstrap Confidence Intervals"),
+      with the jackknife by single runs of a task, so that the order of the runs does not matter.
 
     Args:
-        scores: One of each run, of shape (n,), n ≥ 1.
-        seed: Of the resampling.
-        level: Nominal coverage; the true one is lower for few runs.
-        repetitions: Resamples.
+        scores: Of shape (N,).
+        metrics: Statistics by name.
+        resampling: Repetitions, level and seed.
+        method: Of `METHODS`.
+        threads: Of the computation, which do not change the result.
+
+    Returns:
+        An interval for each metric; without ends, and with a reason, where none is possible.
+
+    Raises:
+        ValueError: There is no such method.
     """
-    n = len(scores)
-    ordered = np.sort(scores)
-    estimate = float(interquartile_mean(ordered))
-    if ordered[0] == ordered[-1]:
-        reason = "one run alone shows no spread" if n == 1 else "all runs are equal"
-        return Interval(estimate, None, None, level, reason, 0, n, seed)
-    generator = np.random.default_rng(seed)
-    drawn = ordered[generator.integers(0, n, size=(repetitions, n))]
-    tail = (1 - level) / 2
-    low, high = np.quantile(interquartile_mean(drawn), [tail, 1 - tail])
+    if method not in METHODS:
+        raise ValueError(f"there is no method {method!r}; methods: {', '.join(METHODS)}")
+    if reason := no_spread(scores):
+        return {
+            k: _without_ends(scores, m, resampling, method, reason) for k, m in metrics.items()
+        }
+    values = _resampled(scores, metrics, resampling, method, threads)
+    found = {k: Resampled(scores, m, float(m(scores)), values[k]) for k, m in metrics.items()}
+    return {k: _described(one, resampling, method) for k, one in found.items()}
+
+
+def interval(
+    scores: TaskScores,
+    statistic: Statistic,
+    resampling: Resampling,
+    *,
+    method: str = "t",
+    threads: int | None = None,
+) -> Interval:
+    """One statistic with its interval: see `intervals`."""
+    found = intervals(scores, {"": statistic}, resampling, method=method, threads=threads)
+    return found[""]
+
+
+def _resampled(
+    scores: TaskScores,
+    metrics: Mapping[str, Statistic],
+    resampling: Resampling,
+    method: str,
+    threads: int | None,
+) -> dict[str, Array]:
+    if method != "t" or scores.balanced:
+        return replicates(scores, metrics, resampling, threads=threads)
+    found: dict[str, Array] = {}
+    for name, statistic in metrics.items():
+        spread, same = _spread(scores, statistic)
+        found |= replicates(spread, {name: same}, resampling, threads=threads)
+    return found
+
+
+def _spread(scores: TaskScores, statistic: Statistic) -> tuple[TaskScores, Statistic]:
+    """Scores with the variance of a sample, and what varies on them as the statistic does."""
+    aggregate = aggregate_of(statistic)
+    if aggregate is None or aggregate.cap is None:
+        return unbiased(scores), statistic
+    return unbiased(aggregate.capped(scores)), Aggregate(aggregate.centre)
+
+
+def _described(one: Resampled, resampling: Resampling, method: str) -> Interval:
+    ends = _ends(one, resampling, method)
+    low, high = (None, None) if isinstance(ends, str) else ends
     return Interval(
-        estimate, float(low), float(high), level, "percentile bootstrap", repetitions, n, seed
+        estimate=one.estimate,
+        low=low,
+        high=high,
+        level=resampling.level,
+        method=METHODS[method],
+        repetitions=resampling.repetitions,
+        n=one.scores.n,
+        tasks=len(one.scores.sizes),
+        seed=resampling.seed,
+        coverage=None if low is None else _coverage(one, resampling, method),
+        reason=ends if isinstance(ends, str) else None,
     )
+
+
+def _without_ends(
+    scores: TaskScores, statistic: Statistic, resampling: Resampling, method: str, reason: str
+) -> Interval:
+    """What is said where nothing was resampled."""
+    return Interval(
+        estimate=float(statistic(scores)),
+        low=None,
+        high=None,
+        level=resampling.level,
+        method=METHODS[method],
+        repetitions=0,
+        n=scores.n,
+        tasks=len(scores.sizes),
+        reason=reason,
+    )
+
+
+def _coverage(one: Resampled, resampling: Resampling, method: str) -> float | None:
+    """Of the task with fewest runs, where it was simulated."""
+    aggregate = aggregate_of(one.statistic)
+    simulated = resampling.level == coverage.LEVEL
+    simulated &= resampling.repetitions >= coverage.REPETITIONS
+    if aggregate is None or aggregate.cap is not None or not simulated:
+        return None
+    sizes = one.scores.sizes
+    return coverage.expected_coverage(method, aggregate.centre, min(sizes), len(sizes))
+
+
+def _ends(one: Resampled, resampling: Resampling, method: str) -> Ends:
+    if not np.isfinite(one.values).all():
+        return "a resample gives no finite number"
+    if np.ptp(one.values) <= ROUNDING * np.abs(one.values).max():
+        return "every resample gives the same"
+    return ENDS[method](one, resampling)
+
+
+def _t(one: Resampled, resampling: Resampling) -> Ends:
+    from scipy.special import stdtrit
+
+    largest = np.abs(one.values - one.estimate).max()
+    error = largest * ((one.values - one.estimate) / largest).std()
+    if one.scores.balanced:
+        n = one.scores.sizes[0]
+        error *= np.sqrt(n / (n - 1))
+    freedom = degrees_of_freedom(one.scores, aggregate_of(one.statistic))
+    half = float(stdtrit(freedom, 1 - resampling.tail) * error)
+    return one.estimate - half, one.estimate + half
+
+
+def _percentile(one: Resampled, resampling: Resampling) -> Ends:
+    return _quantiles(one.values, resampling.tail, 1 - resampling.tail)
+
+
+def _basic(one: Resampled, resampling: Resampling) -> Ends:
+    low, high = _quantiles(one.values, resampling.tail, 1 - resampling.tail)
+    return 2 * one.estimate - high, 2 * one.estimate - low
+
+
+def _bca(one: Resampled, resampling: Resampling) -> Ends:
+    return bca_ends(one, resampling, acceleration(one.scores, one.statistic))
+
+
+def bca_ends(one: Resampled, resampling: Resampling, accelerated: float) -> Ends:
+    """Ends by Efron's BCa method with a given acceleration."""
+    from scipy.special import ndtr, ndtri
+
+    slack = ROUNDING * np.abs(one.values).max()
+    below = float((one.values < one.estimate - slack).mean())
+    if below in {0, 1}:
+        return "every resample lies on one side of the estimate"
+    bias = ndtri(below)
+    moved = bias + ndtri([resampling.tail, 1 - resampling.tail])
+    shares = ndtr(bias + moved / (1 - accelerated * moved))
+    return _quantiles(one.values, *shares)
+
+
+def _quantiles(values: Array, low: float, high: float) -> tuple[float, float]:
+    found = np.quantile(values, [low, high])
+    return float(found[0]), float(found[1])
+
+
+ENDS: dict[str, Callable[[Resampled, Resampling], Ends]] = {
+    "t": _t,
+    "percentile": _percentile,
+    "basic": _basic,
+    "bca": _bca,
+}

@@ -1,10 +1,10 @@
 """What an experiment's records say, from real folders."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from samples import (
     REFERENCE,
@@ -22,7 +22,10 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Failure
-from rlexp.stats.bootstrap import iqm_interval
+from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.bootstrap import interval
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import new_attempt, write_run
@@ -84,12 +87,14 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
 
 
 def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: ExperimentPaths) -> None:
-    """It is that of the scores, with a seed that is told."""
+    """It is that of the scores, with the seed and the repetitions that are told."""
     asked = experiment(test=(9, 2, 5))
     scored(paths, asked, 3.0, 1.0, 2.0)
     (cell,) = summary(paths, asked)["cells"]
-    expected = iqm_interval(np.asarray([1.0, 2.0, 3.0]), seed=cell["iqm"]["seed"])
-    assert (expected.low, expected.high) == (cell["iqm"]["low"], cell["iqm"]["high"])
+    told = cell["iqm"]
+    resampling = Resampling(seed=told["seed"], repetitions=told["repetitions"])
+    expected = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), interquartile_mean, resampling)
+    assert asdict(expected) == told
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
@@ -127,8 +132,10 @@ def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
     """One run does not say how much runs differ."""
     asked = experiment(test=1)
     scored(paths, asked, 5.0)
-    interval = summary(paths, asked)["cells"][0]["iqm"]
-    assert (5.0, None, None, 1) == tuple(interval[key] for key in ("estimate", "low", "high", "n"))
+    told = summary(paths, asked)["cells"][0]["iqm"]
+    assert (5.0, None, None, 1, "one run alone shows no spread") == tuple(
+        told[key] for key in ("estimate", "low", "high", "n", "reason")
+    )
 
 
 def test_every_run_is_described(paths: ExperimentPaths) -> None:

@@ -23,7 +23,9 @@ def names(group: str) -> list[str]:
 def _composed(group: str, name: str) -> str:
     with initialize_config_dir(str(CONF), version_base=None):
         config = compose(overrides=[f"+{group}={name}"])
-    return json.dumps(OmegaConf.to_container(config[group]))
+    plain: Any = OmegaConf.to_container(config[group])
+    # Where several of a group may be chosen at once, each stands under its name.
+    return json.dumps(plain if "_target_" in plain else plain[name])
 
 
 def settings(group: str, name: str, /, **changes: Any) -> dict[str, Any]:

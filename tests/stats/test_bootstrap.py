@@ -1,98 +1,319 @@
-"""Intervals by the bootstrap: reproducible, within the scores, and near their level."""
+"""Intervals by the bootstrap: rliable's where it has them, reproducible, and with a reason."""
 
+from functools import partial
+from math import sqrt
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from aggregate_cases import CASES, scores_of, statistics, tasks
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.bootstrap import Interval, iqm_interval
+from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
+from rlexp.stats.bootstrap import METHODS, Resampled, bca_ends, interval, intervals
+from rlexp.stats.interval import Interval
+from rlexp.stats.replicates import replicates
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
 
-scores = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20, unique=True)
+FEW = Resampling(repetitions=200)
+SPREAD = [name for name in CASES if name not in {"r1x4", "const"}]
 
 
-def interval(values: list[float], seed: int = 0, level: float = 0.95) -> Interval:
-    """An interval of few repetitions."""
-    return iqm_interval(np.asarray(values), seed=seed, level=level, repetitions=200)
+def within(case: dict[str, Any], method: str, metric: str, found: Interval) -> None:
+    """Check ends against rliable's, within what its own repetitions vary by."""
+    told = case["ci"][method]
+    stated = told[metric]
+    expected = (stated["lo"], stated["hi"])
+    if method == "percentile":
+        expected = tuple(case["limit_percentile_B1e6"][metric])
+    # deviations of five values each, so the larger of both stands for both
+    slack = 5 * max(stated["lo_sd"], stated["hi_sd"]) + 1e-12 * max(map(abs, expected))
+    assert expected == pytest.approx((found.low, found.high), abs=slack)
 
 
-@given(scores, st.randoms(), st.integers(0, 2**32))
+@pytest.mark.parametrize("name", SPREAD)
+def test_percentile_intervals_are_rliables(name: str) -> None:
+    """Of all four aggregates, at a million repetitions."""
+    case = CASES[name]
+    metrics = statistics(case["gamma"])
+    found = intervals(scores_of(case), metrics, Resampling(), method="percentile")
+    for metric in metrics:
+        within(case, "percentile", metric, found[metric])
+
+
+def test_basic_intervals_are_rliables() -> None:
+    """Of all four aggregates."""
+    metrics = statistics()
+    found = intervals(scores_of(CASES["main_A"]), metrics, Resampling(), method="basic")
+    for metric in metrics:
+        within(CASES["main_A"], "basic", metric, found[metric])
+
+
+@pytest.mark.parametrize("name", ["main_A", "r5x3"])
+@pytest.mark.parametrize("metric", ["iqm", "mean", "median", "optimality_gap"])
+def test_accelerated_intervals_are_rliables_with_its_acceleration(name: str, metric: str) -> None:
+    """Its jackknife leaves out run i of every task at once, which depends on the runs' order.
+
+    And arch 7.2.0, which it calls, takes the deviations of each of the four aggregates from the
+    mean of all of them.
+    """
+    case, statistic = CASES[name], statistics()[metric]
+    matrix = np.asarray(case["scores"], np.float64)
+    left = [np.delete(matrix, run, axis=0) for run in range(len(matrix))]
+    parts = {
+        key: np.asarray([float(one(TaskScores.from_tasks(list(rest.T)))) for rest in left])
+        for key, one in statistics().items()
+    }
+    lower = np.mean(list(parts.values())) - parts[metric]
+    accelerated = (lower**3).sum() / (6 * (lower**2).sum() ** 1.5)
+    scores, resampling = scores_of(case), Resampling()
+    values = replicates(scores, {"": statistic}, resampling)[""]
+    one = Resampled(scores, statistic, float(statistic(scores)), values)
+    ends = bca_ends(one, resampling, accelerated)
+    assert not isinstance(ends, str)
+    told = interval(scores, statistic, resampling)
+    ended = Interval(
+        estimate=told.estimate,
+        low=ends[0],
+        high=ends[1],
+        level=told.level,
+        method="",
+        repetitions=0,
+        n=told.n,
+    )
+    within(case, "bca", metric, ended)
+
+
+def test_accelerated_intervals_of_one_task_are_scipys() -> None:
+    """Where there is one task, the jackknives are the same."""
+    values = np.random.default_rng(3).exponential(size=12)
+    scores = TaskScores.from_tasks([values])
+    found = interval(scores, mean, Resampling(), method="bca")
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=50_000, method="BCa", random_state=1
+    ).confidence_interval
+    slack = 0.02 * (theirs.high - theirs.low)
+    assert (theirs.low, theirs.high) == pytest.approx((found.low, found.high), abs=slack)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_the_t_interval_of_a_mean_is_students(n: int) -> None:
+    """Of one task, but for the error of the resampling."""
+    values = np.random.default_rng(n).normal(size=n)
+    found = interval(TaskScores.from_tasks([values]), mean, Resampling())
+    expected = stats.t.interval(0.95, n - 1, values.mean(), values.std(ddof=1) / sqrt(n))
+    slack = 0.02 * (expected[1] - expected[0])
+    assert expected == pytest.approx((found.low, found.high), abs=slack)
+
+
+def test_the_t_interval_of_unequal_tasks_is_satterthwaites() -> None:
+    """Variances of the task means add, and so do their degrees of freedom by his formula."""
+    generator = np.random.default_rng(1)
+    runs = [generator.normal(0, 3, size=2), generator.normal(5, 1, size=9)]
+    found = interval(TaskScores.from_tasks(runs), mean, Resampling())
+    parts = [task.var(ddof=1) / len(task) for task in runs]
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(t) - 1) for part, t in zip(parts, runs))  # noqa: B905
+    half = stats.t.ppf(0.975, freedom) * sqrt(sum(parts)) / 2
+    centre = (runs[0].mean() + runs[1].mean()) / 2
+    expected = (centre - half, centre + half)
+    assert expected == pytest.approx((found.low, found.high), abs=0.02 * half)
+
+
+def test_a_cap_is_spread_after_it_cuts() -> None:
+    """Of unequal tasks, the gap below 1 is the t interval of what is left of the scores."""
+    runs = [[0.2, 0.5, 3.0], [0.1, 0.9]]
+    gap = interval(TaskScores.from_tasks(runs), statistics()["optimality_gap"], Resampling())
+    left = TaskScores.from_tasks([np.minimum(task, 1) for task in runs])
+    capped = interval(left, mean, Resampling())
+    assert capped.low is not None
+    assert capped.high is not None
+    assert (1 - capped.high, 1 - capped.low) == pytest.approx((gap.low, gap.high), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(deadline=None, max_examples=40)
+@given(tasks(runs=2), st.randoms(), st.integers(0, 2**32))
 def test_the_order_of_the_runs_does_not_matter(
-    values: list[float], random: Random, seed: int
+    method: str, runs: list[list[float]], random: Random, seed: int
 ) -> None:
-    """The same scores give the same numbers, to the last bit."""
-    shuffled = random.sample(values, len(values))
-    assert interval(values, seed) == interval(shuffled, seed)
-
-
-@given(scores, st.integers(0, 2**32))
-def test_the_same_seed_gives_the_same_interval(values: list[float], seed: int) -> None:
-    """Whatever anybody else draws from NumPy's global generator in between."""
-    first = interval(values, seed)
+    """The same scores and seed give the same intervals, to the last bit."""
+    resampling = Resampling(seed=seed, repetitions=100)
+    shuffled = TaskScores.from_tasks([random.sample(task, len(task)) for task in runs])
+    expected = intervals(TaskScores.from_tasks(runs), statistics(), resampling, method=method)
     np.random.default_rng().random()
     np.random.seed(0)  # noqa: NPY002
-    assert first == interval(values, seed)
+    assert expected == intervals(shuffled, statistics(), resampling, method=method)
 
 
-@given(scores)
-def test_the_interval_lies_within_the_scores(values: list[float]) -> None:
-    """Low below high, and the estimate is the interquartile mean."""
-    found = interval(values)
-    assert found.low is not None
-    assert found.high is not None
-    slack = 1e-9 * max(map(abs, values))
-    assert min(values) - slack <= found.low <= found.high <= max(values) + slack
-    assert float(interquartile_mean(np.asarray(values))) == found.estimate
+@pytest.mark.parametrize("method", METHODS)
+@settings(deadline=None, max_examples=40)
+@given(tasks(runs=2))
+def test_there_are_ends_or_there_is_a_reason(method: str, runs: list[list[float]]) -> None:
+    """Never one end, never a not-a-number, never an interval of no width."""
+    for found in intervals(TaskScores.from_tasks(runs), statistics(), FEW, method=method).values():
+        if found.low is None or found.high is None:
+            assert found.low is found.high is None
+            assert found.reason
+        else:
+            assert found.low <= found.high
+            assert np.isfinite([found.estimate, found.low, found.high]).all()
+            assert found.reason is None
 
 
+@settings(deadline=None)
+@given(tasks(runs=2))
+def test_a_percentile_interval_lies_within_the_scores(runs: list[list[float]]) -> None:
+    """Which is why, with few runs, it cannot be wide enough."""
+    found = interval(TaskScores.from_tasks(runs), interquartile_mean, FEW, method="percentile")
+    if found.low is not None and found.high is not None:
+        every = [score for task in runs for score in task]
+        assert min(every) - 1e-9 <= found.low <= found.high <= max(every) + 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("statistic", [interquartile_mean, mean, median])
+def test_the_interval_moves_with_the_scores(method: str, statistic: Statistic) -> None:
+    """Scores in another unit give the same picture."""
+    generator = np.random.default_rng(0)
+    runs = [generator.normal(size=size) for size in (5, 5, 4)]
+    before = interval(TaskScores.from_tasks(runs), statistic, FEW, method=method)
+    after = interval(
+        TaskScores.from_tasks([3 * task + 7 for task in runs]), statistic, FEW, method=method
+    )
+    assert before.low is not None
+    assert before.high is not None
+    expected = (3 * before.low + 7, 3 * before.high + 7)
+    assert expected == pytest.approx((after.low, after.high), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    ("values", "method"),
-    [([3.0], "one run alone shows no spread"), ([3.0, 3.0, 3.0], "all runs are equal")],
+    ("runs", "reason"),
+    [
+        ([[3.0]], "one run alone shows no spread"),
+        ([[3.0], [4.0]], "one run of each task shows no spread"),
+        (
+            [[3.0], [4.0, 5.0], [1.0, 2.0]],
+            (
+                "1 of 3 tasks has one run, which shows no spread: add seeds there, or leave those "
+                "tasks out of the aggregate"
+            ),
+        ),
+        ([[3.0, 3.0, 3.0]], "all runs are equal"),
+        ([[3.0, 3.0], [1.0, 1.0]], "all runs of each task are equal"),
+    ],
 )
-def test_without_spread_there_is_no_interval(values: list[float], method: str) -> None:
+def test_without_spread_there_is_no_interval(
+    method: str, runs: list[list[float]], reason: str
+) -> None:
     """An interval of no width would claim to know."""
-    expected = Interval(3.0, None, None, 0.95, method, 0, len(values), 0)
-    assert expected == interval(values)
+    scores = TaskScores.from_tasks(runs)
+    expected = Interval(
+        estimate=float(mean(scores)),
+        low=None,
+        high=None,
+        level=0.95,
+        method=METHODS[method],
+        repetitions=0,
+        n=scores.n,
+        tasks=len(runs),
+        reason=reason,
+    )
+    assert expected == interval(scores, mean, FEW, method=method)
+
+
+def test_a_statistic_that_does_not_vary_has_no_interval() -> None:
+    """The median task's runs are equal, and those of the others are far away."""
+    scores = TaskScores.from_tasks([[0.0, 0.1], [5.0, 5.0], [9.0, 9.1]])
+    found = interval(scores, median, FEW)
+    assert (5.0, None, 200, "every resample gives the same") == (
+        found.estimate,
+        found.low,
+        found.repetitions,
+        found.reason,
+    )
+
+
+def test_a_statistic_may_fail_on_a_resample() -> None:
+    """One that divides by a spread that is nothing."""
+
+    def inverse_range(scores: TaskScores) -> Any:
+        with np.errstate(divide="ignore"):
+            return 1 / np.ptp(scores.values, axis=-1)
+
+    found = interval(TaskScores.from_tasks([[1.0, 2.0]]), inverse_range, FEW)
+    assert (1.0, None, "a resample gives no finite number") == (
+        found.estimate,
+        found.low,
+        found.reason,
+    )
+
+
+def test_an_estimate_at_the_edge_has_no_bias_correction() -> None:
+    """No resample has a higher maximum than the sample."""
+
+    def highest(scores: TaskScores) -> Any:
+        return scores.values.min(axis=-1)
+
+    found = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), highest, FEW, method="bca")
+    assert "every resample lies on one side of the estimate" == found.reason
 
 
 def test_an_interval_says_how_it_was_made() -> None:
     """With its seed and repetitions, anybody can compute it again."""
-    found = interval([1.0, 2.0, 3.0], seed=7, level=0.9)
-    assert (2.0, 0.9, "percentile bootstrap", 200, 3, 7) == (
-        found.estimate,
+    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0], [2.0, 5.0, 6.0]])
+    resampling = Resampling(seed=7, level=0.9, repetitions=2000)
+    found = interval(scores, mean, resampling, method="basic")
+    expected = (0.9, "basic bootstrap", 2000, 6, 2, 7, None)
+    assert expected == (
         found.level,
         found.method,
         found.repetitions,
         found.n,
+        found.tasks,
         found.seed,
+        found.coverage,
     )
 
 
-@given(scores)
-def test_more_certainty_needs_more_room(values: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("level", "repetitions", "coverage"),
+    [(0.95, 1000, 0.902), (0.95, 999, None), (0.9, 1000, None)],
+)
+def test_coverage_is_told_where_it_was_simulated(
+    level: float, repetitions: int, coverage: float | None
+) -> None:
+    """At a level of 95%, with a thousand repetitions or more."""
+    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0]])
+    resampling = Resampling(level=level, repetitions=repetitions)
+    assert coverage == interval(scores, mean, resampling).coverage
+    assert None is interval(scores, statistics()["optimality_gap"], resampling).coverage
+    assert None is interval(scores, partial(mean), resampling).coverage
+
+
+def test_the_task_with_fewest_runs_decides_the_coverage() -> None:
+    """Of unequal tasks, it is the least that is told."""
+    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0], [*range(10)], [*range(10)]])
+    assert 0.928 == interval(scores, mean, Resampling(repetitions=1000)).coverage
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_more_certainty_needs_more_room(method: str) -> None:
     """An interval of a higher level holds that of a lower one."""
-    wide, narrow = interval(values, level=0.95), interval(values, level=0.5)
-    assert wide.low is not None
-    assert wide.high is not None
-    assert narrow.low is not None
-    assert narrow.high is not None
-    assert wide.low <= narrow.low <= narrow.high <= wide.high
+    scores = TaskScores.from_tasks([[1.0, 2.0, 4.0, 8.0, 9.0], [3.0, 4.0, 5.0, 5.5, 7.0]])
+    wide, narrow = (
+        interval(scores, mean, Resampling(level=level, repetitions=500), method=method)
+        for level in (0.95, 0.5)
+    )
+    assert None not in {wide.low, wide.high, narrow.low, narrow.high}
+    assert wide.low < narrow.low < narrow.high < wide.high  # type: ignore[operator]
 
 
-@given(scores, st.floats(-1e3, 1e3))
-def test_the_interval_moves_with_the_scores(values: list[float], shift: float) -> None:
-    """Scores in another unit give the same picture."""
-    before, after = interval(values), interval([value + shift for value in values])
-    assert before.low is not None
-    expected = pytest.approx(before.low + shift, abs=1e-6, rel=1e-6)
-    assert after.low == expected or len(set(values)) != len({v + shift for v in values})
-
-
-def test_the_coverage_is_near_the_level() -> None:
-    """Of 300 samples of 20 normal scores, the interval misses the centre in about a twentieth."""
-    generator = np.random.default_rng(1)
-    found = [iqm_interval(generator.normal(size=20), seed=k, repetitions=500) for k in range(300)]
-    covered = sum(i.low is not None and i.high is not None and i.low <= 0 <= i.high for i in found)
-    assert 0.88 <= covered / 300 <= 0.98
+def test_an_unknown_method_is_refused() -> None:
+    """In one line that says which there are."""
+    with pytest.raises(ValueError, match=r"'wild'; methods: t, percentile, basic, bca$"):
+        interval(TaskScores.from_tasks([[1.0]]), mean, FEW, method="wild")

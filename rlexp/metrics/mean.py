@@ -1,0 +1,23 @@
+"""Mean."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.stats.aggregate import Aggregate
+from rlexp.stats.task_scores import TaskScores
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Mean over tasks of the means over runs: a task with very high scores outweighs the others."""
+
+    title: ClassVar[str] = "mean"
+    higher_is_better: ClassVar[bool] = True
+    aggregate: ClassVar[Aggregate] = Aggregate("mean")
+
+    def __call__(self, scores: TaskScores, /) -> NDArray[np.float64]:
+        """Return the value, of shape (…), of scores of shape (…, N)."""
+        return self.aggregate(scores)

@@ -1,0 +1,114 @@
+"""How often a 95% interval of few runs holds the true value, as simulations showed it."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+
+LEVEL = 0.95
+"""The nominal level of the intervals that were simulated."""
+REPETITIONS = 1_000
+"""With fewer, an interval covers less than was simulated: 76% instead of 94% with ten."""
+
+TABLE: dict[tuple[str, str], dict[int, dict[int, float]]] = {
+    ("t", "interquartile mean"): {
+        1: {3: 0.902, 5: 0.934, 10: 0.953},
+        3: {3: 0.954, 5: 0.886, 10: 0.917},
+        8: {3: 0.950, 5: 0.941, 10: 0.940},
+        26: {3: 0.958, 5: 0.950, 10: 0.958},
+    },
+    ("t", "mean"): {
+        1: {3: 0.902, 5: 0.912, 10: 0.925, 20: 0.933},
+        3: {3: 0.928, 5: 0.891, 10: 0.919},
+        8: {3: 0.944, 5: 0.949, 10: 0.944},
+        26: {3: 0.956, 5: 0.957, 10: 0.948},
+    },
+    ("percentile", "interquartile mean"): {
+        1: {3: 0.718, 5: 0.869, 10: 0.927},
+        3: {3: 0.721, 5: 0.763, 10: 0.866},
+        8: {3: 0.809, 5: 0.886, 10: 0.925},
+        26: {3: 0.869, 5: 0.908, 10: 0.942},
+    },
+    ("percentile", "mean"): {
+        1: {3: 0.718, 5: 0.808, 10: 0.879, 20: 0.912},
+        3: {3: 0.757, 5: 0.816, 10: 0.882},
+        8: {3: 0.824, 5: 0.878, 10: 0.911},
+        26: {3: 0.863, 5: 0.907, 10: 0.922},
+    },
+    ("basic", "interquartile mean"): {
+        1: {3: 0.701, 5: 0.804, 10: 0.871},
+        3: {3: 0.569, 5: 0.718, 10: 0.835},
+        8: {3: 0.817, 5: 0.887, 10: 0.917},
+        26: {3: 0.877, 5: 0.911, 10: 0.923},
+    },
+    ("basic", "mean"): {
+        1: {3: 0.701, 5: 0.797, 10: 0.871, 20: 0.906},
+        3: {3: 0.708, 5: 0.833, 10: 0.918},
+        8: {3: 0.837, 5: 0.895, 10: 0.908},
+        26: {3: 0.861, 5: 0.911, 10: 0.924},
+    },
+    ("bca", "interquartile mean"): {
+        1: {3: 0.696, 5: 0.889, 10: 0.931},
+        3: {3: 0.667, 5: 0.811, 10: 0.932},
+        8: {3: 0.843, 5: 0.898, 10: 0.922},
+        26: {3: 0.887, 5: 0.916, 10: 0.929},
+    },
+    ("bca", "mean"): {
+        1: {3: 0.696, 5: 0.815, 10: 0.885, 20: 0.915},
+        3: {3: 0.715, 5: 0.833, 10: 0.937},
+        8: {3: 0.837, 5: 0.889, 10: 0.913},
+        26: {3: 0.861, 5: 0.917, 10: 0.921},
+    },
+}
+"""Share of intervals that held the true value: by method and statistic, by tasks, by runs of each.
+
+Samples of few runs were drawn from 100 runs of DER, SPR and DrQ(ε) on Atari 100k (standard error
+below one point); for the mean of one task, and so for the interquartile mean of three runs of it,
+from the runs of six algorithms on each of the 26 games. Scores of other laws fare differently:
+normal ones better; those of which most runs reach the maximum, or some collapse, much worse.
+"""
+
+
+def expected_coverage(method: str, statistic: str, n: int, tasks: int) -> float | None:
+    """How often a 95% interval holds the true value, of so many runs of each of so many tasks.
+
+    Between sizes that were simulated, what is missing is interpolated, linearly in 1/n and in the
+    logarithm of the tasks; outside of them nothing is known.
+
+    Args:
+        method: Of `bootstrap.METHODS`.
+        statistic: A centre, of `aggregate.CENTRES`.
+        n: Runs of each task.
+        tasks: Their number.
+
+    Returns:
+        A share; nothing where no simulation says.
+    """
+    if statistic == "median" and tasks <= 2:  # the mean of one task or two is their median
+        statistic = "mean"
+    table = TABLE.get((method, statistic), {})
+    return _between(
+        tasks, table, math.log, lambda m: _between(n, table[m], _inverse, table[m].__getitem__)
+    )
+
+
+def _inverse(n: float) -> float:
+    return 1 / n
+
+
+def _between(
+    wanted: int,
+    known: Iterable[int],
+    scale: Callable[[float], float],
+    value: Callable[[int], float | None],
+) -> float | None:
+    """Interpolate linearly on a scale between the nearest known points; nothing outside."""
+    points = sorted(known)
+    if not points or not points[0] <= wanted <= points[-1]:
+        return None
+    above = points[bisect_left(points, wanted)]
+    below = max(point for point in points if point <= wanted)
+    high, low = value(above), value(below)
+    if high is None or low is None or above == below:
+        return high
+    share = (scale(wanted) - scale(below)) / (scale(above) - scale(below))
+    return low + share * (high - low)

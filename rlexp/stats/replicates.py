@@ -1,0 +1,103 @@
+"""Values of statistics on resampled runs: the same bytes on one thread or many."""
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
+from rlexp.stats.compiled import Sums, kernel
+from rlexp.stats.draws import BLOCK, Draws, blocks, draw, rows_of_block
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.whole_numbers import PooledRuns, TaskSums
+
+Array = NDArray[np.float64]
+Evaluation = Callable[[Draws], Array]
+
+WORTH_THREADS = 2_000_000
+"""Drawn runs from which on threads save more time than they take to start."""
+
+
+def replicates(
+    scores: TaskScores,
+    statistics: Mapping[str, Statistic],
+    resampling: Resampling,
+    *,
+    threads: int | None = None,
+) -> dict[str, Array]:
+    """Statistics of resamples of the runs, drawn with replacement within each task.
+
+    Tasks are fixed (stratified bootstrap: Agarwal et al. 2021), and all statistics see the same
+    resamples. Memory is that of a block of them for each thread.
+
+    Args:
+        scores: Of shape (N,).
+        statistics: By name.
+        resampling: Says how many, from which seed.
+        threads: Of the computation; by default one for each core where that pays.
+
+    Returns:
+        An array of shape (repetitions,) for each statistic.
+    """
+    cells = resampling.repetitions * scores.n
+    sums = kernel(cells)
+    evaluations = {name: _evaluation(s, scores, sums) for name, s in statistics.items()}
+    found = {name: np.empty(resampling.repetitions) for name in statistics}
+    rows = rows_of_block(scores.n)
+    _keep_freed_memory()
+
+    def fill(block: int) -> None:
+        draws = draw(scores.sizes, resampling, block)
+        for name, evaluate in evaluations.items():
+            found[name][block * rows : (block + 1) * rows] = evaluate(draws)
+
+    over_blocks(fill, blocks(scores.n, resampling), threads or worthwhile_threads(cells))
+    return found
+
+
+def over_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
+    """Do the work of every block; NumPy and compiled kernels let threads run side by side."""
+    if threads == 1 or len(numbers) == 1:
+        for number in numbers:
+            work(number)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, numbers):
+            pass
+
+
+def _keep_freed_memory() -> None:
+    """Let the arrays of one block become those of the next.
+
+    The C library of Linux gives freed memory back to the system, which then maps it page by page
+    for every block, unless something larger was freed before; that can double the time.
+    """
+    np.empty(64 * BLOCK, np.uint8)
+
+
+def worthwhile_threads(cells: int) -> int:
+    """Cores that this process may use, where threads pay."""
+    if cells < WORTH_THREADS or not hasattr(os, "sched_getaffinity"):
+        return 1
+    return len(os.sched_getaffinity(0))
+
+
+def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> Evaluation:
+    """How to compute a statistic of draws."""
+    aggregate = aggregate_of(statistic)
+    if aggregate is None:
+        return lambda draws: statistic(TaskScores(scores.values[draws.positions], scores.sizes))
+    centre = _centre(aggregate, sums)(aggregate.capped(scores))
+    cap = aggregate.cap
+    return centre if cap is None else lambda draws: cap - centre(draws)
+
+
+def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], Evaluation]:
+    if aggregate.centre == "mean":
+        return lambda scores: TaskSums.of(scores).mean
+    if aggregate.centre == "median":
+        return lambda scores: TaskSums.of(scores).median
+    return lambda scores: PooledRuns.of(scores, sums).interquartile_mean

@@ -1,0 +1,172 @@
+"""How often intervals hold the true value: as the simulations say, and in simulations of ours."""
+
+import json
+from collections.abc import Callable
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from rlexp.stats.aggregate import CENTRES, Aggregate, Centre, Statistic
+from rlexp.stats.bootstrap import METHODS, interval
+from rlexp.stats.coverage import TABLE, expected_coverage
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SAMPLES = 1500
+FEW = Resampling(repetitions=250)
+
+
+def golden(name: str) -> Any:
+    """What simulations gave: lists that begin with the coverage."""
+    return json.loads((GOLDEN / f"coverage_{name}.json").read_text())
+
+
+def simulated(method: str, statistic: str, tasks: int, n: int) -> float:
+    """The coverage in the golden files."""
+    short = {"interquartile mean": "IQM", "mean": "mean"}[statistic]
+    if tasks == 1 and (statistic == "mean" or n == 3):
+        name = {"bca": "BCa"}.get(method, method)
+        cell = golden("single")[f"real Atari-100k per game (156 alg-game)|{n}"][name]
+    elif method in {"t", "percentile"}:
+        name = {"t": "t(boot se)", "percentile": "pct"}[method]
+        cell = golden("aggregate2")[f"{tasks}|{n}"][f"{short}:{name}"]
+    else:
+        plural = "task" if tasks == 1 else "tasks"
+        cell = golden("aggregate")[f"{tasks} {plural}|{n}"][f"{short}:{method}"]
+    return float(cell[0])
+
+
+@pytest.mark.parametrize(("method", "statistic"), TABLE)
+def test_the_table_is_what_simulations_gave(method: str, statistic: str) -> None:
+    """To half a thousandth."""
+    for tasks, row in TABLE[method, statistic].items():
+        for n, told in row.items():
+            assert simulated(method, statistic, tasks, n) == pytest.approx(told, abs=5.1e-4)
+
+
+def test_every_method_is_in_the_table() -> None:
+    """For interquartile mean and mean, at 3, 5 and 10 runs of 1, 3, 8 and 26 tasks."""
+    assert {(m, s) for m in METHODS for s in ("interquartile mean", "mean")} == TABLE.keys()
+    for table in TABLE.values():
+        assert [1, 3, 8, 26] == list(table)
+        assert all({3, 5, 10} <= row.keys() for row in table.values())
+
+
+@pytest.mark.parametrize(
+    ("n", "tasks", "expected"),
+    [
+        (3, 1, 0.902),
+        (20, 1, 0.933),
+        (10, 26, 0.948),
+        # halfway from 1/3 to 1/5 is 1/3.75, so 4 is nearer to 5: (1/3 - 1/4) / (1/3 - 1/5)
+        (4, 8, 0.944 + 0.625 * (0.949 - 0.944)),
+        (5, 2, 0.912 + log(2) / log(3) * (0.891 - 0.912)),
+    ],
+)
+def test_between_simulated_sizes_coverage_is_interpolated(
+    n: int, tasks: int, expected: float
+) -> None:
+    """Linearly in 1/n and in the logarithm of the number of tasks."""
+    assert expected == expected_coverage("t", "mean", n, tasks)
+
+
+@pytest.mark.parametrize(
+    ("method", "statistic", "n", "tasks"),
+    [
+        ("t", "mean", 2, 1),
+        ("t", "mean", 21, 1),
+        ("t", "mean", 20, 2),
+        ("t", "mean", 11, 26),
+        ("t", "mean", 5, 27),
+        ("t", "median", 5, 8),
+        ("t", "optimality gap", 5, 8),
+        ("exact", "mean", 5, 8),
+    ],
+)
+def test_outside_of_the_simulations_nothing_is_told(
+    method: str, statistic: str, n: int, tasks: int
+) -> None:
+    """Two runs, more than there were, more tasks, other statistics."""
+    assert None is expected_coverage(method, statistic, n, tasks)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_of_two_tasks_the_median_is_the_mean(tasks: int) -> None:
+    """And so is its coverage."""
+    expected = expected_coverage("basic", "mean", 5, tasks)
+    assert expected == expected_coverage("basic", "median", 5, tasks)
+
+
+def covered(
+    method: str,
+    statistic: Statistic,
+    sizes: tuple[int, ...],
+    draw: Callable[[np.random.Generator, int], NDArray[np.float64]],
+    truth: float,
+) -> float:
+    """Share of the intervals of samples that hold the truth."""
+    generator = np.random.default_rng(0)
+    held = 0
+    for seed in range(SAMPLES):
+        scores = TaskScores.from_tasks([task + draw(generator, n) for task, n in enumerate(sizes)])
+        resampling = Resampling(seed=seed, repetitions=FEW.repetitions)
+        found = interval(scores, statistic, resampling, method=method)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    return held / SAMPLES
+
+
+def normal(generator: np.random.Generator, n: int) -> NDArray[np.float64]:
+    """Scores whose law is symmetric, so that all centres agree."""
+    return generator.normal(size=n)
+
+
+def error(share: float) -> float:
+    """Three standard errors of a share of the samples."""
+    return 3 * float(np.sqrt(share * (1 - share) / SAMPLES))
+
+
+@pytest.mark.parametrize("centre", ["interquartile mean", "mean"])
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_the_t_interval_of_one_task_covers(centre: Centre, n: int) -> None:
+    """What is told, or more: normal scores are kinder than those that were simulated."""
+    told = expected_coverage("t", centre, n, 1) or expected_coverage("t", "mean", n, 1)
+    assert told is not None
+    assert told - error(told) <= covered("t", CENTRES[centre], (n,), normal, 0.0)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_the_percentile_interval_of_one_task_falls_short(n: int) -> None:
+    """Of normal scores it covers what the golden simulation gives, which is less than 95%."""
+    told = golden("single")[f"normal|{n}"]["percentile"][0]
+    found = covered("percentile", CENTRES["mean"], (n,), normal, 0.0)
+    assert told == pytest.approx(found, abs=error(told))
+    assert found < 0.95
+
+
+@pytest.mark.parametrize("centre", ["interquartile mean", "mean", "median"])
+@pytest.mark.parametrize(
+    "sizes", [(3,) * 3, (5,) * 3, (10,) * 3, (3,) * 8, (2, 6, 4), (3, 10, 5, 2, 8, 4, 3, 6)]
+)
+def test_the_t_interval_of_several_tasks_covers(centre: Centre, sizes: tuple[int, ...]) -> None:
+    """Of tasks that lie a standard deviation apart, also where they have unequal runs."""
+    truth = (len(sizes) - 1) / 2
+    found = covered("t", CENTRES[centre], sizes, normal, truth)
+    assert 0.94 - error(0.94) <= found
+
+
+@pytest.mark.parametrize("sizes", [(5,) * 3, (3,) * 8, (3, 10, 5, 2, 8, 4, 3, 6)])
+def test_the_t_interval_of_an_optimality_gap_covers(sizes: tuple[int, ...]) -> None:
+    """Of normal scores with means 0, 1, 2 …, which lie E max(γ - x, 0) below γ in the mean."""
+    gamma = 1.5
+    below = gamma - np.arange(len(sizes))
+    truth = float(np.mean(below * ndtr(below) + np.exp(-(below**2) / 2) / np.sqrt(2 * np.pi)))
+    found = covered("t", Aggregate("mean", cap=gamma), sizes, normal, truth)
+    assert 0.93 - error(0.93) <= found

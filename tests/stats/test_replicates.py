@@ -1,0 +1,147 @@
+"""Resampled statistics: which runs are drawn, and the same bytes however they are computed."""
+
+from collections import Counter
+from functools import partial
+from random import Random
+
+import numpy as np
+import pytest
+from aggregate_cases import statistics, tasks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlexp.stats import draws, replicates
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+SIZES = [(5,), (4, 4, 4), (1, 3, 2), (7, 5, 9, 8)]
+
+
+def normal(sizes: tuple[int, ...], seed: int = 0) -> TaskScores:
+    """Normal scores of tasks of these sizes."""
+    generator = np.random.default_rng(seed)
+    return TaskScores.from_tasks([generator.normal(size=size) for size in sizes])
+
+
+def resampled(scores: TaskScores, resampling: Resampling, **how: int) -> dict[str, list[float]]:
+    """All four aggregates on resamples."""
+    found = replicates.replicates(scores, statistics(), resampling, **how)
+    return {name: values.tolist() for name, values in found.items()}
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_whole_numbers_lose_nothing(sizes: tuple[int, ...]) -> None:
+    """They give what the aggregates give on the drawn scores, to rounding."""
+    # of a partial function nothing is known, so it is called with those scores
+    scores, resampling = normal(sizes), Resampling(repetitions=300)
+    plain = {name: partial(statistic) for name, statistic in statistics().items()}
+    expected = replicates.replicates(scores, plain, resampling)
+    found = replicates.replicates(scores, statistics(), resampling)
+    for name, values in expected.items():
+        assert values == pytest.approx(found[name], rel=1e-13, abs=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e150])
+def test_scores_may_be_of_any_size(scale: float) -> None:
+    """The unit of the whole numbers follows them."""
+    small, resampling = normal((4, 3)), Resampling(repetitions=50)
+    large = TaskScores(small.values * scale, small.sizes)
+    expected = replicates.replicates(small, {"": statistics()["iqm"]}, resampling)[""]
+    found = replicates.replicates(large, {"": statistics()["iqm"]}, resampling)[""]
+    assert expected == pytest.approx(found / scale, rel=1e-12)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are drawn from generators of their own, in whatever order they are done."""
+    monkeypatch.setattr(draws, "BLOCK", 64)
+    scores, resampling = normal(sizes), Resampling(repetitions=500)
+    assert resampled(scores, resampling, threads=1) == resampled(scores, resampling, threads=4)
+
+
+@settings(deadline=None)
+@given(tasks(), st.randoms(), st.integers(0, 2**32))
+def test_the_order_of_the_runs_does_not_matter(
+    runs: list[list[float]], random: Random, seed: int
+) -> None:
+    """The same scores give the same numbers, to the last bit."""
+    resampling = Resampling(seed=seed, repetitions=40)
+    shuffled = [random.sample(task, len(task)) for task in runs]
+    expected = resampled(TaskScores.from_tasks(runs), resampling)
+    assert expected == resampled(TaskScores.from_tasks(shuffled), resampling)
+
+
+def test_more_repetitions_continue_the_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole blocks stay what they were."""
+    monkeypatch.setattr(draws, "BLOCK", 60)
+    scores = normal((3, 3))
+    few = resampled(scores, Resampling(repetitions=20))
+    many = resampled(scores, Resampling(repetitions=75))
+    assert few == {name: values[:20] for name, values in many.items()}
+
+
+def test_another_seed_draws_other_runs() -> None:
+    """The seed is no ornament."""
+    scores = normal((6, 6))
+    first = resampled(scores, Resampling(seed=1, repetitions=20))
+    assert first == resampled(scores, Resampling(seed=1, repetitions=20))
+    assert first != resampled(scores, Resampling(seed=2, repetitions=20))
+
+
+def test_no_block_repeats_another() -> None:
+    """Each has a generator of its own, which is the same in every call."""
+    first, second, again = (draws.draw((9,), Resampling(), block).words for block in (0, 1, 1))
+    assert first.tolist() != second.tolist()
+    assert second.tolist() == again.tolist()
+
+
+def test_runs_are_drawn_within_their_task() -> None:
+    """With replacement, each as often as the others: χ² is what chance allows."""
+    drawn = draws.draw((2, 1, 7), Resampling(repetitions=10_000), 0)
+    assert (10_000, 10) == drawn.positions.shape
+    for low, high in ((0, 2), (2, 3), (3, 10)):
+        cells = drawn.positions[:, low:high]
+        counts = np.bincount(cells.ravel() - low, minlength=high - low)
+        expected = cells.size / (high - low)
+        assert high - low == len(counts)
+        # 22.46 is exceeded once in a thousand times with six degrees of freedom
+        assert ((counts - expected) ** 2 / expected).sum() < 22.46
+
+
+def test_runs_of_a_resample_are_independent() -> None:
+    """All 27 resamples of three runs come equally often."""
+    drawn = draws.draw((3,), Resampling(repetitions=27_000), 0).positions
+    counts = Counter(map(tuple, drawn.tolist()))
+    assert 27 == len(counts)
+    # 54.05 is exceeded once in a thousand times with 26 degrees of freedom
+    assert sum((count - 1000) ** 2 / 1000 for count in counts.values()) < 54.05
+
+
+def test_a_word_draws_its_share_of_the_runs() -> None:
+    """⌊w n / 2³²⌋: the first and the last word of each third draw the same run."""
+    third = 2**32 / 3
+    words = [0, int(third), int(third) + 1, int(2 * third), int(2 * third) + 1, 2**32 - 1]
+    found = draws.Draws(np.asarray([words], np.uint32).reshape(2, 3), (3,)).positions
+    assert [[0, 0, 1], [1, 2, 2]] == found.tolist()
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statistic sees more than a block of drawn runs at a time."""
+    seen: list[int] = []
+
+    def largest(scores: TaskScores) -> NDArray[np.float64]:
+        seen.append(scores.values.size)
+        return np.asarray(scores.values.max(axis=-1))
+
+    monkeypatch.setattr(draws, "BLOCK", 1000)
+    found = replicates.replicates(normal((7, 7)), {"": largest}, Resampling(repetitions=999))[""]
+    assert 999 * 14 == sum(seen)
+    assert max(seen) <= 1000
+    assert (999,) == found.shape
+
+
+def test_more_runs_than_a_block_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block holds one repetition at least."""
+    monkeypatch.setattr(draws, "BLOCK", 3)
+    assert 4 == len(resampled(normal((5, 4)), Resampling(repetitions=4))["iqm"])

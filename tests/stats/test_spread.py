@@ -1,0 +1,95 @@
+"""What the spread of runs says: degrees of freedom and acceleration, by hand."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from aggregate_cases import tasks
+from hypothesis import given
+
+from rlexp.stats.aggregate import Aggregate, Centre, mean
+from rlexp.stats.spread import acceleration, degrees_of_freedom, unbiased
+from rlexp.stats.task_scores import TaskScores
+
+EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])
+
+
+@pytest.mark.parametrize(
+    ("centre", "cap", "runs", "expected"),
+    [
+        # equal variances: the degrees of both tasks
+        ("mean", None, [[0.0, 2.0], [10.0, 12.0]], 2.0),
+        # variances of the means 1 and 4: 25 / (1 + 16)
+        ("mean", None, [[0.0, 2.0], [10.0, 14.0]], 25 / 17),
+        # one task that varies, with three runs
+        ("mean", None, [[0.0, 2.0, 4.0], [5.0, 5.0]], 2.0),
+        # 8/3 / 3 and 2 / 2 with two degrees and one
+        ("mean", None, [[0.0, 2.0, 2.0, 4.0], [0.0, 2.0]], (2 / 3 + 1) ** 2 / (4 / 27 + 1)),
+        # capped at 2: the first task alone varies
+        ("mean", 2.0, [[0.0, 2.0], [10.0, 14.0]], 1.0),
+        # capped at 0: none varies, so the fewest runs decide
+        ("mean", 0.0, [[0.0, 2.0, 3.0], [10.0, 14.0, 15.0]], 2.0),
+        # the median over two tasks is their mean, over more it hangs on one or two of them
+        ("median", None, [[0.0, 2.0], [10.0, 14.0]], 25 / 17),
+        ("median", None, [[0.0, 2.0], [10.0, 14.0], [3.0, 4.0]], 1.0),
+    ],
+)
+def test_degrees_of_freedom(
+    centre: Centre, cap: float | None, runs: list[list[float]], expected: float
+) -> None:
+    """By Satterthwaite's formula."""
+    found = degrees_of_freedom(TaskScores.from_tasks(runs), Aggregate(centre, cap))
+    assert expected == pytest.approx(found)
+
+
+def test_an_interquartile_mean_winsorises() -> None:
+    """The middle of these is 3 to 9, so the tasks' variances are 10.25 and 8.25."""
+    scores = TaskScores.from_tasks([[0.0, 3.0, 8.0, 90.0], [1.0, 6.0, 9.0, 10.0]])
+    expected = (10.25 + 8.25) ** 2 / ((10.25**2 + 8.25**2) / 3)
+    found = degrees_of_freedom(scores, Aggregate("interquartile mean"))
+    assert expected == pytest.approx(found)
+
+
+def test_of_an_unknown_statistic_the_fewest_runs_decide() -> None:
+    """Nothing is known of how its tasks combine."""
+    assert 1.0 == degrees_of_freedom(TaskScores.from_tasks([[1.0, 2.0], [1.0, 2.0, 3.0]]), None)
+
+
+@given(tasks(runs=2))
+def test_degrees_of_freedom_lie_between_one_task_and_all(runs: list[list[float]]) -> None:
+    """Never below those of the task with fewest runs, never above the sum."""
+    scores = TaskScores.from_tasks(runs)
+    for centre in ("mean", "median", "interquartile mean"):
+        found = degrees_of_freedom(scores, Aggregate(centre))
+        most = sum(len(task) - 1 for task in runs)
+        assert min(map(len, runs)) - 1 - 1e-9 <= found <= most + 1e-9
+
+
+@given(tasks(runs=2))
+def test_resamples_of_unbiased_scores_vary_as_samples_do(runs: list[list[float]]) -> None:
+    """Their variance with divisor n is the sample variance, and their means are the same."""
+    for before, after in zip(runs, unbiased(TaskScores.from_tasks(runs)).by_task(), strict=True):
+        assert np.var(before, ddof=1) == pytest.approx(after.var(), abs=1e-9)
+        assert np.mean(before) == pytest.approx(after.mean(), abs=1e-9)
+
+
+def test_acceleration_of_a_mean_is_its_skewness() -> None:
+    """A sixth of the skewness of the runs over √n, where there is one task."""
+    values = np.asarray([0.0, 1.0, 5.0, 6.0, 20.0])
+    from_mean = values - values.mean()
+    skewness = (from_mean**3).mean() / (from_mean**2).mean() ** 1.5
+    found = acceleration(TaskScores.from_tasks([values]), mean)
+    assert skewness / 6 / sqrt(5) == pytest.approx(found)
+
+
+def test_acceleration_of_two_tasks_adds_their_moments() -> None:
+    """Influences of the runs of task j are (x - mean_j)/(m n_j), here in units of a half."""
+    runs = [[0.0, 3.0, 9.0], [0.0, 1.0]]
+    parts = np.asarray([-4 / 3, -1 / 3, 5 / 3, -1 / 4, 1 / 4])
+    expected = (parts**3).sum() / (6 * (parts**2).sum() ** 1.5)
+    assert expected == pytest.approx(acceleration(TaskScores.from_tasks(runs), mean))
+
+
+def test_without_influence_there_is_no_acceleration() -> None:
+    """A statistic that no single run changes."""
+    assert 0.0 == acceleration(EQUAL, lambda scores: scores.values[..., 0] * 0)
