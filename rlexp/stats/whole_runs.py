@@ -1,0 +1,129 @@
+"""Interquartile means of resampled learning curves, of which whole runs are drawn."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.stats.aggregate import pooled_order, run_weights
+from rlexp.stats.draws import Draws, blocks, draw, rows_of_block
+from rlexp.stats.replicates import over_blocks, worthwhile_threads
+from rlexp.stats.resampling import Resampling
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.signedinteger]
+
+TOGETHER = 4
+"""Blocks of repetitions that are walked at a time, so that rows are long and calls are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRuns:
+    """The runs of all tasks at one point, from the lowest to the highest.
+
+    Attributes:
+        values: Of shape (N,), ascending.
+        weights: Of shape (N,): of the runs, in whole numbers.
+        places: Of shape (N,): where each run stands, task by task.
+    """
+
+    values: Array
+    weights: NDArray[np.int64]
+    places: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, values: Array, weights: NDArray[np.int64]) -> "OrderedRuns":
+        """Order runs, of shape (N,) task by task, by score."""
+        places = pooled_order(values, weights)
+        return cls(values[places], weights[places], places)
+
+
+def whole_run_replicates(
+    curves: Array, sizes: tuple[int, ...], resampling: Resampling, *, threads: int | None = None
+) -> Array:
+    """Interquartile means at each point of resampled runs, drawn with their whole curves.
+
+    A repetition draws n_j runs of each task, with replacement, and keeps them at every point. The
+    runs are sorted once for each point; a repetition only counts how often each of them is drawn,
+    and the middle half follows from the running sum of these counts: nothing is sorted again. The
+    sums run over all repetitions of a block at once, in an order that does not depend on threads.
+
+    Args:
+        curves: Of shape (T, N): the runs of the first task, then those of the second, and so on.
+        sizes: Runs of each task, m numbers that sum to N.
+        resampling: Repetitions and seed.
+        threads: Of the computation; by default one for each core where that pays.
+
+    Returns:
+        Of shape (T, repetitions).
+    """
+    weights = run_weights(sizes)
+    points = [OrderedRuns.of(values, weights) for values in curves]
+    numbers = blocks(sum(sizes), resampling)
+    rows = rows_of_block(sum(sizes))
+    found = np.empty((len(points), resampling.repetitions))
+
+    def fill(group: int) -> None:
+        first = group * TOGETHER
+        own = numbers[first : first + TOGETHER]
+        drawn = np.hstack([drawn_weights(draw(sizes, resampling, b), weights) for b in own])
+        columns = slice(first * rows, first * rows + drawn.shape[1])
+        room = np.empty((len(weights) + 1, drawn.shape[1]), drawn.dtype)
+        for row, runs in zip(found, points, strict=True):
+            row[columns] = middle_means(runs, drawn, room)
+
+    groups = range(-(-len(numbers) // TOGETHER))
+    over_blocks(fill, groups, threads or worthwhile_threads(found.size * len(weights)))
+    return found
+
+
+def drawn_weights(draws: Draws, weights: NDArray[np.int64]) -> Counts:
+    """What the draws of each run weigh: of shape (N, rows), in the smallest type that holds all.
+
+    Args:
+        draws: Of shape (rows, N).
+        weights: Of shape (N,): of each run, task by task.
+    """
+    rows, n = draws.words.shape
+    cells = draws.positions * rows + np.arange(rows)[:, np.newaxis]
+    counted = np.bincount(cells.ravel(), minlength=n * rows).reshape(n, rows)
+    whole = np.min_scalar_type(-int(weights.sum()))
+    return (counted * weights[:, np.newaxis]).astype(whole)
+
+
+def middle_means(runs: OrderedRuns, drawn: Counts, above: Counts) -> Array:
+    """Mean of the middle half of the drawn runs, of shape (rows,), as `interquartile_mean` has it.
+
+    Args:
+        runs: N of them.
+        drawn: Of shape (N, rows), task by task: what the draws of each run weigh.
+        above: Of shape (N + 1, rows), overwritten: for each run what the drawn ones from it on
+            weigh, short of the quarter that is dropped at the top.
+    """
+    total = int(runs.weights.sum())
+    quarter = total // 4
+    middle = total - 2 * quarter
+    above[0] = total - quarter
+    for rank, place in enumerate(runs.places):
+        np.subtract(above[rank], drawn[place], out=above[rank + 1])
+    # A value is the lowest one and the steps up to it: each step counts for what lies beyond it.
+    kept = np.clip(above[1:-1], 0, middle)
+    summed = np.einsum("i,ib->b", np.diff(runs.values), kept)
+    if len(set(runs.weights.tolist())) == 1:
+        return np.asarray(runs.values[0] + summed / middle)
+    extra, mass = _cut_runs(runs, above, middle)
+    return np.asarray(runs.values[0] + (summed + extra) / (middle + mass))
+
+
+def _cut_runs(runs: OrderedRuns, above: Counts, middle: int) -> tuple[Array, NDArray[np.int64]]:
+    """What the runs at the two cuts add, which are kept whole: values and weights, each (rows,).
+
+    Values are counted from the lowest one.
+    """
+    columns = np.arange(above.shape[1])
+    low = (above[1:] >= middle).sum(axis=0)
+    high = (above[1:] > 0).sum(axis=0)
+    below = (above[low, columns] - middle) % runs.weights[low]
+    beyond = -above[high + 1, columns] % runs.weights[high]
+    steps = runs.values - runs.values[0]
+    return below * steps[low] + beyond * steps[high], below + beyond

@@ -1,0 +1,203 @@
+"""Probability of improvement: by hand, golden, by enumeration, and its coverage."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from aggregate_cases import GOLDEN, tasks, values
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from rlexp.stats import improvement
+from rlexp.stats.improvement import (
+    SEPARATED,
+    doubled_wins,
+    probability_of_improvement,
+    replicates,
+)
+from rlexp.stats.interval import Interval
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+CASES: list[dict[str, Any]] = GOLDEN["poi"]
+LIMITS = [case for case in CASES if "limit_percentile_B5e5" in case]
+FEW = Resampling(seed=3, repetitions=400)
+
+
+def name(case: dict[str, Any]) -> str:
+    """How pytest calls a golden case."""
+    return str(case["id"])
+
+
+def found_of(case: dict[str, Any], resampling: Resampling) -> Interval:
+    """The interval of a golden case, whose scores are of shape (runs, tasks)."""
+    x, y = (TaskScores.from_tasks(list(np.asarray(case[k], np.float64).T)) for k in "xy")
+    return probability_of_improvement(x, y, resampling)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_it_is_that_of_rliable(case: dict[str, Any]) -> None:
+    """With ties, unequal numbers of runs, and one run."""
+    found = found_of(case, FEW)
+    assert case["point"] == pytest.approx(found.estimate, rel=1e-12)
+    assert len(case["x"][0]) * (len(case["x"]) + len(case["y"])) == found.n
+
+
+@pytest.mark.parametrize("case", LIMITS, ids=name)
+def test_the_interval_is_that_of_many_resamples(case: dict[str, Any]) -> None:
+    """Within two steps of the values that the probability can take, of one task."""
+    found = found_of(case, Resampling(repetitions=50_000))
+    step = 1 / (len(case["x"]) * len(case["y"]) * len(case["x"][0]))
+    assert case["limit_percentile_B5e5"] == pytest.approx([found.low, found.high], abs=2 * step)
+    assert ("percentile stratified bootstrap", 50_000, 0) == (
+        found.method,
+        found.repetitions,
+        found.seed,
+    )
+
+
+def test_ties_count_half() -> None:
+    """2 beats 1 and ties with 2, 3 beats both: 3.5 of 4; in the other task 0 loses to both."""
+    x = TaskScores.from_tasks([[2.0, 3.0], [0.0, 0.0]])
+    y = TaskScores.from_tasks([[1.0, 2.0], [1.0, 1.0]])
+    assert 3.5 / 4 / 2 == probability_of_improvement(x, y, FEW).estimate
+
+
+@given(tasks(runs=2, most=4), st.data())
+def test_the_order_of_runs_does_not_matter(runs: list[list[float]], data: st.DataObject) -> None:
+    """To the last bit, of the ends as of the estimate."""
+    others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
+    shuffled = [data.draw(st.permutations(task)) for task in (*runs, *others)]
+    x, y, u, v = (
+        TaskScores.from_tasks(own)
+        for own in (runs, others, shuffled[: len(runs)], shuffled[len(runs) :])
+    )
+    assert probability_of_improvement(x, y, FEW) == probability_of_improvement(u, v, FEW)
+
+
+@given(tasks(runs=2, most=4), st.data())
+def test_the_other_way_round_is_the_rest(runs: list[list[float]], data: st.DataObject) -> None:
+    """P(x > y) + P(y > x) = 1, ties being halved."""
+    others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
+    x, y = TaskScores.from_tasks(runs), TaskScores.from_tasks(others)
+    there, back = (probability_of_improvement(a, b, FEW).estimate for a, b in ((x, y), (y, x)))
+    assert 1 == pytest.approx(there + back)
+
+
+def test_resamples_are_as_likely_as_they_should_be() -> None:
+    """Mean and variance over all 27 × 4 resamples of three runs and two."""
+    x, y = np.asarray([0.0, 1.5, 3.0]), np.asarray([1.0, 2.0])
+    wins = doubled_wins(x, y)
+    every = [
+        wins[np.ix_(a, b)].mean() / 2
+        for a in product(range(3), repeat=3)
+        for b in product(range(2), repeat=2)
+    ]
+    drawn = replicates([wins], Resampling(repetitions=200_000))
+    assert np.mean(every) == pytest.approx(drawn.mean(), abs=0.003)
+    assert np.std(every) == pytest.approx(drawn.std(), abs=0.003)
+
+
+def test_both_sides_are_drawn_independently() -> None:
+    """Equal labels that were drawn alike would always tie."""
+    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    found = probability_of_improvement(scores, scores, FEW)
+    assert 0.5 == found.estimate
+    assert found.low is not None
+    assert found.low < 0.3
+
+
+def test_blocks_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many repetitions are computed at a time."""
+    generator = np.random.default_rng(5)
+    wins = [doubled_wins(generator.normal(size=4), generator.normal(size=6)) for _ in range(3)]
+    whole = replicates(wins, FEW)
+    monkeypatch.setattr(improvement, "BLOCK", 10 * 16)
+    assert whole.tobytes() == replicates(wins, FEW).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [
+        ([[1.0]], [[2.0, 3.0]], "one run alone shows no spread"),
+        ([[1.0, 2.0]], [[2.0]], "one run alone shows no spread"),
+        ([[1.0, 1.0]], [[2.0, 2.0, 2.0]], "all runs of each label are equal on each task"),
+    ],
+)
+def test_without_spread_there_is_no_interval(
+    x: list[list[float]], y: list[list[float]], reason: str
+) -> None:
+    """The estimate stands, the reason is said, and no resampling is claimed."""
+    found = probability_of_improvement(TaskScores.from_tasks(x), TaskScores.from_tasks(y), FEW)
+    assert (None, None, 0, None, reason) == (
+        found.low,
+        found.high,
+        found.repetitions,
+        found.seed,
+        found.reason,
+    )
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"), [([[0.0, 0.5], [1.0, 3.0]], 1.0), ([[0.0, 0.5], [9.0, 10.0]], 0.5)]
+)
+def test_labels_that_do_not_overlap_have_an_interval_without_width(
+    y: list[list[float]], expected: float
+) -> None:
+    """As rliable has it; but that this shows nothing is said."""
+    x = TaskScores.from_tasks([[1.0, 2.0], [4.0, 5.0]])
+    found = probability_of_improvement(x, TaskScores.from_tasks(y), FEW)
+    assert (expected, expected, SEPARATED) == (found.low, found.high, found.reason)
+
+
+def test_tasks_must_be_the_same() -> None:
+    """Two tasks are not compared with one."""
+    with pytest.raises(ValueError, match="2 tasks cannot be compared with 1: give both the same"):
+        probability_of_improvement(
+            TaskScores.from_tasks([[1.0], [2.0]]), TaskScores.from_tasks([[1.0]]), FEW
+        )
+
+
+@pytest.mark.parametrize(("tasks", "n"), [(1, 3), (1, 10), (8, 3), (8, 5), (8, 20)])
+def test_coverage(tasks: int, n: int) -> None:
+    """600 samples agree with what `coverage` says."""
+    generator = np.random.default_rng(tasks * n)
+    held, told = 0, set()
+    for sample in range(600):
+        apart = 0.5 * (sample % 3) + 0.5 * generator.normal(size=(tasks, 1))
+        truth = ndtr(apart / np.sqrt(2)).mean()
+        x = TaskScores.from_tasks(list(generator.normal(size=(tasks, n)) + apart))
+        y = TaskScores.from_tasks(list(generator.normal(size=(tasks, n))))
+        found = probability_of_improvement(x, y, Resampling(seed=sample, repetitions=1_000))
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+        told |= {found.coverage} - {None}
+    assert [held / 600] == pytest.approx(list(told), abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((3,), 0.761),
+        ((4,), 0.761),
+        ((30,), 0.935),
+        ((5, 7), 0.883),
+        ((10,) * 9, 0.941),
+        ((2,), None),
+    ],
+)
+def test_coverage_is_that_of_the_next_smaller_numbers(
+    sizes: tuple[int, ...], expected: float | None
+) -> None:
+    """Of the task with fewest runs; nothing where nothing was simulated."""
+    scores = TaskScores.from_tasks([np.arange(n) for n in sizes])
+    for repetitions, level, told in (
+        (1_000, 0.95, expected),
+        (999, 0.95, None),
+        (1_000, 0.9, None),
+    ):
+        resampling = Resampling(repetitions=repetitions, level=level)
+        assert told == probability_of_improvement(scores, scores, resampling).coverage

@@ -1,0 +1,176 @@
+"""Survival of runs that are still below a threshold: golden, by hand, and where nothing is known."""
+
+import json
+from math import exp, log, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from rlexp.stats.survival import SurvivalCurve, kaplan_meier, median_time, restricted_mean
+
+CASE: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "golden_stats.json").read_text()
+)["time_to_threshold"]
+
+runs = st.lists(st.tuples(st.integers(0, 12).map(float), st.booleans()), min_size=1, max_size=12)
+
+
+def curve_of(pairs: list[tuple[float, bool]]) -> SurvivalCurve:
+    """Of times, and whether the threshold was reached then."""
+    return kaplan_meier([time for time, _ in pairs], [reached for _, reached in pairs])
+
+
+def test_it_is_that_of_statsmodels() -> None:
+    """Times, shares and Greenwood's standard errors, with ties and censored runs."""
+    found = kaplan_meier(CASE["time_a"], CASE["event_a"])
+    assert CASE["km_times"] == found.times.tolist()
+    assert CASE["km_surv"] == pytest.approx(found.survival, rel=1e-12)
+    assert CASE["km_se"] == pytest.approx(found.standard_error, rel=1e-12)
+    assert (7, 300.0) == (found.n, found.follow_up)
+
+
+def test_runs_at_risk_are_those_still_on_their_way() -> None:
+    """A run that is censored at a time still counts then."""
+    found = kaplan_meier([1.0, 2.0, 2.0, 3.0], [True, False, True, True])
+    assert [4, 3, 1] == found.at_risk.tolist()
+    assert [1, 1, 1] == found.events.tolist()
+    assert [3 / 4, 1 / 2, 0.0] == pytest.approx(found.survival)
+
+
+def test_its_interval_is_on_the_scale_of_log_minus_log() -> None:
+    """By hand for one of two runs: S = ½, and Greenwood's variance of log S is ½."""
+    found = kaplan_meier([1.0, 2.0], [True, False])
+    width = exp(1.959963984540054 * sqrt(0.5) / log(2))
+    assert [0.5**width, 0.5 ** (1 / width)] == pytest.approx([found.low[0], found.high[0]])
+
+
+@given(runs, st.randoms(use_true_random=False))
+def test_the_order_of_runs_does_not_matter(pairs: list[tuple[float, bool]], random: Any) -> None:
+    """To the last bit."""
+    a, b = curve_of(pairs), curve_of(random.sample(pairs, len(pairs)))
+    for name in ("times", "survival", "low", "high", "at_risk", "events"):
+        assert getattr(a, name).tobytes() == getattr(b, name).tobytes()
+
+
+@given(runs)
+def test_without_censored_runs_it_is_the_share_of_those_that_are_longer(
+    pairs: list[tuple[float, bool]],
+) -> None:
+    """At every time."""
+    times = np.asarray([time for time, _ in pairs])
+    found = kaplan_meier(times, np.ones(len(times), np.bool_))
+    for time in range(14):
+        assert (times > time).mean() == pytest.approx(found.at(time))
+
+
+@given(runs)
+def test_an_interval_lies_about_its_share(pairs: list[tuple[float, bool]]) -> None:
+    """Within 0 and 1; it is missing where the share is 0, and of one run."""
+    found = curve_of(pairs)
+    known = ~np.isnan(found.low)
+    assert ((found.survival > 1e-12) & (len(pairs) > 1)).tolist() == known.tolist()
+    assert (found.low[known] >= 0).all()
+    assert (found.low[known] <= found.survival[known]).all()
+    assert (found.survival[known] <= found.high[known]).all()
+    assert (found.high[known] <= 1).all()
+
+
+def test_the_median_is_the_first_time_when_half_have_arrived() -> None:
+    """Golden; the upper end is not known, for its curve stays above one half."""
+    found = median_time(kaplan_meier(CASE["time_a"], CASE["event_a"]))
+    assert (CASE["median_a"], 120.0, None) == (found.estimate, found.low, found.high)
+    assert 2.0 == median_time(kaplan_meier([1, 2, 3, 4], [True] * 4)).estimate
+
+
+def test_the_median_may_be_unknown() -> None:
+    """Two of five runs reach the threshold: when half of them would, nobody knows."""
+    found = median_time(kaplan_meier([1, 2, 9, 9, 9], [True, True, False, False, False]))
+    assert (None, 5) == (found.estimate, found.n)
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_the_restricted_mean_is_the_area(side: str) -> None:
+    """Golden: runs that never arrive count as the horizon."""
+    curve = kaplan_meier(CASE[f"time_{side}"], CASE[f"event_{side}"])
+    found = restricted_mean(curve, 300)
+    assert CASE[f"rmst300_{side}"] == pytest.approx(found.estimate, rel=1e-12)
+
+
+def test_the_variance_of_the_restricted_mean_by_hand() -> None:
+    """After 1 and 8, areas of 25/4 and 1 are left: variance (25/4)²/12 + 1²/6, times 2/1."""
+    curve = kaplan_meier([1, 8, 9, 10], [True, True, False, False])
+    found = restricted_mean(curve, 10)
+    assert 1 + 7 * 3 / 4 + 2 / 2 == found.estimate
+    variance = 2 * ((21 / 4 + 1) ** 2 / 12 + 1 / 6)
+    assert found.low is not None
+    assert max(0, found.estimate - student.ppf(0.975, 1) * sqrt(variance)) == found.low
+    assert 10.0 == found.high
+    narrow = restricted_mean(kaplan_meier([1, 8, 9, 10], [True, True, False, False], 0.2), 10)
+    assert narrow.low is not None
+    half = student.ppf(0.6, 1) * sqrt(variance)
+    assert narrow.estimate - half == pytest.approx(narrow.low)
+
+
+def test_without_censored_runs_the_interval_is_students() -> None:
+    """Of the mean of the times."""
+    times = np.asarray([5.0, 6.0, 6.0, 8.0, 11.0])
+    found = restricted_mean(kaplan_meier(times, [True] * 5), 100)
+    half = student.ppf(0.975, 4) * times.std(ddof=1) / sqrt(5)
+    assert times.mean() == pytest.approx(found.estimate)
+    assert [times.mean() - half, times.mean() + half] == pytest.approx([found.low, found.high])
+
+
+def test_what_comes_after_the_horizon_does_not_count() -> None:
+    """The runs that arrive at 8 and 9 count as 7."""
+    found = restricted_mean(kaplan_meier([2, 4, 8, 9], [True] * 4), 7)
+    assert (2 + 4 + 7 + 7) / 4 == found.estimate
+
+
+@pytest.mark.parametrize(
+    ("times", "observed", "reason"),
+    [
+        ([9, 9], [False, False], "no run reached the threshold within the horizon"),
+        ([3, 9], [True, False], "one run reached the threshold within the horizon"),
+        ([3, 3], [True, True], "all runs took as long"),
+    ],
+)
+def test_without_spread_the_restricted_mean_has_no_interval(
+    times: list[float], observed: list[bool], reason: str
+) -> None:
+    """The estimate stands: of those that never arrive, the horizon."""
+    found = restricted_mean(kaplan_meier(times, observed), 9)
+    assert (float(np.mean(times)), None, None) == (found.estimate, found.low, found.high)
+    assert reason == found.reason
+
+
+@pytest.mark.parametrize(
+    ("horizon", "message"),
+    [(0.0, "take one above 0"), (float("nan"), "take one above 0"), (9.1, "of that or less")],
+)
+def test_a_horizon_that_says_nothing_is_refused(horizon: float, message: str) -> None:
+    """What happens beyond the last run is not known."""
+    with pytest.raises(ValueError, match=message):
+        restricted_mean(kaplan_meier([3, 9], [True, False]), horizon)
+
+
+@pytest.mark.parametrize(
+    ("times", "observed", "level", "message"),
+    [
+        ([], [], 0.95, "one of each for each run"),
+        ([1.0, 2.0], [True], 0.95, "one of each for each run"),
+        ([-1.0], [True], 0.95, "finite and not negative"),
+        ([float("nan")], [True], 0.95, "finite and not negative"),
+        ([1.0], [True], 1.0, "between 0 and 1"),
+    ],
+)
+def test_what_is_no_run_is_refused(
+    times: list[float], observed: list[bool], level: float, message: str
+) -> None:
+    """In one line."""
+    with pytest.raises(ValueError, match=message):
+        kaplan_meier(times, observed, level)

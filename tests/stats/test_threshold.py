@@ -1,0 +1,113 @@
+"""Reaching a threshold: when, how many runs do, and whether labels differ in it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.threshold import log_rank, time_to_threshold, wilson
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "golden_stats.json").read_text()
+)
+CASE: dict[str, Any] = GOLDEN["time_to_threshold"]
+STEPS = [10, 20, 30, 40, 50]
+
+runs = st.lists(st.tuples(st.integers(1, 9).map(float), st.booleans()), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize(
+    ("values", "stays", "expected"),
+    [
+        ([0, 5, 1, 6, 7], 1, (20.0, True)),
+        ([0, 5, 1, 6, 7], 2, (40.0, True)),
+        ([0, 5, 1, 6, 7], 3, (50.0, False)),
+        ([5, 5, 5, 5, 5], 5, (10.0, True)),
+        ([5, 5, 5, 5, 5], 6, (50.0, False)),
+        ([0, 1, 2, 3, 4], 1, (50.0, False)),
+        ([0, float("nan"), 2, 3, 6], 1, (50.0, True)),
+        ([0, 6, float("nan"), 7, 6], 2, (40.0, True)),
+    ],
+)
+def test_the_first_evaluation_that_reaches_it_counts(
+    values: list[float], stays: int, expected: tuple[float, bool]
+) -> None:
+    """If so many in a row do; else the run is censored at its last one."""
+    assert expected == time_to_threshold((STEPS, values), 5.0, stays=stays)
+
+
+@pytest.mark.parametrize(
+    ("curve", "threshold", "stays", "message"),
+    [
+        (([], []), 1.0, 1, "leave it out, and say so"),
+        (([1], [1.0]), 1.0, 0, "1 or more, are needed"),
+        (([1], [1.0]), float("nan"), 1, "a number"),
+        (([2, 1], [1.0, 1.0]), 1.0, 1, "order its evaluations"),
+    ],
+)
+def test_what_says_no_time_is_refused(
+    curve: Any, threshold: float, stays: int, message: str
+) -> None:
+    """In one line."""
+    with pytest.raises(ValueError, match=message):
+        time_to_threshold(curve, threshold, stays=stays)
+
+
+def test_the_log_rank_test_is_that_of_statsmodels() -> None:
+    """χ² and p, with ties and censored runs."""
+    found = log_rank((CASE["time_a"], CASE["time_b"]), (CASE["event_a"], CASE["event_b"]))
+    assert CASE["logrank"] == pytest.approx([found.statistic, found.p_value], rel=1e-12)
+    assert 14 == found.n
+
+
+@given(runs, runs)
+def test_either_label_may_come_first(a: Any, b: Any) -> None:
+    """And their runs in any order."""
+    (s, d), (t, e) = zip(*a, strict=True), zip(*b, strict=True)
+    there, back = log_rank((s, t), (d, e)), log_rank((t[::-1], s[::-1]), (e[::-1], d[::-1]))
+    assert there.reason == back.reason
+    if there.reason is None:
+        assert there.statistic == pytest.approx(back.statistic, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("times", "observed", "reason"),
+    [
+        (([9, 9], [9]), ([False, False], [False]), "no run reached the threshold"),
+        (([9, 9], [9]), ([True, True], [True]), "no time at which runs differ"),
+    ],
+)
+def test_without_events_that_differ_there_is_no_test(
+    times: Any, observed: Any, reason: str
+) -> None:
+    """It says why."""
+    found = log_rank(times, observed)
+    assert (None, None, 3, reason) == (found.statistic, found.p_value, found.n, found.reason)
+
+
+def test_it_holds_its_level() -> None:
+    """Of 1,500 pairs of labels of ten runs that do not differ, 5 ± 2 % are told apart."""
+    generator = np.random.default_rng(1)
+    times = generator.exponential(size=(1_500, 2, 10))
+    told = [log_rank((a, b), (a < 1.5, b < 1.5)) for a, b in np.minimum(times, 1.5)]
+    rejected = np.mean([found.p_value is not None and found.p_value < 0.05 for found in told])
+    assert 0.03 < rejected < 0.07
+
+
+@pytest.mark.parametrize("case", GOLDEN["proportion_ci"], ids=lambda c: f"{c['k']} of {c['n']}")
+def test_wilsons_interval_is_that_of_statsmodels(case: dict[str, Any]) -> None:
+    """And the share is that of all runs."""
+    found = wilson(case["k"], case["n"])
+    assert case["wilson"] == pytest.approx([found.low, found.high], rel=1e-12, abs=1e-15)
+    assert (case["k"] / case["n"], case["n"]) == (found.estimate, found.n)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(1, 0), (-1, 3), (4, 3), (0, 0)])
+def test_what_makes_no_share_is_refused(successes: int, n: int) -> None:
+    """In one line."""
+    with pytest.raises(ValueError, match="count all runs"):
+        wilson(successes, n)

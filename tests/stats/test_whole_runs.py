@@ -1,0 +1,71 @@
+"""Resampled whole runs: the same as sorting each resample, on one thread or many."""
+
+import numpy as np
+import pytest
+from aggregate_cases import tasks
+from hypothesis import given
+
+from rlexp.stats import draws, whole_runs
+from rlexp.stats.aggregate import interquartile_mean
+from rlexp.stats.draws import blocks, draw
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.whole_runs import whole_run_replicates
+
+FEW = Resampling(seed=6, repetitions=200)
+
+
+@given(tasks())
+def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
+    """For every resample, with equal scores and with different numbers of runs."""
+    scores = TaskScores.from_tasks(runs)
+    curves = np.stack([scores.values, -scores.values, scores.values**2])
+    positions = np.concatenate(
+        [draw(scores.sizes, FEW, block).positions for block in blocks(scores.n, FEW)]
+    )
+    expected = [interquartile_mean(TaskScores(own[positions], scores.sizes)) for own in curves]
+    found = whole_run_replicates(curves, scores.sizes, FEW)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+
+
+def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
+    """Of curves that only differ by a constant, so do the replicates."""
+    runs = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0])
+    found = whole_run_replicates(np.stack([runs, runs + 3]), (5,), FEW)
+    np.testing.assert_allclose(found[1] - found[0], 3.0, rtol=1e-12)
+    assert found[0].std() > 0
+
+
+@pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
+def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does how many blocks there are."""
+    monkeypatch.setattr(draws, "BLOCK", 20 * sum(sizes))
+    curves = np.random.default_rng(3).normal(size=(4, sum(sizes)))
+    one, three = (whole_run_replicates(curves, sizes, FEW, threads=n) for n in (1, 3))
+    assert one.tobytes() == three.tobytes()
+    monkeypatch.setattr(whole_runs, "TOGETHER", 1)
+    assert one.tobytes() == whole_run_replicates(curves, sizes, FEW).tobytes()
+
+
+def test_many_runs_are_counted_without_overflow() -> None:
+    """More than a 16-bit count holds, and weights of more than 32 bits."""
+    generator = np.random.default_rng(1)
+    for sizes in ((20_000, 20_000), (997, 1009, 1013, 1019)):
+        runs = generator.normal(size=sum(sizes)) + 5
+        scores = TaskScores(runs, sizes)
+        resampling = Resampling(repetitions=3)
+        expected = interquartile_mean(
+            TaskScores(
+                runs[
+                    np.concatenate(
+                        [
+                            draw(sizes, resampling, b).positions
+                            for b in blocks(scores.n, resampling)
+                        ]
+                    )
+                ],
+                sizes,
+            )
+        )
+        found = whole_run_replicates(runs[np.newaxis], sizes, resampling)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
