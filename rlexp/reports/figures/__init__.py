@@ -1,0 +1,56 @@
+"""The figures of a report for print: PDF and SVG by Matplotlib, from the same numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.reports.blocks import Figure as Block
+from rlexp.reports.blocks import Intervals, Lines, Study, Table
+from rlexp.reports.figures.canvas import look, saved
+from rlexp.reports.figures.intervals import draw_intervals
+from rlexp.reports.figures.lines import draw_lines
+from rlexp.reports.figures.matrix import draw_matrix
+from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.reports.palette import Style, styles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("pdf", "svg", "png")
+
+
+def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, bytes]:
+    """Every figure of a study as files, `NAME.FORMAT`; the same study gives the same bytes.
+
+    Args:
+        study: What is told.
+        formats: Of `pdf`, `svg` and `png` (150 dots per inch).
+
+    Raises:
+        ConfigError: A format is unknown, or Matplotlib is not installed.
+    """
+    for kind in formats:
+        if kind not in FORMATS:
+            raise ConfigError(
+                f"figures cannot be drawn as {kind!r}{did_you_mean(kind, FORMATS)} "
+                f"(they can as: {', '.join(FORMATS)})"
+            )
+    stems, looks, files = file_stems(study), styles(study), {}
+    with look():
+        for block in drawn_blocks(study):
+            if isinstance(block, Table):
+                continue
+            figure = drawn_figure(block, looks)
+            for kind in formats:
+                name = f"{stems[block.name]}.{kind}"
+                files[name] = saved(figure, block, kind, study.version)
+    return files
+
+
+def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
+    """A block as a figure of Matplotlib, drawn with the settings of the moment."""
+    if isinstance(block, Lines):
+        return draw_lines(block, looks)
+    if isinstance(block, Intervals):
+        return draw_intervals(block, looks)
+    return draw_matrix(block)

@@ -1,0 +1,174 @@
+"""Curves with bands and single runs, stairs, and marked heights: one column wide."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any
+
+from rlexp.reports.blocks import Line, Lines
+from rlexp.reports.figures.axes import say_nothing, set_x, set_y
+from rlexp.reports.figures.canvas import PALE, SINGLE_COLUMN, empty_figure
+from rlexp.reports.figures.legend import add_legend, legend_height
+from rlexp.reports.figures.lettering import axis_title, height, label, title
+from rlexp.reports.page.axes import Scale, scale
+from rlexp.reports.palette import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HEIGHT, WIDTH = 2.15, 2.7
+"""Inches: the height of the axes with their title, without the legend; the width without it."""
+
+TICKS = 5
+
+
+def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
+    """Bands below, then single runs, then aggregates; the legend stands below the axes."""
+    labels = list(dict.fromkeys(line.label for line in figure.lines))
+    scales = _scales(figure)
+    if scales is None:
+        return _nothing(figure)
+    heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
+    more = height([heading]) + height([below]) + legend_height(labels, SINGLE_COLUMN)
+    drawn = empty_figure(SINGLE_COLUMN, HEIGHT + more)
+    axes = drawn.add_subplot()
+    axes.set_title(heading)
+    set_x(axes, figure.x, scales[0], TICKS, WIDTH)
+    set_y(axes, figure.y, scales[1], TICKS, HEIGHT - 0.6)
+    axes.grid(visible=True, axis="y")
+    _draw(axes, figure, scales, styles)
+    shown = [_legend_line(styles[name]) for name in labels]
+    add_legend(drawn, shown, labels, SINGLE_COLUMN)
+    return drawn
+
+
+def _nothing(figure: Lines) -> "Figure":
+    drawn = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
+    axes = drawn.add_subplot()
+    axes.set_title(title(figure.title, SINGLE_COLUMN))
+    say_nothing(axes)
+    return drawn
+
+
+def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
+    points = [p for line in figure.lines for p in zip(line.x, line.y, strict=True)]
+    shown = [(a, b) for a, b in points if b is not None]
+    bands = chain.from_iterable((*(n.low or ()), *(n.high or ())) for n in figure.lines)
+    marked = [value for _, value in figure.marks] if shown else []
+    x = scale(figure.x, (a for a, _ in shown))
+    y = scale(figure.y, [*(b for _, b in shown), *bands, *marked], padding=0.04)
+    return None if x is None or y is None else (x, y)
+
+
+def _placed(line: Line, x: Scale, y: Scale) -> Line:
+    """The line with a gap where a point has no place, as zero has none on a logarithmic axis."""
+
+    def placed(values: Sequence[float | None]) -> tuple[float | None, ...]:
+        pairs = zip(line.x, values, strict=True)
+        return tuple(None if x.at(a) is None or y.at(b) is None else b for a, b in pairs)
+
+    return replace(
+        line,
+        y=placed(line.y),
+        low=placed(line.low) if line.low is not None else None,
+        high=placed(line.high) if line.high is not None else None,
+    )
+
+
+def _draw(
+    axes: "Axes", figure: Lines, scales: tuple[Scale, Scale], styles: Mapping[str, Style]
+) -> None:
+    lines = [_placed(line, *scales) for line in figure.lines]
+    aggregates = [line for line in lines if not line.faint]
+    for line in aggregates:
+        _band(axes, line, styles[line.label])
+    _marks(axes, [mark for mark in figure.marks if scales[1].at(mark[1]) is not None])
+    _single_runs(axes, [line for line in lines if line.faint], styles)
+    for line in filter(_has_points, aggregates):
+        look = _stroke(styles[line.label]) | {"clip_on": not _inside(line, *scales), "zorder": 4}
+        axes.plot(line.x, _numbers(line.y), **look, **_form(line))
+        _lone_points(axes, line, styles[line.label].marker, look)
+
+
+def _band(axes: "Axes", line: Line, style: Style) -> None:
+    if line.low is None or line.high is None:
+        return
+    step: Any = "post" if line.steps else None
+    low, high = _numbers(line.low), _numbers(line.high)
+    axes.fill_between(
+        line.x, low, high, color=style.light, alpha=0.16, linewidth=0, step=step, zorder=2
+    )
+
+
+def _single_runs(axes: "Axes", lines: Sequence[Line], styles: Mapping[str, Style]) -> None:
+    """All runs of a label as one collection: the more there are, the paler is each."""
+    from matplotlib.collections import LineCollection
+
+    for name, own in groupby(lines, key=lambda line: line.label):
+        paths = [list(zip(line.x, _numbers(line.y), strict=True)) for line in own]
+        alpha = max(0.04, 0.45 / math.sqrt(len(paths)))
+        collection = LineCollection(
+            paths, colors=styles[name].light, alpha=alpha, linewidths=0.5, zorder=3
+        )
+        axes.add_collection(collection, autolim=False)
+
+
+def _has_points(line: Line) -> bool:
+    return any(v is not None for v in line.y)
+
+
+def _inside(line: Line, x: Scale, y: Scale) -> bool:
+    """Whether nothing leaves the axes: then a line on their edge keeps its full width."""
+    places = (*map(x.at, line.x), *map(y.at, line.y))
+    return all(0 <= place <= 1 for place in places if place is not None)
+
+
+def _lone_points(axes: "Axes", line: Line, marker: str, look: dict[str, Any]) -> None:
+    """A point between two gaps, which no line shows."""
+    points = list(_alone(line))
+    if points:
+        axes.plot(
+            *zip(*points, strict=True), **look | {"linestyle": "", "marker": marker, "ms": 3}
+        )
+
+
+def _alone(line: Line) -> Iterator[tuple[float, float]]:
+    y = [math.nan, *_numbers(line.y), math.nan]
+    for k, at in enumerate(line.x, start=1):
+        if math.isfinite(y[k]) and not math.isfinite(y[k - 1]) and not math.isfinite(y[k + 1]):
+            yield at, y[k]
+
+
+def _marks(axes: "Axes", marks: Sequence[tuple[str, float]]) -> None:
+    for name, value in marks:
+        axes.axhline(value, color=PALE, linewidth=0.7, dashes=(4, 3), zorder=1.5)
+        axes.annotate(
+            label(name),
+            (0, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, 1.5),
+            textcoords="offset points",
+            color=PALE,
+            fontsize=7,
+            annotation_clip=True,
+        )
+
+
+def _form(line: Line) -> dict[str, Any]:
+    return {"drawstyle": "steps-post"} if line.steps else {}
+
+
+def _stroke(style: Style) -> dict[str, Any]:
+    return {"color": style.light, "linestyle": (0, style.dash) if style.dash else "solid"}
+
+
+def _legend_line(style: Style) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **_stroke(style))
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [math.nan if v is None or not math.isfinite(v) else float(v) for v in values]

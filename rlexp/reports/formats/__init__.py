@@ -1,0 +1,1 @@
+"""The report as files for other programs: JSON, CSV, Markdown and LaTeX."""

@@ -1,0 +1,123 @@
+"""Every table and figure as CSV (RFC 4180), with full precision, for spreadsheets and R."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+
+from rlexp.reports.blocks import Figure, Intervals, Lines, Matrix, Study, Table, Value
+from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.stats.interval import Interval
+
+Row = Sequence[Value]
+
+INTERVAL = tuple(field.name for field in fields(Interval))
+"""Columns of an interval: estimate, low, high, level, method, repetitions, n, tasks, seed, …"""
+
+EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Beginnings of a cell that a spreadsheet may take for a formula."""
+
+
+def render(study: Study) -> Mapping[str, bytes]:
+    """A file for each table and figure, `NAME.csv`.
+
+    Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a number that
+    is none `nan` or `inf`. A text that a spreadsheet would execute begins with an apostrophe.
+    """
+    stems = file_stems(study)
+    return {f"{stems[b.name]}.csv": written(rows_of(b)) for b in drawn_blocks(study)}
+
+
+def rows_of(block: Table | Figure) -> Iterator[Row]:
+    """The header of a table or figure, then its rows."""
+    match block:
+        case Table():
+            return _table(block)
+        case Lines():
+            return _lines(block)
+        case Intervals():
+            return _intervals(block)
+        case Matrix():
+            return _matrix(block)
+
+
+def written(rows: Iterator[Row]) -> bytes:
+    """Rows as CSV."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode(errors="replace")
+
+
+def _cell(value: Value) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"'{value}" if value.startswith(EXECUTED) else value
+        case float():
+            return repr(float(value))
+        case _:
+            return str(value)
+
+
+def _of(interval: Interval | None) -> Row:
+    return [getattr(interval, name) if interval else None for name in INTERVAL]
+
+
+def _table(table: Table) -> Iterator[Row]:
+    wide = [any(isinstance(row[k], Interval) for row in table.rows) for k in _places(table)]
+    titles = [column.title for column in table.columns]
+    yield [
+        name
+        for title, w in zip(titles, wide, strict=True)
+        for name in ([f"{title} {field}" for field in INTERVAL] if w else [title])
+    ]
+    for row in table.rows:
+        yield [v for value, w in zip(row, wide, strict=True) for v in _spread(value, w)]
+
+
+def _places(table: Table) -> range:
+    return range(len(table.columns))
+
+
+def _spread(value: Value, wide: bool) -> Row:
+    if isinstance(value, Interval):
+        return _of(value)
+    return [value, *[None] * (len(INTERVAL) - 1)] if wide else [value]
+
+
+def _lines(figure: Lines) -> Iterator[Row]:
+    """A row per point; `line` tells apart the lines of a label, of which single runs are many."""
+    yield ["kind", "label", "line", "x", "y", "low", "high"]
+    for number, line in enumerate(figure.lines):
+        kind = "run" if line.faint else "aggregate"
+        nothing = (None,) * len(line.x)
+        points = zip(line.x, line.y, line.low or nothing, line.high or nothing, strict=True)
+        for point in points:
+            yield [kind, line.label, number, *point]
+    for name, y in figure.marks:
+        yield ["mark", name, None, None, y, None, None]
+
+
+def _intervals(figure: Intervals) -> Iterator[Row]:
+    """A row per interval, per run (its score is the estimate) and per marked value."""
+    yield ["kind", "panel", "label", *INTERVAL]
+    empty = [None] * (len(INTERVAL) - 1)
+    for panel in figure.panels:
+        for mark in panel.marks:
+            yield ["interval", panel.title, mark.label, *_of(mark.interval)]
+            for score in mark.dots:
+                yield ["run", panel.title, mark.label, score, *empty]
+        for name, value in panel.marked:
+            yield ["mark", panel.title, name, value, *empty]
+
+
+def _matrix(figure: Matrix) -> Iterator[Row]:
+    """A row per pair."""
+    yield ["row", "column", *INTERVAL]
+    for label, values in zip(figure.labels, figure.values, strict=True):
+        for other, value in zip(figure.labels, values, strict=True):
+            if value is not None:
+                yield [label, other, *_of(value)]

@@ -1,0 +1,72 @@
+"""The numbers at the ends of a figure, as a small table for where it is not drawn."""
+
+import math
+from collections.abc import Iterable
+
+from rlexp.reports.blocks import Column, Figure, Intervals, Line, Lines, Matrix, Table, Value
+from rlexp.reports.page.words import digits_for
+
+Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
+
+
+def end_points(figure: Figure) -> Table:
+    """What a figure comes to, in a table with its name, title and note.
+
+    Of each curve the last point that has a value, of single runs only where there is no
+    aggregate; of panels and matrices every estimate with its interval.
+    """
+    match figure:
+        case Lines():
+            columns, rows = _lines(figure)
+        case Intervals():
+            columns, rows = _intervals(figure)
+        case Matrix():
+            columns, rows = _matrix(figure)
+    return Table(
+        name=figure.name, title=figure.title, columns=columns, rows=rows, note=figure.note
+    )
+
+
+def _lines(figure: Lines) -> Content:
+    aggregates = [line for line in figure.lines if not line.faint]
+    shown = aggregates or list(figure.lines)
+    rows = [_last(line) for line in shown]
+    x, y = (_digits(v for row in rows for v in row[part]) for part in (slice(1, 2), slice(2, 5)))
+    every = (
+        Column(title="label", label=True),
+        Column(title=figure.x.title, digits=x),
+        *(Column(title=title, digits=y) for title in (figure.y.title, "low", "high")),
+    )
+    kept = [k for k in range(5) if k < 3 or any(row[k] is not None for row in rows)]
+    return tuple(every[k] for k in kept), tuple(tuple(row[k] for k in kept) for row in rows)
+
+
+def _last(line: Line) -> tuple[Value, ...]:
+    for k in reversed(range(len(line.x))):
+        if line.y[k] is not None:
+            low, high = (band[k] if band else None for band in (line.low, line.high))
+            return line.label, line.x[k], line.y[k], low, high
+    return line.label, None, None, None, None
+
+
+def _intervals(figure: Intervals) -> Content:
+    labels = dict.fromkeys(mark.label for panel in figure.panels for mark in panel.marks)
+    found = [{mark.label: mark.interval for mark in panel.marks} for panel in figure.panels]
+    columns = [
+        Column(title=panel.title, digits=_digits(i.estimate for i in own.values()))
+        for panel, own in zip(figure.panels, found, strict=True)
+    ]
+    rows = tuple((label, *(own.get(label) for own in found)) for label in labels)
+    return (Column(title="label", label=True), *columns), rows
+
+
+def _matrix(figure: Matrix) -> Content:
+    columns = (Column(title=label, label=True) for label in figure.labels)
+    pairs = zip(figure.labels, figure.values, strict=True)
+    return (Column(title="", label=True), *columns), tuple((label, *own) for label, own in pairs)
+
+
+def _digits(values: Iterable[Value]) -> int:
+    numbers = [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
+    most = max(map(abs, numbers), default=0.0)
+    return 0 if all(v == round(v) for v in numbers) else digits_for(most / 10)

@@ -1,0 +1,105 @@
+"""The report as Markdown, for a repository, an issue or a pull request on GitHub."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from rlexp.reports.blocks import (
+    Block,
+    Listing,
+    Notice,
+    Part,
+    Study,
+    Table,
+    Text,
+    Tone,
+)
+from rlexp.reports.file_names import file_stems
+from rlexp.reports.formats.cells import Worded, caption_notes, worded
+from rlexp.reports.formats.end_points import end_points
+from rlexp.reports.formats.markdown_text import fenced, inline
+
+ALERTS = {
+    Tone.NOTE: "NOTE",
+    Tone.GOOD: "TIP",
+    Tone.WARNING: "WARNING",
+    Tone.PROBLEM: "CAUTION",
+}
+"""GitHub's names of what its readers know as a note, a tip, a warning and a caution."""
+
+
+def render(study: Study, figures: str | None = None) -> Mapping[str, bytes]:
+    """The study as `report.md`.
+
+    Args:
+        study: What is told.
+        figures: Folder of the drawn figures (`NAME.svg`), relative to the report. Without one,
+            each figure's end points stand in a table.
+    """
+    stems = file_stems(study) if figures else {}
+    images = {name: f"{quote(figures or '')}/{stem}.svg" for name, stem in stems.items()}
+    blocks = [f"# {_words(study.title)}", inline(study.subtitle), *_failed(study)]
+    for part in study.parts:
+        blocks.extend(_part(part, images))
+    blocks.append(f"Written by rlexp {inline(study.version)}.")
+    text = "\n\n".join(block for block in blocks if block)
+    return {"report.md": f"{text}\n".encode(errors="replace")}
+
+
+def _failed(study: Study) -> Iterator[str]:
+    if study.failed_checks:
+        items = (f"- {inline(text)}" for text in study.failed_checks)
+        yield _alert(Tone.PROBLEM, ["Failed checks:", "", *items])
+
+
+def _part(part: Part, images: Mapping[str, str]) -> Iterator[str]:
+    yield f"## {_words(part.title)}"
+    if part.folded:
+        yield "<details><summary>Show</summary>"
+    for block in part.blocks:
+        yield from _block(block, images)
+    if part.folded:
+        yield "</details>"
+
+
+def _block(block: Block, images: Mapping[str, str]) -> Iterator[str]:
+    match block:
+        case Text():
+            yield inline(block.text)
+        case Notice():
+            yield _alert(block.tone, [inline(block.text)])
+        case Listing():
+            yield f"### {_words(block.title)}"
+            yield fenced(block.text)
+        case Table():
+            yield from _table(block, worded(block).notes)
+        case _ if image := images.get(block.name):
+            yield f"### {_words(block.title)}"
+            yield f"![{inline(block.title)}]({image})"
+            yield from map(inline, caption_notes(block))
+        case _:
+            yield from _table(end_points(block), list(caption_notes(block)))
+
+
+def _words(text: str) -> str:
+    return inline(text) or "—"
+
+
+def _alert(tone: Tone, lines: Sequence[str]) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in (f"[!{ALERTS[tone]}]", *lines))
+
+
+def _table(table: Table, notes: Sequence[str]) -> Iterator[str]:
+    words = worded(table)
+    yield f"### {_words(table.title)}"
+    yield "\n".join(_rows(words)) if table.rows else "Nothing."
+    yield from map(inline, notes)
+
+
+def _rows(words: Worded) -> Iterator[str]:
+    yield _row(words.titles)
+    yield f"| {' | '.join('---:' if right else ':---' for right in words.numeric)} |"
+    yield from map(_row, words.rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(inline, cells))} |"

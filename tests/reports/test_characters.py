@@ -1,0 +1,38 @@
+"""Characters that have no glyph or no place in a file."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.characters import one_line, shortened, spelled, visible
+
+
+def test_controls_are_replaced() -> None:
+    """A tab is a space; an escape sequence and a lone surrogate lose their power."""
+    assert "a b�[31m�" == visible("a\tb\x1b[31m\ud800")
+
+
+def test_joined_emoji_stay_joined() -> None:
+    """What joins characters is no control."""
+    assert "👩‍🔬" == visible("👩‍🔬")
+
+
+def test_a_line_has_single_spaces() -> None:
+    """Line breaks and runs of spaces become one space."""
+    assert "a b" == one_line("  a \r\n\u2028 b ")
+
+
+def test_unknown_characters_are_spelled() -> None:
+    """Neighbours that are unknown share a bracket."""
+    assert "[U+1F916 U+05E1] ppo [U+03C4]" == spelled("🤖ס ppo τ", str.isascii)
+
+
+def test_a_long_text_loses_its_middle() -> None:
+    """Its beginning and its end tell it apart."""
+    assert "abcdef…xyz" == shortened("abcdefghijklmnopqrstuvwxyz", 10)
+    assert "abcdefghij" == shortened("abcdefghij", 10)
+
+
+@given(text=st.text(), length=st.integers(3, 40))
+def test_a_shortened_text_is_short(text: str, length: int) -> None:
+    """Never longer than asked for."""
+    assert len(shortened(text, length)) <= length

@@ -1,0 +1,170 @@
+"""Publication figures: files that are the same everywhere, legible, with names that are words."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from figure_blocks import NAMES, curves, drawn, panels
+from study_blocks import interval
+from study_samples import LABELS, SAMPLES, many_labels, one_run, typical
+
+from rlexp.errors import ConfigError
+from rlexp.reports.blocks import Axis, Intervals, Line, Mark, Matrix, Panel, Part, Study, Table
+from rlexp.reports.figures import draw, drawn_figure
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
+from rlexp.reports.figures.lettering import label
+from rlexp.reports.file_names import drawn_blocks
+from rlexp.reports.palette import LIGHT, styles
+
+Text = pytest.importorskip("matplotlib.text").Text
+
+GAPS = (("ppo", (1.0, 2.0)), ("a2c", (None, None)))
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Iterator[None]:
+    with look():
+        yield
+
+
+def _sample_figures(*makers: Any) -> list[Any]:
+    return [
+        drawn_figure(block, styles(study))
+        for study in (make() for make in makers)
+        for block in drawn_blocks(study)
+        if not isinstance(block, Table)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"many_runs", "many_labels", "typical"}))
+def test_every_sample_is_drawn(name: str) -> None:
+    """Each figure is a file of each format, whatever it holds, without a warning."""
+    study = SAMPLES[name]()
+    figures = [block for block in drawn_blocks(study) if not isinstance(block, Table)]
+    files = draw(study)
+    assert {f"{block.name}.{kind}" for block in figures for kind in ("pdf", "svg")} == set(files)
+    assert all(content.startswith((b"%PDF-1.4", b"<?xml")) for content in files.values())
+
+
+def test_a_pdf_holds_its_fonts_and_no_date() -> None:
+    """TrueType fonts, as publishers ask for, and nothing of the moment."""
+    content = draw(one_run(), ("pdf",))["aggregates-figure.pdf"]
+    assert b"/FontFile2" in content
+    assert b"/Type3" not in content
+    assert b"Date" not in content
+    assert b"(rlexp 0.1.0)" in content
+
+
+def test_an_svg_holds_its_title_and_no_date() -> None:
+    """What it shows stands in the metadata."""
+    content = draw(typical(), ("svg",))["improvement.svg"]
+    assert b"<dc:title>Probability of improvement</dc:title>" in content
+    assert b"How often a run of the row beats a run of the column." in content
+    assert b"<dc:date>" not in content
+
+
+def test_an_unknown_format_is_refused() -> None:
+    """The message names the formats that there are."""
+    with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(they can as:"):
+        draw(one_run(), ("pdff",))
+
+
+def test_without_matplotlib_the_message_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A missing optional dependency is a mistake that the user can mend."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigError, match=r"pip install 'rlexp\[figures\]'$"):
+        draw(one_run())
+
+
+def test_a_user_s_settings_are_neither_used_nor_changed() -> None:
+    """A style file must not change a report; a report must not change a notebook."""
+    import matplotlib as mpl
+
+    expected = draw(one_run(), ("svg",))
+    mpl.rcParams["lines.linewidth"] = 9.0
+    mpl.rcParams["axes.facecolor"] = "black"
+    assert expected == draw(one_run(), ("svg",))
+    assert (9.0, "black") == (mpl.rcParams["lines.linewidth"], mpl.rcParams["axes.facecolor"])
+
+
+def test_a_label_has_one_colour_everywhere() -> None:
+    """Each label's colour is in every figure that compares labels."""
+    files = draw(typical(), ("svg",))
+    for name in ("curves-0.svg", "profiles.svg", "aggregates-figure.svg"):
+        text = files[name].decode()
+        assert set(LABELS) == {
+            n for n, k in zip(LABELS, range(3), strict=True) if LIGHT[k].lower() in text
+        }
+
+
+def test_labels_of_one_colour_differ_in_dashes() -> None:
+    """The ninth label has the first one's colour, but not its line and not its marker."""
+    legend = _sample_figures(many_labels)[1].legends[0]
+    names = [text.get_text() for text in legend.get_texts()]
+    lines = dict(zip(names, legend.get_lines(), strict=True))
+    first, ninth = lines["variant-0"], lines["variant-8"]
+    assert first.get_color() == ninth.get_color()
+    assert (False, True) == (first.is_dashed(), ninth.is_dashed())
+
+
+def _without_runs() -> Study:
+    """Intervals without dots, a curve without values, and titles of many words."""
+    words = "the probability that a run of the row scores more than one of the column"
+    axis, mark = Axis(title=words), Mark(label="ppo", interval=interval(1.0, 0.5))
+    four = tuple(Panel(title=words, axis=axis, marks=(mark,)) for _ in range(4))
+    blocks = (
+        replace(
+            curves(Line(label="ppo", x=(0.0, 1.0), y=(1.0, 2.0))), x=axis, y=axis, title=words
+        ),
+        replace(curves(*(Line(label=n, x=(0.0, 1.0), y=y) for n, y in GAPS)), name="gaps"),
+        Intervals(name="i", title=words, panels=four),
+        Matrix(name="m", title=words, labels=("ppo", "a2c"), values=((None, mark.interval),) * 2),
+    )
+    part = Part(name="p", title="", blocks=blocks)
+    return Study(title="", subtitle="", labels=("ppo", "a2c"), parts=(part,), version="0")
+
+
+def test_nothing_overlaps() -> None:
+    """Legends stand clear of axes, ticks clear of each other, and all of it on the page."""
+    for figure in _sample_figures(
+        typical, many_labels, SAMPLES["hostile"], one_run, _without_runs
+    ):
+        figure.draw_without_rendering()
+        page = figure.bbox.padded(1)
+        boxes = [axes.get_tightbbox() for axes in figure.axes]
+        for legend in figure.legends:
+            box = legend.get_window_extent()
+            assert not [other for other in boxes if box.overlaps(other)]
+            assert page.contains(box.x0, box.y0)
+            assert page.contains(box.x1, box.y1)
+        for axes, box in zip(figure.axes, boxes, strict=True):
+            assert page.contains(box.x0, box.y0)
+            assert page.contains(box.x1, box.y1)
+            ticks = [
+                t.get_window_extent() for t in axes.get_xticklabels() if t.get_rotation() == 0
+            ]
+            assert not [1 for a, b in pairwise(ticks) if a.x1 > b.x0]
+
+
+def test_widths_are_those_of_columns() -> None:
+    """Curves take one column, several panels two."""
+    widths = {figure.get_figwidth() for figure in _sample_figures(typical)}
+    assert {SINGLE_COLUMN, DOUBLE_COLUMN} == widths
+    assert SINGLE_COLUMN == drawn(panels()).get_figwidth()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_only_words(name: str) -> None:
+    """No name is a formula, none is left out of the legend, and the font has every character."""
+    figure = curves(Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0)), title=name, marks=((name, 0.5),))
+    done = drawn(figure)
+    assert [label(name)] == [text.get_text() for text in done.legends[0].get_texts()]
+    assert not [text for text in done.findobj(Text) if text.get_parse_math()]
+    part = Part(name="p", title="", blocks=(figure,))
+    study = Study(title="", subtitle="", labels=(name,), parts=(part,), version="0")
+    assert ["f.svg"] == list(draw(study, ("svg",)))

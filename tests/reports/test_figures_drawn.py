@@ -1,0 +1,170 @@
+"""Publication figures: what is drawn of curves, of intervals and of pairs."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from figure_blocks import STEPS, curves, drawn, panels, texts
+from study_blocks import impossible, interval
+
+from rlexp.reports.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
+from rlexp.reports.figures.canvas import look
+from rlexp.reports.figures.matrix import shade
+from rlexp.reports.palette import LIGHT
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Iterator[None]:
+    with look():
+        yield
+
+
+def test_ticks_are_short() -> None:
+    """Thousands are k, and a minus is a minus."""
+    line = Line(label="ppo", x=(0.0, 1e5), y=(-200.0, 0.0))
+    seen = texts(drawn(curves(line)))
+    assert {"20k", "100k", "−200"} <= set(seen)
+
+
+def test_a_log_axis_has_decades() -> None:
+    """What has no logarithm is left out."""
+    axis = Axis(title="steps", log=True)
+    line = Line(label="ppo", x=(0.0, 1.0, 1e4), y=(5.0, 1.0, 2.0))
+    figure = drawn(curves(line, x=axis))
+    assert "log" == figure.axes[0].get_xscale()
+    assert {"1", "100", "10k"} <= set(texts(figure))
+
+
+def test_what_has_no_logarithm_leaves_a_gap() -> None:
+    """Zero would be drawn as a line to the end of the page, on curves as on bars."""
+    axis = Axis(title="return", log=True)
+    y = (1.0, 0.0, 10.0, 20.0)
+    line = Line(label="ppo", x=(0.0, 1.0, 2.0, 3.0), y=y, low=y, high=(2.0, 2.0, 20.0, 30.0))
+    curve, alone = drawn(curves(line, y=axis, marks=(("zero", 0.0),))).axes[0].lines
+    assert [True, False, True, True] == list(map(math.isfinite, curve.get_ydata()))
+    assert [0.0] == list(alone.get_xdata())
+    mark = Mark(label="ppo", interval=interval(1.0, 2.0), dots=(0.0, 2.0))
+    panel = Panel(title="P", axis=axis, marks=(mark,), marked=(("zero", 0.0),))
+    axes = drawn(Intervals(name="f", title="", panels=(panel,))).axes[0]
+    dots, bar, _ = axes.lines
+    assert [2.0] == list(dots.get_xdata())
+    assert [axes.get_xlim()[0], 3.0] == list(bar.get_xdata())
+
+
+def test_a_band_and_a_gap_are_drawn() -> None:
+    """A curve is broken where it has no value, and its band with it."""
+    line = Line(
+        label="ppo",
+        x=(0.0, 1.0, 2.0, 3.0),
+        y=(1.0, 1.0, None, 1.0),
+        low=(0.5, 0.5, None, 0.5),
+        high=(2.0, 2.0, None, 2.0),
+    )
+    axes = drawn(curves(line)).axes[0]
+    band = axes.collections[0].get_datalim(axes.transData)
+    assert (0.5, 2.0) == (band.y0, band.y1)
+    curve, alone = axes.lines
+    assert [1.0, 1.0] == list(curve.get_ydata()[:2])
+    assert (curve.get_ydata()[2] != curve.get_ydata()[2], [3.0]) == (True, list(alone.get_xdata()))
+    assert "o" == alone.get_marker()
+
+
+def test_stairs_keep_their_height_until_the_next_point() -> None:
+    """A share of runs above τ falls at the scores and nowhere else."""
+    x, y = (0.0, 1.0, 2.0), (1.0, 0.5, 0.25)
+    axes = drawn(curves(Line(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
+    assert "steps-post" == axes.lines[0].get_drawstyle()
+    corners = {(float(a), float(b)) for a, b in axes.collections[0].get_paths()[0].vertices}
+    assert {(0.0, 1.0), (1.0, 1.0), (1.0, 0.5), (2.0, 0.5), (2.0, 0.25)} == corners
+
+
+def test_many_runs_are_paler_than_few() -> None:
+    """A hundred runs must not hide the aggregate."""
+    runs = [Line(label="ppo", x=(0.0, 1.0), y=(0.0, float(k)), faint=True) for k in range(100)]
+    few, many = (drawn(curves(*own)).axes[0].collections[0] for own in (runs[:4], runs))
+    assert (4, 100) == (len(few.get_segments()), len(many.get_segments()))
+    assert (0.225, 0.045) == (few.get_alpha(), many.get_alpha())
+
+
+def test_runs_of_two_labels_keep_their_colours() -> None:
+    """Runs may stand in any order."""
+    runs = [
+        Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0), faint=True) for name in ("ppo", "a2c", "ppo")
+    ]
+    collections = drawn(curves(*runs)).axes[0].collections
+    assert 3 == sum(len(own.get_segments()) for own in collections)
+    assert 2 == len({tuple(own.get_color()[0]) for own in collections})
+
+
+def test_an_interval_is_a_bar_with_its_runs() -> None:
+    """The estimate is full, the bar reaches from end to end, the dots stand below."""
+    mark = Mark(label="ppo", interval=interval(1.0, 0.5, coverage=0.85), dots=(0.75, 1.25))
+    axes = drawn(panels(mark)).axes[0]
+    dots, bar, estimate = axes.lines
+    assert [0.75, 1.25] == list(dots.get_xdata())
+    assert ([0.5, 1.5], [0, 0]) == (list(bar.get_xdata()), list(bar.get_ydata()))
+    assert (LIGHT[0], 1.0) == (estimate.get_markerfacecolor(), estimate.get_xdata()[0])
+    assert "†" in texts(axes.figure)
+
+
+def test_an_impossible_interval_is_an_open_marker() -> None:
+    """No bar, and the mark that the notes explain."""
+    axes = drawn(panels(Mark(label="ppo", interval=impossible(1.0)))).axes[0]
+    (estimate,) = axes.lines
+    assert "white" == estimate.get_markerfacecolor()
+    assert "‡" in texts(axes.figure)
+
+
+def test_panels_share_their_rows() -> None:
+    """A label that a panel lacks leaves its row free there."""
+    both = tuple(Mark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
+    both_panels = (
+        Panel(title="one", axis=STEPS, marks=both),
+        Panel(title="two", axis=STEPS, marks=both[1:]),
+    )
+    axes = drawn(Intervals(name="f", title="", panels=both_panels)).axes
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert 1 == axes[1].lines[-1].get_ydata()[0]
+
+
+def test_panels_wrap() -> None:
+    """Four fit beside each other; more stand in rows of like length."""
+    mark = Mark(label="ppo", interval=interval(1.0, 0.5))
+    shapes = {}
+    for n in (1, 2, 4, 5, 6, 7, 9, 12):
+        axes = drawn(panels(mark, panels=n)).axes
+        shapes[n] = axes[0].get_subplotspec().get_gridspec().get_geometry()
+    expected = {1: (1, 1), 2: (1, 2), 4: (1, 4), 5: (2, 3), 6: (2, 3), 7: (2, 4), 9: (3, 3)}
+    assert expected | {12: (3, 4)} == shapes
+
+
+def test_a_matrix_shows_numbers_and_intervals() -> None:
+    """A value with its interval below it, a mark where there is none, and nothing twice."""
+    values = ((None, interval(0.75, 0.1)), (impossible(0.25), None))
+    matrix = Matrix(name="f", title="Pairs", labels=("ppo", "a2c"), values=values)
+    seen = texts(drawn(matrix))
+    assert {"0.75", "[0.65, 0.85]", "0.25‡", "Pairs"} <= set(seen)
+
+
+def test_shades_run_from_orange_over_white_to_blue() -> None:
+    """The middle is neutral; beyond the ends it gets no darker."""
+    assert (1.0, 1.0, 1.0) == shade(0.5, 0.0, 1.0) == shade(float("nan"), 0.0, 1.0)
+    assert shade(1.0, 0.0, 1.0) == shade(7.0, 0.0, 1.0)
+    red, green, blue = shade(1.0, 0.0, 1.0)
+    assert red < green < blue
+    red, green, blue = shade(0.0, 0.0, 1.0)
+    assert red > green > blue
+
+
+def test_nothing_is_said_plainly() -> None:
+    """An empty figure says that it is empty."""
+    empty = (
+        curves(),
+        panels(),
+        Intervals(name="f", title="", panels=()),
+        Matrix(name="f", title="", labels=("ppo",), values=((None,),)),
+    )
+    for block in empty:
+        assert "nothing to show" in texts(drawn(block))

@@ -1,0 +1,51 @@
+"""Names of files that come from names that anybody may choose."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.blocks import Part, Study, Table, Text
+from rlexp.reports.file_names import drawn_blocks, file_stems
+
+
+def _study(*names: str) -> Study:
+    tables = tuple(Table(name=name, title="", columns=(), rows=()) for name in names)
+    part = Part(name="p", title="", blocks=(Text(text="words"), *tables))
+    return Study(title="", subtitle="", labels=(), parts=(part,), version="0")
+
+
+def test_plain_names_stay() -> None:
+    """A plain name is its own file name."""
+    assert {"curves-0": "curves-0", "a.b_c": "a.b_c"} == file_stems(_study("curves-0", "a.b_c"))
+
+
+def test_hostile_names_leave_no_folder() -> None:
+    """Slashes, dots in front and devices cannot lead anywhere."""
+    names = ("../../etc/passwd", "ALE/Pong-v5", ".hidden", "CON", "report", "…", "-rf")
+    expected = ["etc-passwd", "ALE-Pong-v5", "hidden", "CON-2", "report-2", "unnamed", "rf"]
+    assert expected == list(file_stems(_study(*names)).values())
+
+
+def test_names_that_differ_in_case_differ_in_more() -> None:
+    """Some file systems take two cases for one name."""
+    assert {"a": "a", "A": "A-2", "a!": "a-3"} == file_stems(_study("a", "A", "a!"))
+
+
+def test_a_name_stands_once() -> None:
+    """Two blocks of one name would write one file."""
+    with pytest.raises(ValueError, match="two blocks are named 'a'"):
+        file_stems(_study("a", "a"))
+
+
+def test_words_have_no_file() -> None:
+    """Only tables and figures are files."""
+    assert ["a"] == [block.name for block in drawn_blocks(_study("a"))]
+
+
+@given(names=st.lists(st.text(), unique=True))
+def test_every_name_has_a_file_of_its_own(names: list[str]) -> None:
+    """Any names give as many plain file names, even where case does not count."""
+    stems = [stem.lower() for stem in file_stems(_study(*names)).values()]
+    assert len(names) == len(set(stems))
+    assert all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-") for stem in stems)
+    assert not [stem for stem in stems if stem.startswith((".", "-")) or len(stem) > 70]

@@ -1,0 +1,106 @@
+"""The study as JSON: everything comes back."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from study_samples import HOSTILE, SAMPLES, hostile, typical
+
+from rlexp.reports import blocks
+from rlexp.reports.formats.as_json import render
+from rlexp.stats.interval import Interval
+
+KINDS = {c.__name__.lower(): c for c in (*blocks.Figure.__args__, *blocks.Block.__args__)}
+OTHERS = (
+    blocks.Study,
+    blocks.Part,
+    blocks.Column,
+    blocks.Line,
+    blocks.Axis,
+    blocks.Mark,
+    blocks.Panel,
+    Interval,
+)
+
+
+def _read(study: blocks.Study) -> Any:
+    return json.loads(render(study)["report.json"])
+
+
+def _built(value: Any) -> Any:
+    """The blocks that JSON tells of: a class is known by its kind or by its fields."""
+    if isinstance(value, list):
+        return tuple(map(_built, value))
+    if not isinstance(value, dict):
+        return value
+    kind = KINDS.get(value.get("kind", ""))
+    own = {name: _built(v) for name, v in value.items() if name not in {"kind", "schema_version"}}
+    return (kind or _known(set(own)))(**own)
+
+
+def _known(names: set[str]) -> Any:
+    return next(c for c in OTHERS if {f.name for f in dataclasses.fields(c)} == names)
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"empty"}))
+def test_a_study_comes_back(name: str) -> None:
+    """What is read from the file equals what was written, to the last bit."""
+    study = SAMPLES[name]()
+    assert study == _built(_read(study))
+
+
+def test_the_schema_has_a_version() -> None:
+    """A reader sees first which form it reads, and which program wrote it."""
+    content = _read(typical())
+    assert "schema_version" == next(iter(content))
+    assert (1, "0.1.0") == (content["schema_version"], content["version"])
+
+
+def test_an_interval_has_all_its_fields() -> None:
+    """An interval can be computed again from what stands there."""
+    table = _read(typical())["parts"][1]["blocks"][0]
+    expected = {
+        "estimate": 0.9,
+        "low": 0.85,
+        "high": 0.9500000000000001,
+        "level": 0.95,
+        "method": "t",
+        "repetitions": 50_000,
+        "n": 10,
+        "tasks": 3,
+        "seed": 0,
+        "coverage": 0.94,
+        "reason": None,
+    }
+    assert "table" == table["kind"]
+    assert expected == table["rows"][0][2]
+
+
+def test_numbers_are_finite_or_missing() -> None:
+    """NaN and infinity, which JSON lacks, are null."""
+    content = _read(SAMPLES["empty"]())["parts"][0]["blocks"]
+    assert [None, None] == content[1]["lines"][1]["y"]
+    assert [[None]] == content[6]["rows"]
+
+
+def test_a_name_that_is_no_text_survives() -> None:
+    """A lone surrogate, as a file name may hold, is escaped."""
+    study = dataclasses.replace(typical(), title="a\udc80τ")
+    assert "a\udc80τ" == _read(study)["title"]
+    assert "τ".encode() in render(study)["report.json"]
+
+
+def test_hostile_names_are_only_words() -> None:
+    """Names come back as they were given."""
+    assert list(HOSTILE) == _read(hostile())["labels"]
+
+
+def test_floats_keep_every_bit() -> None:
+    """A number that has no short form is written in full."""
+    table = blocks.Table(
+        name="t", title="", columns=(blocks.Column(title="x"),), rows=((0.1 + 0.2,),)
+    )
+    part = blocks.Part(name="p", title="", blocks=(table,))
+    content = render(dataclasses.replace(typical(), parts=(part,)))["report.json"]
+    assert b"0.30000000000000004" in content

@@ -1,0 +1,184 @@
+"""The report as Markdown: what it says, and that names stay words."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from study_blocks import impossible, interval
+from study_samples import HOSTILE, SAMPLES, hostile, typical
+
+from rlexp.reports.blocks import (
+    Axis,
+    Block,
+    Column,
+    Line,
+    Lines,
+    Listing,
+    Notice,
+    Part,
+    Study,
+    Table,
+    Tone,
+)
+from rlexp.reports.characters import one_line
+from rlexp.reports.formats.markdown import render
+from rlexp.reports.formats.markdown_text import fenced, inline
+
+READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def _report(*blocks: Block, folded: bool = False) -> str:
+    part = Part(name="p", title="Scores", blocks=blocks, folded=folded)
+    study = Study(title="A study", subtitle="", labels=(), parts=(part,), version="0.1.0")
+    text = render(study)["report.md"].decode()
+    return text.removeprefix("# A study\n\n## Scores\n\n").removesuffix(
+        "\n\nWritten by rlexp 0.1.0.\n"
+    )
+
+
+def _words(markdown: str) -> list[str]:
+    """What a reader sees of each paragraph, heading and cell."""
+    return [
+        "".join(child.content for child in token.children or [])
+        for token in READER.parse(markdown)
+        if token.type == "inline"
+    ]
+
+
+def test_a_table_has_intervals_and_notes() -> None:
+    """Numbers stand to the right, a mark is explained below."""
+    table = Table(
+        name="t",
+        title="Aggregates",
+        columns=(Column(title="label"), Column(title="IQM"), Column(title="runs", digits=0)),
+        rows=(("ppo", interval(0.8, 0.1, coverage=0.88), 12_000), ("a2c", impossible(0.5), None)),
+        note="Over 3 tasks.",
+    )
+    expected = (
+        "### Aggregates\n\n"
+        "| label | IQM | runs |\n"
+        "| :--- | ---: | ---: |\n"
+        "| ppo | 0.80 \\[0.70, 0.90\\] † | 12,000 |\n"
+        "| a2c | 0.50 ‡ | — |\n\n"
+        "Over 3 tasks.\n\n"
+        "95 % interval, method t, 50,000 repetitions, seed 0.\n\n"
+        "† Too narrow: its expected coverage is 88 %.\n\n"
+        "‡ No interval: one run has no spread; a second seed would give an interval."
+    )
+    assert expected == _report(table)
+
+
+def test_a_notice_is_a_quote() -> None:
+    """GitHub shows its tone."""
+    expected = "> [!WARNING]\n> 2 runs failed."
+    assert expected == _report(Notice(tone=Tone.WARNING, text="2 runs\nfailed."))
+
+
+def test_a_listing_is_fenced() -> None:
+    """A listing with a fence of its own stays one listing."""
+    expected = "### Patch\n\n````\n```\na  b\n````"
+    assert expected == _report(Listing(name="l", title="Patch", text="```\na  b\n"))
+
+
+def test_a_folded_part_opens_on_demand() -> None:
+    """Its heading stays in the outline."""
+    expected = "<details><summary>Show</summary>\n\n> [!NOTE]\n> x\n\n</details>"
+    assert expected == _report(Notice(tone=Tone.NOTE, text="x"), folded=True)
+
+
+def test_a_figure_comes_to_its_end_points() -> None:
+    """Without drawn figures, each aggregate's last value stands in a table, and no single run."""
+    line = Line(label="ppo", x=(0.0, 2e4, 3e4), y=(1.0, 250.5, None), low=(0.5, 200.0, None))
+    figure = Lines(
+        name="f",
+        title="CartPole-v1",
+        x=Axis(title="steps"),
+        y=Axis(title="return"),
+        lines=(replace(line, faint=True), replace(line, high=(2.0, 300.0, None))),
+        note="IQM.",
+    )
+    expected = (
+        "### CartPole-v1\n\n"
+        "| label | steps | return | low | high |\n"
+        "| :--- | ---: | ---: | ---: | ---: |\n"
+        "| ppo | 20,000 | 250 | 200 | 300 |\n\n"
+        "IQM."
+    )
+    assert expected == _report(figure)
+
+
+def test_drawn_figures_are_linked() -> None:
+    """With drawn figures, their files stand in place of the tables, with what a caption says."""
+    text = render(typical(), figures="my figures")["report.md"].decode()
+    assert "![CartPole-v1](my%20figures/curves-1.svg)" in text
+    expected = "![Probability of improvement](my%20figures/improvement.svg)\n\nHow often a run of "
+    assert f"{expected}the row beats a run of the column.\n\nn = 10.\n\n95 % interval" in text
+
+
+def test_failed_checks_stand_first() -> None:
+    """What `--strict` refuses is a list above everything else."""
+    text = render(replace(typical(), failed_checks=("2 runs failed", "seeds")))["report.md"]
+    assert b"\n\n> [!CAUTION]\n> Failed checks:\n>\n> - 2 runs failed\n> - seeds\n\n## " in text
+
+
+def test_nothing_is_said_plainly() -> None:
+    """A table without rows says so."""
+    assert "### No row\n\nNothing." == _report(
+        Table(name="t", title="No row", columns=(), rows=())
+    )
+
+
+def test_hostile_names_are_only_words() -> None:
+    """No name becomes HTML, a link, a formula or a table of its own."""
+    markdown = render(hostile())["report.md"].decode()
+    kinds = {t.type for token in READER.parse(markdown) for t in [token, *(token.children or [])]}
+    html = [t.content for t in READER.parse(markdown) if t.type == "html_block"]
+    assert {"<details><summary>Show</summary>\n", "</details>\n"} == set(html)
+    assert not kinds & {"html_inline", "link_open", "image", "code_inline", "em_open", "s_open"}
+    assert "$" not in markdown
+    assert set(map(one_line, HOSTILE)) <= set(_words(markdown))
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_every_table_of_a_study_is_read_as_one(name: str) -> None:
+    """A reader finds as many tables as there are, and no row is lost."""
+    markdown = render(SAMPLES[name]())["report.md"].decode()
+    tokens = [token.type for token in READER.parse(markdown)]
+    lines = markdown.splitlines()
+    assert sum(line.startswith(("| :--", "| --")) for line in lines) == (
+        tokens.count("table_open")
+    )
+    assert sum(line.startswith("|") for line in lines) == (
+        tokens.count("tr_open") + tokens.count("table_open")
+    )
+
+
+@example(text="<div")
+@example(text="<!-- a")
+@example(text="[a]: b")
+@example(text="&amp; &#36;")
+@example(text="1) a")
+@given(text=st.text())
+def test_any_text_is_shown_as_it_is(text: str) -> None:
+    """A paragraph, a heading and a cell say the text, with single spaces."""
+    if shown := one_line(text):
+        assert [shown] == _words(inline(text))
+        assert [shown] == _words(f"## {inline(text)}")
+        assert ["h", shown] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
+
+
+@given(text=st.text(st.sampled_from("*_`~[]()<>#|!\\-+=:.1 &;@$ab\n")))
+def test_any_markup_is_shown_as_it_is(text: str) -> None:
+    """The same for what is nothing but markup."""
+    if shown := one_line(text):
+        assert [shown] == _words(inline(text))
+        assert ["h", shown] == _words(f"| h |\n| :--- |\n| {inline(text)} |")
+
+
+@given(text=st.text(st.sampled_from("`~ ab\n")))
+def test_any_listing_is_shown_as_it_is(text: str) -> None:
+    """Fences within a listing do not end it."""
+    (token,) = READER.parse(fenced(text))
+    assert "\n".join(text.splitlines()) == token.content.removesuffix("\n")
