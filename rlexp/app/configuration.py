@@ -1,6 +1,6 @@
 """`rlexp config`: shows, lists and validates configurations; starts nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from rlexp.app.fit import check_fit
@@ -45,12 +45,12 @@ def list_options(group: str | None, study: Study, console: Console) -> int:
 
 
 def _list_groups(study: Study, console: Console) -> None:
-    chosen = defaults(study.folder)
+    of_runs, of_reports = defaults(study.folder), defaults(study.folder, "report.yaml")
     rows: list[dict[str, Any]] = [
         {
             "group": name,
-            "default": chosen.get(name),
-            "write": f"{name}=…" if name in chosen else f"+{name}=…",
+            "default": of_runs.get(name) or of_reports.get(name),
+            "write": _written(name, of_runs, of_reports),
             "options": [option.name for option in options(name, study.folder)],
         }
         for name in groups(study.folder)
@@ -58,20 +58,37 @@ def _list_groups(study: Study, console: Console) -> None:
     if console.as_json:
         console.json(rows)
         return
-    told = [{**row, "options": " ".join(row["options"])} for row in rows]
+    told = [
+        {**row, "options": " ".join(row["options"]), "default": _shortened(row["default"])}
+        for row in rows
+    ]
     console.table(told, ["group", "default", "write", "options"])
     console.line("To see what they are: rlexp config list GROUP")
 
 
+def _shortened(default: str | None) -> str | None:
+    """A default, or how many there are: a list's are marked where its options are listed."""
+    several = len((default or "").split())
+    return f"{several} options" if several > 1 else default
+
+
+def _written(group: str, of_runs: Container[str], of_reports: Container[str]) -> str:
+    """How a group is written on the command line."""
+    if group in of_reports:
+        return f"report --set {group}=[…]"
+    return f"{group}=…" if group in of_runs else f"+{group}=…"
+
+
 def _list_group(group: str, study: Study, console: Console) -> None:
     found = options(group, study.folder)
-    default = defaults(study.folder).get(group)
+    chosen = {**defaults(study.folder, "report.yaml"), **defaults(study.folder)}
+    default = chosen.get(group, "").split()
     rows = [
         {
             group: option.name,
             "description": printable(option.description),
             "from": "conf/" if option.own else "rlexp",
-            "default": option.name == default,
+            "default": option.name in default,
             "file": str(option.path),
         }
         for option in found

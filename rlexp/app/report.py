@@ -1,5 +1,6 @@
 """`rlexp report`: from records to one frozen study of numbers, and from it to files."""
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +14,19 @@ from rlexp.config.report import ReportParts, read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Notice, Study, Tone
+from rlexp.reports.blocks import Notice, Study
 from rlexp.reports.checklist import failed_checks
 from rlexp.reports.evidence import Evidence
-from rlexp.reports.sections import Inquiry
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import counted, listed
 from rlexp.store.files import publish
 
 REFUSED = 3
 """Exit code of a check that refuses."""
 FORMATS = ("html", "latex", "csv", "json", "md")
 LONGEST_NAME = 80
+MOST_NAMED = 10
+"""Files that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +52,46 @@ def report(targets: Sequence[str], wanted: Wanted, place: Place, console: Consol
     parts = read_report(wanted.words, place.folder, place.allowed)
     evidence = gather(targets, read_phase(wanted.phase), place)
     study = make_study(evidence, parts)
-    files: dict[Path, bytes] = {}
     folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
-    for name in formats:
-        files |= {folder / path: content for path, content in _render(study, name).items()}
-    if wanted.figures:
-        drawn = import_module("rlexp.reports.figures").draw(study)
-        files |= {Path(wanted.figures) / path: content for path, content in drawn.items()}
+    files = rendered(study, formats, folder, Path(wanted.figures) if wanted.figures else None)
     for path, content in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        publish(path, content)
-    _tell(study, list(files), targets, console)
+        _write(path, content)
+    phase = ["--phase", wanted.phase] if wanted.phase else []
+    _tell(study, list(files), [*targets, *phase, *place.permission], console)
     return REFUSED if wanted.strict and study.failed_checks else 0
+
+
+def rendered(
+    study: Study, formats: Sequence[str], folder: Path, figures: Path | None
+) -> dict[Path, bytes]:
+    """Every file of a report; figures for print only where a folder for them is named."""
+    links = {"figures": os.path.relpath(figures, folder)} if figures else {}
+    files: dict[Path, bytes] = {}
+    for name in formats:
+        files |= {folder / path: own for path, own in _rendered(study, name, links).items()}
+    if figures:
+        drawn = import_module("rlexp.reports.figures").draw(study)
+        files |= {figures / name: content for name, content in drawn.items()}
+    return files
 
 
 def make_study(evidence: Evidence, parts: ReportParts) -> Study:
     """Compute every section once."""
-    inquiry = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    inquiry = Inquiry(
+        evidence=evidence,
+        settings=parts.settings,
+        metrics=parts.metrics,
+        sections=tuple(parts.sections),
+    )
     computed = (section.part(inquiry) for section in parts.sections.values())
-    runs = len(evidence.members)
+    counts = (
+        counted(len(evidence.labels), "label"),
+        counted(len(evidence.tasks), "task"),
+        f"{counted(len(evidence.members), f'{evidence.phase} run')} asked for",
+    )
     return Study(
-        title=" and ".join(e.name for e in evidence.experiments),
-        subtitle=(
-            f"{len(evidence.labels)} labels, {len(evidence.tasks)} tasks, "
-            f"{runs} {evidence.phase} runs asked for"
-        ),
+        title=listed(e.name for e in evidence.experiments),
+        subtitle=", ".join(counts),
         labels=evidence.labels,
         parts=tuple(part for part in computed if part is not None),
         version=version("rlexp"),
@@ -93,6 +112,8 @@ def read_formats(words: Sequence[str]) -> list[str]:
                 f"there is no format {name!r}{did_you_mean(name, FORMATS)} "
                 f"(there are: {', '.join(FORMATS)})",
             )
+    if not names:
+        raise ConfigError(f"--format is empty; formats: {', '.join(FORMATS)}")
     return list(dict.fromkeys(names))
 
 
@@ -111,13 +132,24 @@ def read_phase(word: str | None) -> Phase | None:
     return Phase(word) if word else None
 
 
-def _render(study: Study, name: str) -> Mapping[str, bytes]:
+def _rendered(study: Study, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
+    """Files of a format by name; some formats link the figures, relative to themselves."""
     if name == "html":
         page: str = import_module("rlexp.reports.page.html").render_html(study)
         return {"report.html": page.encode()}
     module = {"latex": "latex", "csv": "as_csv", "json": "as_json", "md": "markdown"}[name]
-    files: Mapping[str, bytes] = import_module(f"rlexp.reports.formats.{module}").render(study)
+    renderer = import_module(f"rlexp.reports.formats.{module}")
+    linked = links if name in {"latex", "md"} else {}
+    files: Mapping[str, bytes] = renderer.render(study, **linked)
     return files
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"{path.parent} is no folder: name another with --output") from error
+    publish(path, content)
 
 
 def _folder(place: Place, evidence: Evidence) -> Path:
@@ -126,17 +158,24 @@ def _folder(place: Place, evidence: Evidence) -> Path:
 
 
 def _tell(study: Study, files: Sequence[Path], targets: Sequence[str], console: Console) -> None:
-    blocks = [block for part in study.parts for block in part.blocks]
-    notices = [block for block in blocks if isinstance(block, Notice)]
-    value = {
-        "files": [str(path) for path in files],
-        "failed_checks": list(study.failed_checks),
-        "notices": [{"tone": str(n.tone), "text": n.text} for n in notices],
-    }
-    marks = {Tone.GOOD: "  ", Tone.NOTE: "  ", Tone.WARNING: "! ", Tone.PROBLEM: "! "}
-    lines = [f"{marks[n.tone]}{n.text}" for n in notices]
-    lines += [f"Check failed: {text}" for text in study.failed_checks]
-    lines += [f"Wrote {path}" for path in files[:10]]
-    lines += [f"Wrote {len(files) - 10} further files"] if len(files) > 10 else []
-    compare = shlex.join(["rlexp", "compare", *targets])
-    console.show(value, [*lines, f"To compare in the terminal: {compare}"])
+    notices = [b for part in study.parts for b in part.blocks if isinstance(b, Notice)]
+    following = shlex.join(["rlexp", "compare", *targets])
+    if console.as_json:
+        console.json(
+            {
+                "files": [str(path) for path in files],
+                "failed_checks": list(study.failed_checks),
+                "notices": [{"tone": str(n.tone), "text": n.text} for n in notices],
+                "next": following,
+            }
+        )
+        return
+    console.blocks(notices)
+    for text in study.failed_checks:
+        console.line(f"Check failed: {text}")
+    for path in files[:MOST_NAMED]:
+        console.line(f"Wrote {path}")
+    if len(files) > MOST_NAMED:
+        console.line(f"Wrote {len(files) - MOST_NAMED} further files")
+    if len(study.labels) > 1:
+        console.line(f"To compare in the terminal: {following}")

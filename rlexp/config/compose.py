@@ -14,6 +14,8 @@ from rlexp.protocol.budget import OPERATIONAL
 
 FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """What a grid cannot vary: it belongs to the experiment, not to a configuration."""
+OF_REPORTS = ("metric", "section")
+"""Groups that no run has."""
 OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
 """What a grid cannot vary either: it changes no number of a run."""
 
@@ -109,6 +111,10 @@ def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words
 
 def _check_key(word: str, parsed: Any, known: set[str]) -> None:
     key = parsed.key_or_group
+    if key in OF_REPORTS:
+        raise ConfigError(
+            f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
+        )
     if key == "tracker" and key not in known:
         raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
     if parsed.is_add() and key not in known and "." not in key and "/" not in key:

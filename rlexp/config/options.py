@@ -43,17 +43,21 @@ def options(group: str, folder: Path) -> list[Option]:
     ]
 
 
-def defaults(folder: Path) -> dict[str, str]:
-    """The option that each group starts with."""
+def defaults(folder: Path, file: str = "config.yaml") -> dict[str, str]:
+    """The option that each group starts with, or the options, as a file's defaults list says."""
     for place in search_path(folder):
-        path = place / "config.yaml"
+        path = place / file
         if path.is_file():
             chosen: dict[str, str] = {}
             for entry in _read(path).get("defaults") or []:
                 if isinstance(entry, dict):
-                    chosen |= {str(k): str(v) for k, v in entry.items() if isinstance(v, str)}
+                    chosen |= {str(k): _chosen(v) for k, v in entry.items() if v}
             return chosen
     return {}
+
+
+def _chosen(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import compose_one
+from rlexp.config.compose import OF_REPORTS, compose_one
 from rlexp.config.validate import build, validate_settings
 from rlexp.errors import ConfigError
 from rlexp.reports.settings import Settings
-
-PLUG_INS = ("metric", "section")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,7 @@ def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ())
         ConfigError: Something in them is unknown, mistyped or out of range.
     """
     plain = compose_one("report_entry", words, folder)
-    metrics, sections = (_built(plain.pop(group, {}), group, allowed) for group in PLUG_INS)
+    metrics, sections = (_built(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
     if not metrics:
         raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
     return ReportParts(

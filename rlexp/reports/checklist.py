@@ -1,8 +1,223 @@
-"""The reproducibility checklist, filled in from the evidence."""
+"""The reproducibility checklist of Eimer et al. (2023), filled in from the evidence.
 
-from rlexp.reports.sections import Inquiry
+Eimer, Lindauer and Raileanu 2023, "Hyperparameters in Reinforcement Learning and How To Tune
+Them", Appendix A; the items are in our words.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.fairness import changed_files, packages, seeds_in_words
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import counted, listed, numbers, score_in_words, shortened, states
+
+THAT_MATTER = (9, 10, 11, 12, 13)
+"""Items whose answer must not be no where a report is to be strict."""
+
+
+class Answer(StrEnum):
+    """What the evidence says to an item."""
+
+    YES = "yes"
+    NO = "no"
+    WORDS = "needs words"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item with its answer, and what the answer rests on or what is for the author to say."""
+
+    number: int
+    question: str
+    answer: Answer
+    evidence: str
+
+
+Judged = tuple[Answer, str]
+Judge = Callable[[Evidence], Judged]
+
+
+def items(inquiry: Inquiry) -> tuple[Item, ...]:
+    """All items, in the order of the paper."""
+    return tuple(
+        Item(number, question, *judge(inquiry.evidence))
+        for number, (question, judge) in enumerate(ITEMS, start=1)
+    )
 
 
 def failed_checks(inquiry: Inquiry) -> tuple[str, ...]:
-    """What `--strict` refuses, a line each."""
-    raise NotImplementedError
+    """What `--strict` refuses, a line each: missing data, the wrong phase, items that matter."""
+    evidence = inquiry.evidence
+    asked = items(inquiry)
+    refused = [i for i in asked if i.number in THAT_MATTER and i.answer is Answer.NO]
+    told = [f"checklist item {i.number}: {i.question} No: {i.evidence}" for i in refused]
+    return (*_wrong_phase(evidence), *_missing(evidence), *told)
+
+
+def _wrong_phase(evidence: Evidence) -> Iterator[str]:
+    if evidence.phase is not Phase.TEST:
+        yield f"these are {evidence.phase} runs; a report needs test runs: --phase test"
+
+
+def _missing(evidence: Evidence) -> Iterator[str]:
+    if not evidence.members:
+        yield f"no {evidence.phase} run was asked for"
+    for label in evidence.labels:
+        cells = evidence.of_label(label)
+        asked = {cell.task for cell in cells}
+        if lacking := [task for task in evidence.tasks if task not in asked]:
+            yield f"{label} was not asked for on {listed(lacking)}"
+        absent = [m for cell in cells for m in cell.members if m.score is None]
+        if absent:
+            total = sum(cell.planned for cell in cells)
+            yield f"{label}: {len(absent)} of {total} runs have no score ({states(absent)})"
+    if evidence.problems:
+        yield f"damaged records: {shortened(evidence.problems, 3)}"
+
+
+def _settings(evidence: Evidence) -> Judged:
+    del evidence
+    told = (
+        "Environments of training, of evaluation and of each phase are seeded apart by "
+        "construction. Whether the domain has levels or contexts of its own for training and for "
+        "test is for the author to say."
+    )
+    return Answer.WORDS, told
+
+
+def _tuned(words: str) -> Judge:
+    """An item about tuning, which the records of training runs do not answer."""
+
+    def judge(evidence: Evidence) -> Judged:
+        count = _tuning_runs(evidence)
+        known = f"{counted(count, 'tuning run')} beside these" if count else "no tuning run"
+        return Answer.WORDS, f"The experiments hold {known}. {words}"
+
+    return judge
+
+
+def _tuning_runs(evidence: Evidence) -> int:
+    here = len(evidence.members) if evidence.phase is Phase.TUNING else 0
+    return here + evidence.left_out.get(Phase.TUNING, 0)
+
+
+def _cost_metric(evidence: Evidence) -> Judged:
+    told = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
+    if not told:
+        return Answer.NO, "No run was asked for."
+    return Answer.YES, f"The score of a run: {' or '.join(told)}."
+
+
+def _same_budget(evidence: Evidence) -> Judged:
+    for task in evidence.tasks:
+        steps = {m.record.spec.budget["steps"] for c in evidence.of_task(task) for m in c.members}
+        if len(steps) > 1:
+            told = " and ".join(f"{step:,}" for step in sorted(steps))
+            return Answer.NO, f"On {task}, runs trained for {told} environment steps."
+    told = (
+        "On each task all runs have the same environment steps. Say whether the same effort went "
+        "into tuning each label."
+    )
+    return Answer.WORDS, told
+
+
+def _wall_clock(evidence: Evidence) -> Judged:
+    del evidence
+    return Answer.YES, "Budgets are environment steps, so hardware does not matter to them."
+
+
+def _tuning_seeds(evidence: Evidence) -> Judged:
+    if not _tuning_runs(evidence):
+        return Answer.WORDS, "The experiments hold no tuning run; list the seeds that were used."
+    told = [
+        f"{e.name}, root {e.seeds.root}: {numbers(e.seeds.seeds(Phase.TUNING))} "
+        f"({len(e.seeds.seeds(Phase.TUNING))})"
+        for e in evidence.experiments
+        if e.seeds.seeds(Phase.TUNING)
+    ]
+    return Answer.YES, f"{'; '.join(told)}."
+
+
+def _test_seeds(evidence: Evidence) -> Judged:
+    if evidence.phase is not Phase.TEST or not evidence.members:
+        return Answer.NO, "This report holds no test run."
+    counts = sorted({cell.planned for cell in evidence.cells.values()})
+    told = " or ".join(str(count) for count in counts)
+    return Answer.YES, f"{told} of each label on each task; {seeds_in_words(evidence.members)}."
+
+
+def _all_on_test_seeds(evidence: Evidence) -> Judged:
+    if evidence.phase is not Phase.TEST:
+        return Answer.NO, f"These are {evidence.phase} runs."
+    if not evidence.members:
+        return Answer.NO, "There is no result."
+    return Answer.YES, "Runs of other phases are refused."
+
+
+def _configurations(evidence: Evidence) -> Judged:
+    if not evidence.members:
+        return Answer.NO, "No configuration was asked for."
+    cells = counted(len(evidence.cells), "configuration")
+    return Answer.YES, f"Every setting of {cells} is in the records, and listed in Provenance."
+
+
+def _code(evidence: Evidence) -> Judged:
+    runs = _tried(evidence)
+    codes = [m.provenance.get("code") or {} for m in runs]
+    commits = sorted({str(code["commit"])[:12] for code in codes if code.get("commit")})
+    if not commits or not all(code.get("commit") for code in codes):
+        return Answer.NO, "Not every run knows the commit of its code: keep the study in git."
+    told = f"Commit {listed(commits)}"
+    if any(changed_files(m) for m in runs):
+        return Answer.WORDS, f"{told}, with changes that no commit holds. Commit and link them."
+    remotes = sorted({str(code["remote"]) for code in codes if code.get("remote")})
+    if not remotes:
+        return Answer.WORDS, f"{told}. Say where the code can be found."
+    return Answer.YES, f"{told} of {listed(remotes)}."
+
+
+def _software(evidence: Evidence) -> Judged:
+    runs = _tried(evidence)
+    if not runs or not all(packages(m) for m in runs):
+        return Answer.NO, "Not every run recorded its packages."
+    kinds = {tuple(sorted((m.provenance.get("packages") or {}).items())) for m in runs}
+    told = "the same in all runs" if len(kinds) == 1 else f"{len(kinds)} different sets"
+    return Answer.YES, f"Every run recorded all packages with versions: {told}."
+
+
+def _hardware(evidence: Evidence) -> Judged:
+    runs = _tried(evidence)
+    machines = [m.provenance.get("machine") or {} for m in runs]
+    if not runs or not all(machine.get("processor") for machine in machines):
+        return Answer.NO, "Not every run knows its machine."
+    told = sorted({f"{m['processor']}, {counted(m.get('cores') or 0, 'core')}" for m in machines})
+    devices = sorted({str(m.record.spec.compute["device"]) for m in runs})
+    return Answer.YES, f"{'; '.join(told)}; device {listed(devices)}."
+
+
+def _tried(evidence: Evidence) -> list[Member]:
+    return [m for m in evidence.members if m.record.attempts]
+
+
+ITEMS: tuple[tuple[str, Judge], ...] = (
+    ("Are settings for training and for test defined, and are they kept apart?", _settings),
+    ("Is the tuner named, with the method it implements?", _tuned("Name tuner and method.")),
+    ("Is the whole search space given?", _tuned("Give ranges, scales and choices.")),
+    ("Do algorithms share the ranges of hyperparameters they share?", _tuned("Say why, if not.")),
+    ("Is it said which cost was optimised?", _cost_metric),
+    ("Is the budget of tuning given?", _tuned("Give the budget of tuning.")),
+    ("Did all methods have the same budget?", _same_budget),
+    ("If the budget is wall-clock: was the hardware comparable?", _wall_clock),
+    ("Were all methods, baselines too, tuned in this way?", _tuned("Say how each was tuned.")),
+    ("Are the tuning seeds listed, and how many?", _tuning_seeds),
+    ("Are the test seeds listed, and how many?", _test_seeds),
+    ("Are all results on test seeds?", _all_on_test_seeds),
+    ("Is the final configuration given for every algorithm and task?", _configurations),
+    ("Is the code that reproduces the experiments linked?", _code),
+    ("Does the code include tuning?", _tuned("Say whether the code includes it.")),
+    ("Is the software environment given exactly?", _software),
+    ("Is the hardware given?", _hardware),
+)

@@ -144,14 +144,14 @@ class Evidence:
     @cached_property
     def cells(self) -> Mapping[tuple[str, str], Cell]:
         """The runs by label and task; there is no cell where nothing was asked for."""
-        sorted_: dict[tuple[str, str], list[Member]] = {}
-        for member in self.members:
-            sorted_.setdefault((member.label, member.task), []).append(member)
+        found: dict[tuple[str, str], list[Member]] = {}
+        for member in sorted(self.members, key=lambda m: (self.labels.index(m.label), *_place(m))):
+            found.setdefault((member.label, member.task), []).append(member)
         return {
             (label, task): Cell(
                 label=label, task=task, members=tuple(own), worst=self._worst(own[0])
             )
-            for (label, task), own in sorted_.items()
+            for (label, task), own in found.items()
         }
 
     def cell(self, label: str, task: str) -> Cell | None:
@@ -174,6 +174,11 @@ class Evidence:
         experiment = next(e for e in self.experiments if e.name == member.experiment)
         minimum: float | None = member.configuration.reference.get("minimum")
         return minimum if experiment.failures == "worst" else None
+
+
+def _place(member: Member) -> tuple[str, int, int]:
+    spec = member.record.spec
+    return member.task, spec.root, spec.seed
 
 
 def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:

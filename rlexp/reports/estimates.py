@@ -1,0 +1,247 @@
+"""Numbers that sections and `rlexp compare` share: `aggregates`, `per_task` and `pairs`.
+
+Scores of several tasks are normalised by anchors, those of one task are raw: `unit` says which.
+What cannot be computed stands there with a reason in words, never with a smaller n. What runs
+without a score could change is in `rlexp.reports.bounds`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from rlexp.metrics import Metric
+from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.scale import Scale, scales, task_scores
+from rlexp.reports.wording import listed, states
+from rlexp.stats.aggregate import aggregate_of
+from rlexp.stats.bootstrap import intervals
+from rlexp.stats.comparison import PrimaryTest
+from rlexp.stats.difference import tasks_of_both
+from rlexp.stats.interval import Interval
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.verdict import Decision, verdicts
+
+PRIMARY = PrimaryTest.PERMUTATION
+"""The test that decides verdicts."""
+
+Scales = Mapping[str, Scale | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """The metrics of one label, over all tasks or on one.
+
+    Attributes:
+        label: Whose.
+        tasks: On which.
+        n: Runs that the numbers rest on, or would.
+        planned: Runs that were asked for; n is less where some have no score.
+        intervals: By name of the metric; only those that could be computed.
+        reasons: Why not, by name of the metric, for all others.
+        scores: Of the runs on one task, rising, in units of its return; empty over several.
+    """
+
+    label: str
+    tasks: tuple[str, ...]
+    n: int
+    planned: int
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two labels on the tasks that both have scores on.
+
+    Attributes:
+        first: The label that the verdict is about.
+        second: The label that it is compared with.
+        tasks: Those that both have scores on, in order of their names.
+        left_out: Tasks on which a label or both have no score: the verdict is not about them.
+        decision: The verdict; nothing where `reason` says why not.
+        reason: Why the labels cannot be compared, in words.
+    """
+
+    first: str
+    second: str
+    tasks: tuple[str, ...]
+    left_out: tuple[str, ...]
+    decision: Decision | None = None
+    reason: str | None = None
+
+
+def unit(evidence: Evidence) -> str:
+    """What aggregates and differences are measured in."""
+    return "normalised score" if len(evidence.tasks) > 1 else "return"
+
+
+def common_scale(inquiry: Inquiry) -> Scales | None:
+    """The scale of every task where there are several; nothing where there is one."""
+    if len(inquiry.evidence.tasks) < 2:
+        return None
+    return scales(inquiry.evidence, inquiry.settings)
+
+
+def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
+    """Every metric of every label over all tasks, in the order of the labels.
+
+    There is none for a label that was not asked for on every task or has no score on one, nor
+    for any label where a task has no anchors.
+    """
+    scale = common_scale(inquiry)
+    found = []
+    for label in inquiry.evidence.labels:
+        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale))
+        found.append(_estimates(label, inquiry, inquiry.evidence.tasks, scale, reason or None))
+    return tuple(found)
+
+
+def per_task(inquiry: Inquiry) -> tuple[Estimates, ...]:
+    """Every metric of every label on every task, in units of its return; tasks outermost.
+
+    A label that was not asked for on a task stands there with that as the reason.
+    """
+    found = []
+    for task in inquiry.evidence.tasks:
+        for label in inquiry.evidence.labels:
+            cell = inquiry.evidence.cell(label, task)
+            reason = f"{label} was not asked for on {task}" if cell is None else _empty([cell])
+            found.append(_estimates(label, inquiry, (task,), None, reason))
+    return tuple(found)
+
+
+def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
+    """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
+
+    Verdicts are about the mean over tasks of the difference of the means, decided by a
+    permutation test; the difference is positive where the first label is higher.
+    """
+    evidence, settings, scale = inquiry.evidence, inquiry.settings, common_scale(inquiry)
+    found = [_joined(a, b, evidence) for a, b in combinations(evidence.labels, 2)]
+    scored = [_scores_of_both(pair, evidence, scale) for pair in found]
+    decisions = iter(
+        verdicts(
+            [both for both in scored if not isinstance(both, str)],
+            settings.resampling,
+            alpha=settings.alpha,
+            margin=settings.margin,
+            primary=PRIMARY,
+            power=settings.power,
+        )
+    )
+    return tuple(
+        replace(pair, reason=both)
+        if isinstance(both, str)
+        else replace(pair, decision=next(decisions))
+        for pair, both in zip(found, scored, strict=True)
+    )
+
+
+def without_anchors(scale: Scales) -> str | None:
+    """Which tasks cannot be normalised, and what to do; nothing where all can."""
+    bare = [task for task, own in scale.items() if own is None]
+    if not bare:
+        return None
+    return (
+        f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
+        ".threshold, or take the least and greatest score here with "
+        "--set normalisation=observed"
+    )
+
+
+def is_capped(metric: Metric) -> bool:
+    """Whether a metric is about a score beyond which nothing is gained, and so a normalised one."""
+    aggregate = aggregate_of(metric)
+    return aggregate is not None and aggregate.cap is not None
+
+
+def _estimates(
+    label: str, inquiry: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
+) -> Estimates:
+    cells = [c for c in inquiry.evidence.of_label(label) if c.task in tasks]
+    computed: dict[str, Interval] = {}
+    reasons = dict.fromkeys(inquiry.metrics, reason or "")
+    if reason is None:
+        computed, reasons = _computed(cells, inquiry, scale)
+    alone = cells[0].scores if len(tasks) == 1 and cells else ()
+    return Estimates(
+        label=label,
+        tasks=tasks,
+        n=sum(cell.n for cell in cells),
+        planned=sum(cell.planned for cell in cells),
+        intervals=computed,
+        reasons=reasons,
+        scores=tuple(float(score) for score in alone),
+    )
+
+
+def _computed(
+    cells: list[Cell], inquiry: Inquiry, scale: Scales | None
+) -> tuple[dict[str, Interval], dict[str, str]]:
+    """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
+    settings, reasons = inquiry.settings, {}
+    capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
+    plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
+    known = scale or _scales_of(cells, inquiry)
+    if capped and (reason := without_anchors(known)):
+        reasons, capped = dict.fromkeys(capped, reason), {}
+    found: dict[str, Interval] = {}
+    for metrics, own in ((plain, scale), (capped, known)):
+        if metrics:
+            scores = task_scores(cells, own)
+            found |= intervals(scores, metrics, settings.resampling, method=settings.interval)
+    return {name: found[name] for name in inquiry.metrics if name in found}, reasons
+
+
+def _scales_of(cells: Sequence[Cell], inquiry: Inquiry) -> Scales:
+    known = scales(inquiry.evidence, inquiry.settings)
+    return {cell.task: known[cell.task] for cell in cells}
+
+
+def _gap(label: str, evidence: Evidence) -> str | None:
+    """What a label lacks for an aggregate over all tasks."""
+    cells = evidence.of_label(label)
+    lacking = [task for task in evidence.tasks if task not in {cell.task for cell in cells}]
+    if lacking:
+        return f"{label} was not asked for on {listed(lacking)}"
+    return _empty(cells)
+
+
+def _empty(cells: Sequence[Cell]) -> str | None:
+    """Where a label has no score, and why."""
+    told = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
+    return f"{cells[0].label} has no score on {listed(told)}" if told else None
+
+
+def _joined(first: str, second: str, evidence: Evidence) -> Pair:
+    scored = [
+        {cell.task for cell in evidence.of_label(name) if cell.n} for name in (first, second)
+    ]
+    both = scored[0] & scored[1]
+    return Pair(
+        first=first,
+        second=second,
+        tasks=tuple(task for task in evidence.tasks if task in both),
+        left_out=tuple(task for task in evidence.tasks if task not in both),
+    )
+
+
+def _scores_of_both(
+    pair: Pair, evidence: Evidence, scale: Scales | None
+) -> tuple[TaskScores, TaskScores] | str:
+    """The scores of both labels, or why they cannot be compared."""
+    if not pair.tasks:
+        return f"{pair.first} and {pair.second} have scores on no common task"
+    if scale and (reason := without_anchors({task: scale[task] for task in pair.tasks})):
+        return reason
+    first, second = (
+        task_scores([evidence.cells[label, task] for task in pair.tasks], scale)
+        for label in (pair.first, pair.second)
+    )
+    try:
+        tasks_of_both(first, second)
+    except ValueError as error:
+        return str(error)
+    return first, second

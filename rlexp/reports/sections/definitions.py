@@ -1,0 +1,234 @@
+"""Definitions of the statistics that a report uses, with their sources."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import getdoc
+
+from rlexp.metrics import Metric
+from rlexp.reports.blocks import Column, Part, Table, Text
+from rlexp.reports.estimates import is_capped
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import listed
+
+AGARWAL = (
+    "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice"
+)
+CHAN = "Chan et al. 2020, Measuring the Reliability of Reinforcement Learning Algorithms"
+EFRON = "Efron and Tibshirani 1993, An Introduction to the Bootstrap"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A statistic in words; `used` says whether a report needs it."""
+
+    name: str
+    words: str
+    source: str
+    used: Callable[[Inquiry], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """A table of every statistic in the report."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was asked for."""
+        if not inquiry.evidence.members:
+            return None
+        own = [
+            (metric.title, _words(metric), _source(metric)) for metric in inquiry.metrics.values()
+        ]
+        common = [(d.name, d.words, d.source) for d in DEFINITIONS if d.used(inquiry)]
+        settings = inquiry.settings
+        text = (
+            f"Random draws follow from seed {settings.seed}: {settings.repetitions:,} of each "
+            f"aggregate and test, {settings.curve_repetitions:,} of each band. The same records "
+            "give the same report."
+        )
+        table = Table(
+            name="definitions",
+            title="Definitions",
+            columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
+            rows=(*own, *common),
+        )
+        blocks = (Text(text=text), table)
+        return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)
+
+
+def _words(metric: Metric) -> str:
+    """What a metric says of itself: the first paragraph of its documentation, its settings."""
+    paragraph = (getdoc(type(metric)) or metric.title).split("\n\n")[0].replace("`", "")
+    names: list[str] = [f.name for f in fields(metric)] if is_dataclass(metric) else []
+    values = [f"{name} = {getattr(metric, name)}" for name in names]
+    settings = f" Here {listed(values)}." if values else ""
+    return f"{' '.join(paragraph.split())}{settings}"
+
+
+def _source(metric: Metric) -> str | None:
+    return AGARWAL if type(metric).__module__.startswith("rlexp.metrics.") else None
+
+
+def _always(inquiry: Inquiry) -> bool:
+    return bool(inquiry.evidence.members)
+
+
+def _several_labels(inquiry: Inquiry) -> bool:
+    return len(inquiry.evidence.labels) > 1
+
+
+def _normalised(inquiry: Inquiry) -> bool:
+    several = len(inquiry.evidence.tasks) > 1
+    return several or any(is_capped(metric) for metric in inquiry.metrics.values())
+
+
+def _incomplete(inquiry: Inquiry) -> bool:
+    return any(member.score is None for member in inquiry.evidence.members)
+
+
+def _margin(inquiry: Inquiry) -> bool:
+    return _several_labels(inquiry) and inquiry.settings.margin is not None
+
+
+def _method(name: str) -> Callable[[Inquiry], bool]:
+    return lambda inquiry: inquiry.settings.interval == name
+
+
+def _section(name: str) -> Callable[[Inquiry], bool]:
+    return lambda inquiry: name in inquiry.sections
+
+
+DEFINITIONS = (
+    Definition(
+        "normalised score",
+        "(score − low) / (high − low), with the anchors of the task.",
+        AGARWAL,
+        _normalised,
+    ),
+    Definition(
+        "t interval",
+        "Estimate ± t · s · √(n/(n−1)), where s is the standard deviation of the metric over "
+        "resamples of the runs, drawn with replacement within each task, and t the quantile with "
+        "Satterthwaite's degrees of freedom.",
+        "t with bootstrap standard error; " + EFRON,
+        _method("t"),
+    ),
+    Definition(
+        "percentile interval",
+        "Quantiles of the metric over resamples of the runs, drawn with replacement within each "
+        "task.",
+        AGARWAL,
+        _method("percentile"),
+    ),
+    Definition(
+        "basic interval",
+        "Quantiles of the metric over resamples of the runs, mirrored at the estimate.",
+        EFRON,
+        _method("basic"),
+    ),
+    Definition(
+        "BCa interval",
+        "Quantiles of the metric over resamples of the runs, corrected for bias and skewness.",
+        "Efron 1987, Better Bootstrap Confidence Intervals",
+        _method("bca"),
+    ),
+    Definition(
+        "expected coverage",
+        "How often intervals of this method held the true value in simulations with as many runs "
+        "and tasks, drawn from published scores. Other scores may fare worse.",
+        "simulation, tabled in rlexp",
+        _always,
+    ),
+    Definition(
+        "permutation test",
+        "The share of relabellings of the runs within each task whose mean difference is at least "
+        "as large as the observed one; all of them where they are few, random ones otherwise.",
+        "Pitman 1937, Significance Tests Which May Be Applied to Samples from Any Populations",
+        _several_labels,
+    ),
+    Definition(
+        "interval of a difference",
+        "Welch's t interval of the mean over tasks of the difference of the task means.",
+        "Welch 1947, The Generalization of Student's Problem",
+        _several_labels,
+    ),
+    Definition(
+        "p after Holm",
+        "p-values of all pairs, adjusted so that the chance of any false verdict is at most the "
+        "declared level.",
+        "Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure",
+        _several_labels,
+    ),
+    Definition(
+        "seeds that would decide",
+        "The fewest seeds of each label on each task with which a t test would find the observed "
+        "difference with the wanted power, were it the true one.",
+        "Cohen 1988, Statistical Power Analysis for the Behavioral Sciences",
+        _several_labels,
+    ),
+    Definition(
+        "equivalence",
+        "Both one-sided tests reject that the difference lies beyond the declared margin.",
+        "Schuirmann 1987, two one-sided tests",
+        _margin,
+    ),
+    Definition(
+        "bounds",
+        "The aggregate with every run without a score at the least, or the greatest, score that "
+        "its task declares.",
+        "Manski 2003, Partial Identification of Probability Distributions",
+        _incomplete,
+    ),
+    Definition(
+        "Welch and Mann–Whitney tests",
+        "The t test of equal means with unequal variances, and the rank test that no label tends "
+        "to score higher.",
+        "Welch 1947; Mann and Whitney 1947",
+        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+    ),
+    Definition(
+        "Cliff's delta",
+        "P(x > y) − P(x < y) for runs of two labels on a task, as a mean over tasks.",
+        "Cliff 1993, Dominance Statistics",
+        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+    ),
+    Definition(
+        "learning curve",
+        "The metric of the runs at common numbers of steps, each run at its last evaluation so "
+        "far; bands resample whole runs.",
+        AGARWAL,
+        _section("curves"),
+    ),
+    Definition(
+        "area under the curve",
+        "Mean height of a run's evaluation curve by the trapezoidal rule.",
+        "rlexp",
+        _section("sample_efficiency"),
+    ),
+    Definition(
+        "performance profile",
+        "The share of runs over all tasks that score more than τ, for every τ.",
+        AGARWAL,
+        _section("profiles"),
+    ),
+    Definition(
+        "probability of improvement",
+        "P(x > y) + ½ P(x = y) for runs of two labels on a task, as a mean over tasks.",
+        AGARWAL,
+        lambda inquiry: _several_labels(inquiry) and "improvement" in inquiry.sections,
+    ),
+    Definition(
+        "reliability metrics",
+        "Dispersion (interquartile range) and risk (mean of the worst 5 %) across time, across "
+        "runs and across episodes of the final policy.",
+        CHAN,
+        _section("reliability"),
+    ),
+    Definition(
+        "time to threshold",
+        "Kaplan–Meier estimate of the steps until an evaluation reaches the threshold; runs that "
+        "never do count as censored at their end, not as missing. Labels are compared by the "
+        "log-rank test.",
+        "Kaplan and Meier 1958, Nonparametric Estimation from Incomplete Observations",
+        _section("thresholds"),
+    ),
+)

@@ -1,0 +1,129 @@
+"""Missing and failed runs, and what they could change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.bounds import Bounds, bounds
+from rlexp.reports.estimates import unit
+from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.page.words import digits_for
+from rlexp.reports.wording import counted, listed, state, states
+
+MEANING = {
+    Phase.TUNING: "hyperparameters may have been chosen by these very scores",
+    Phase.SELECTION: "the winner was chosen by these very scores",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What has no score and why, bounds on the aggregates, and what was left out."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was asked for."""
+        evidence = inquiry.evidence
+        if not evidence.members:
+            return None
+        absent = [m for cell in evidence.cells.values() for m in cell.members if m.score is None]
+        blocks = [*_phases(evidence), _summary(evidence, absent), *_lacking(evidence)]
+        if absent:
+            blocks += [Text(text=_rule(evidence)), _runs(absent)]
+            blocks += _bounds(inquiry)
+        blocks += [Notice(tone=Tone.WARNING, text=line) for line in evidence.problems]
+        return Part(name="missing", title="Missing and failed runs", blocks=tuple(blocks))
+
+
+def _phases(evidence: Evidence) -> Iterator[Block]:
+    """The wrong phase, and runs of other phases that nothing is said about."""
+    if evidence.phase is not Phase.TEST:
+        yield Notice(
+            tone=Tone.PROBLEM,
+            text=f"These are {evidence.phase} runs, not test runs: {MEANING[evidence.phase]}, so "
+            "they promise more than new seeds will keep. Nothing here is a result to report.",
+        )
+    if any(evidence.left_out.values()):
+        told = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
+        text = f"The same experiments hold {told} runs, which nothing here is about."
+        yield Notice(tone=Tone.NOTE, text=text)
+
+
+def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
+    total = len(evidence.members)
+    if not absent:
+        text = f"Every run that was asked for has a score: {total:,} of {total:,}."
+        return Notice(tone=Tone.GOOD, text=text)
+    every = len(absent) == total
+    return Notice(
+        tone=Tone.PROBLEM if every else Tone.WARNING,
+        text=f"{'No run has a score' if every else 'Runs without a score'}: "
+        f"{len(absent):,} of {total:,} ({states(absent)}).",
+    )
+
+
+def _lacking(evidence: Evidence) -> Iterator[Notice]:
+    """Labels that were not asked for on a task."""
+    for label in evidence.labels:
+        asked = {cell.task for cell in evidence.of_label(label)}
+        if lacking := [task for task in evidence.tasks if task not in asked]:
+            text = f"{label} was not asked for on {listed(lacking)}: it has no aggregate."
+            yield Notice(tone=Tone.WARNING, text=text)
+
+
+def _rule(evidence: Evidence) -> str:
+    """How failed runs count, by experiment."""
+    rules = {
+        "missing": "failed runs have no score, like runs that did not finish",
+        "worst": "failed runs count as the least score that their task declares",
+    }
+    told = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
+    text = "; ".join(told) if len(told) > 1 else rules[evidence.experiments[0].failures]
+    return (
+        f"{text[0].upper()}{text[1:]}. Repeating the command of an experiment runs what did not "
+        "finish; with --retry it tries final failures again."
+    )
+
+
+def _runs(absent: list[Member]) -> Table:
+    columns = ("run", "label", "task", "seed", "state", "reason", "step", "of")
+    return Table(
+        name="missing",
+        title="Runs without a score",
+        columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
+        rows=tuple(_row(member) for member in absent),
+        note="Step is how far a run came, of the environment steps that it was asked for.",
+    )
+
+
+def _row(member: Member) -> tuple[Value, ...]:
+    spec, record = member.record.spec, member.record
+    reason = record.reason or member.problem
+    steps = (record.step, spec.budget["steps"])
+    return (member.name, member.label, member.task, spec.seed, state(member), reason, *steps)
+
+
+def _bounds(inquiry: Inquiry) -> Iterator[Block]:
+    found = bounds(inquiry)
+    ends = [v for b in found for v in (b.low, b.high) if v is not None]
+    digits = digits_for(max(ends) - min(ends)) if ends else 2
+    numeric = ("without these runs", "at least", "at most")
+    columns = ("label", "metric", "runs without a score", *numeric, "remark")
+    yield Table(
+        name="bounds",
+        title="What these runs could change",
+        columns=tuple(
+            Column(title=c, digits=digits if c in numeric else 0, label=c == "label")
+            for c in columns
+        ),
+        rows=tuple(_bound(b, inquiry) for b in found),
+        note=f"Aggregates over {counted(len(inquiry.evidence.tasks), 'task')}, in "
+        f"{unit(inquiry.evidence)} (optimality gap: normalised). At least and at most: had all "
+        "runs without a score the least, or the greatest, that their task declares.",
+    )
+
+
+def _bound(own: Bounds, inquiry: Inquiry) -> tuple[Value, ...]:
+    title = inquiry.metrics[own.metric].title
+    return (own.label, title, own.absent, own.alone, own.low, own.high, own.reason)

@@ -1,0 +1,136 @@
+"""The protocol: seeds, budgets, evaluation, what a score is, how failures count."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.blocks import Block, Column, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.fairness import warnings
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import listed, numbers, score_in_words
+
+FAILURES = {
+    "missing": "A failed run is a missing score.",
+    "worst": "A failed run counts as the least score that its task declares.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What was asked for, before any run."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where there is no experiment."""
+        evidence = inquiry.evidence
+        if not evidence.experiments:
+            return None
+        blocks: list[Block] = [Text(text=text) for text in _texts(evidence)]
+        blocks.append(_seeds(evidence))
+        if evidence.members:
+            blocks += [_budgets(evidence), _references(evidence)]
+        blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
+        return Part(name="protocol", title="Protocol", blocks=tuple(blocks))
+
+
+def _texts(evidence: Evidence) -> Iterator[str]:
+    told = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
+    if told:
+        yield (
+            f"The score of a run was declared before it started: {' or '.join(told)}. Returns are "
+            "sums of the task's own reward, not discounted."
+        )
+    yield (
+        "Training, evaluation and the final episodes use seeds that differ by construction, and "
+        "so do the phases: no seed that a configuration was tuned on is ever tested on."
+    )
+    rules = dict.fromkeys(e.failures for e in evidence.experiments)
+    by_rule = {
+        rule: [e.name for e in evidence.experiments if e.failures == rule] for rule in rules
+    }
+    for rule, names in by_rule.items():
+        where = f" (in {listed(names)})" if len(by_rule) > 1 else ""
+        yield f"{FAILURES[rule]}{where}"
+
+
+def _seeds(evidence: Evidence) -> Table:
+    columns = ("experiment", "phase", "root", "seeds", "number")
+    return Table(
+        name="seeds",
+        title="Seeds by phase",
+        columns=tuple(Column(title=c, digits=0) for c in columns),
+        rows=tuple(
+            _planned(experiment, phase)
+            for experiment in evidence.experiments
+            for phase in Phase
+            if experiment.seeds.seeds(phase)
+        ),
+        note="Every number handed to a library follows from root, phase and seed. A phase stands "
+        "here if the experiment sets seeds aside for it, whether or not it was run; this report "
+        f"is about the {evidence.phase} phase.",
+    )
+
+
+def _planned(experiment: Experiment, phase: Phase) -> tuple[Value, ...]:
+    seeds = experiment.seeds.seeds(phase)
+    return (experiment.name, str(phase), experiment.seeds.root, numbers(seeds), len(seeds))
+
+
+BUDGET = (
+    Column(title="task"),
+    Column(title="label", label=True),
+    Column(title="runs", digits=0),
+    Column(title="environment steps", digits=0),
+    Column(title="evaluation every", digits=0),
+    Column(title="episodes of each", digits=0),
+    Column(title="final episodes", digits=0),
+    Column(title="actions"),
+    Column(title="score"),
+)
+
+
+def _budgets(evidence: Evidence) -> Table:
+    """A row for each label on each task."""
+    cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
+    return Table(
+        name="budgets",
+        title="Budget and evaluation",
+        columns=BUDGET,
+        rows=tuple(_budget(cell) for cell in cells),
+        note="Of one run. Evaluations play whole episodes in environments of their own and do not "
+        "count as environment steps.",
+    )
+
+
+def _budget(cell: Cell) -> tuple[Value, ...]:
+    budget = cell.members[0].record.spec.budget
+    during = budget["evaluation_every"]
+    return (
+        cell.task,
+        cell.label,
+        cell.planned,
+        budget["steps"],
+        during,
+        budget["evaluation_episodes"] if during else None,
+        budget["final_episodes"],
+        "deterministic" if budget["evaluation_deterministic"] else "sampled",
+        budget["score"],
+    )
+
+
+def _references(evidence: Evidence) -> Table:
+    keys = ("random", "threshold", "minimum", "maximum", "source")
+    rows: list[tuple[Value, ...]] = []
+    for task in evidence.tasks:
+        known: Any = evidence.reference(task)
+        rows.append((task, *(known.get(key) for key in keys)))
+    return Table(
+        name="known-scores",
+        title="Known scores of the tasks",
+        columns=(Column(title="task"), *(Column(title=key) for key in keys)),
+        rows=tuple(rows),
+        note="As the configuration declares them: mean return of random actions, return that "
+        "counts as solved, least and greatest possible return.",
+    )

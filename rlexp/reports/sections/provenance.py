@@ -1,0 +1,147 @@
+"""Where the numbers come from: code, packages, hardware, commands, configurations."""
+
+import json
+import shlex
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rlexp.reports.blocks import Block, Column, Listing, Notice, Part, Table, Tone, Value
+from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.fairness import changed_files, packages
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import counted, listed, shortened
+
+Key = TypeVar("Key", bound=Hashable)
+SHORT = 12
+"""Digits of a commit that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What every run recorded of itself, runs that recorded the same put together."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was asked for."""
+        evidence = inquiry.evidence
+        if not evidence.members:
+            return None
+        known = [m for m in evidence.members if m.provenance]
+        blocks: list[Block] = [*_unknown(evidence)]
+        if known:
+            blocks += [_code(known), _packages(known), _hardware(known), *_commands(known)]
+        blocks += _configurations(evidence)
+        return Part(name="provenance", title="Provenance", blocks=tuple(blocks), folded=True)
+
+
+def _unknown(evidence: Evidence) -> Iterator[Notice]:
+    silent = [m for m in evidence.members if m.record.attempts and not m.provenance]
+    if silent:
+        text = f"Where {counted(len(silent), 'run')} comes from is not known: " + shortened(
+            sorted(m.name for m in silent)
+        )
+        yield Notice(tone=Tone.WARNING, text=f"{text}.")
+
+
+def _grouped(members: Sequence[Member], key: Callable[[Member], Key]) -> dict[Key, list[Member]]:
+    """Runs that have a key in common, by that key, in the order of the keys' text."""
+    groups: dict[Key, list[Member]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return dict(sorted(groups.items(), key=lambda group: str(group[0])))
+
+
+def _whose(members: Sequence[Member], every: int) -> str:
+    """Whose runs they are (`all`, or labels)."""
+    if len(members) == every:
+        return "all"
+    return listed(sorted({m.label for m in members}))
+
+
+def _code(members: Sequence[Member]) -> Table:
+    columns = ("commit", "branch", "remote", "files that differ from it", "runs", "of")
+    rows = [
+        (*(key[:3]), shortened(key[3]) or None, len(own), _whose(own, len(members)))
+        for key, own in _grouped(members, _code_of).items()
+    ]
+    return Table(
+        name="code",
+        title="Code of the study",
+        columns=tuple(Column(title=c, digits=0) for c in columns),
+        rows=tuple(rows),
+        note="What differs from the commit is kept with each run as diff.patch.",
+    )
+
+
+def _code_of(member: Member) -> tuple[str, str | None, str | None, tuple[str, ...]]:
+    code = member.provenance.get("code") or {}
+    commit = code.get("commit")
+    known = str(commit)[:SHORT] if commit else "no commit"
+    return known, code.get("branch"), code.get("remote"), changed_files(member)
+
+
+def _packages(members: Sequence[Member]) -> Table:
+    found: dict[str, dict[str, list[Member]]] = {}
+    for member in members:
+        versions = {"python": str(member.provenance.get("python")), **packages(member)}
+        for name, version in versions.items():
+            found.setdefault(name, {}).setdefault(version, []).append(member)
+    rows: list[tuple[Value, ...]] = []
+    for name, own in sorted(found.items()):
+        for version, runs in sorted(own.items()):
+            rows.append((name, version, len(runs), _whose(runs, len(members))))
+    return Table(
+        name="packages",
+        title="Packages that matter",
+        columns=tuple(Column(title=c, digits=0) for c in ("package", "version", "runs", "of")),
+        rows=tuple(rows),
+        note="Every run recorded the versions of all installed packages.",
+    )
+
+
+def _hardware(members: Sequence[Member]) -> Table:
+    columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "of")
+    rows = [
+        (*key, len(own), _whose(own, len(members)))
+        for key, own in _grouped(members, _hardware_of).items()
+    ]
+    return Table(
+        name="hardware",
+        title="Hardware",
+        columns=tuple(Column(title=c, digits=0) for c in columns),
+        rows=tuple(rows),
+        note="Cores and memory of the machine; threads and device of one run.",
+    )
+
+
+def _hardware_of(member: Member) -> tuple[Any, ...]:
+    machine = member.provenance.get("machine") or {}
+    compute = member.record.spec.compute
+    memory = machine.get("memory")
+    return (
+        machine.get("processor"),
+        machine.get("cores"),
+        memory / 1e9 if memory else None,
+        machine.get("system"),
+        compute["threads"],
+        compute["device"],
+    )
+
+
+def _commands(members: Sequence[Member]) -> Iterator[Listing]:
+    lines = {shlex.join(map(str, m.provenance.get("command") or ())) for m in members}
+    if known := sorted(lines - {""}):
+        yield Listing(name="commands", title="Commands", text="\n".join(known))
+
+
+def _configurations(evidence: Evidence) -> Iterator[Listing]:
+    """Everything that defines a run but its seed, of each label on each task."""
+    for task in evidence.tasks:
+        for cell in evidence.of_task(task):
+            spec = cell.members[0].record.spec.plain()
+            kept = {k: v for k, v in spec.items() if k not in {"phase", "root", "seed"}}
+            yield Listing(
+                name=f"configuration-{cell.label}-{task}",
+                title=f"Configuration of {cell.label} on {task}",
+                text=json.dumps(kept, indent=2, sort_keys=True),
+            )

@@ -1,0 +1,194 @@
+"""Verdicts: the question in words, and what is known about every pair of labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlexp.reports.blocks import Block, Notice, Part, Text, Tone
+from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.fairness import warnings
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.page.words import ends, number, per_cent
+from rlexp.reports.wording import counted, listed, score_in_words, shortened, states
+from rlexp.stats.family import Verdict
+
+MANY = 15
+"""Pairs beyond which there is one notice a label instead of one a pair."""
+DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """One notice for each pair; with one label, what it reached."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part."""
+        found = pairs(inquiry)
+        blocks = (*_question(inquiry), *_answers(inquiry, found), *_unfair(inquiry.evidence))
+        return Part(name="verdicts", title="Question and verdicts", blocks=blocks)
+
+
+def _question(inquiry: Inquiry) -> Iterator[Block]:
+    evidence = inquiry.evidence
+    names = listed(experiment.name for experiment in evidence.experiments)
+    if not evidence.labels:
+        text = (
+            f"{names} asks for no run of the {evidence.phase} phase: there is nothing to report."
+        )
+        yield Notice(tone=Tone.PROBLEM, text=text)
+        return
+    labels, tasks = shortened(evidence.labels), shortened(evidence.tasks)
+    asked = (
+        f"Which of {labels} scores" if len(evidence.labels) > 1 else f"What does {labels} score"
+    )
+    best = ("", " higher", " highest")[min(len(evidence.labels), 3) - 1]
+    yield Text(text=f"{asked}{best} on {tasks}? {_score(evidence)}")
+    if len(evidence.labels) > 1:
+        yield Text(text=_rule(inquiry))
+
+
+def _score(evidence: Evidence) -> str:
+    """What a score is, where that is the same everywhere."""
+    budgets = [m.record.spec.budget for m in evidence.members]
+    told = sorted({score_in_words(budget) for budget in budgets})
+    steps = sorted({budget["steps"] for budget in budgets})
+    trained = " or ".join(f"{step:,}" for step in steps)
+    return f"A run trains for {trained} environment steps; its score is {' or '.join(told)}."
+
+
+def _rule(inquiry: Inquiry) -> str:
+    settings, several = inquiry.settings, len(inquiry.evidence.tasks) > 1
+    what = f"the difference of the mean {unit(inquiry.evidence)}"
+    over = ", averaged over the tasks" if several else ""
+    margin = (
+        "No margin was declared, so nothing is called equivalent."
+        if settings.margin is None
+        else f"A difference within ±{settings.margin:g} does not matter."
+    )
+    return (
+        f"A verdict is about {what}{over}, first label minus second. A permutation test of level "
+        f"{settings.alpha:g} decides, adjusted for all pairs by Holm. {margin}"
+    )
+
+
+def _answers(inquiry: Inquiry, found: tuple[Pair, ...]) -> Iterator[Notice]:
+    if len(inquiry.evidence.labels) == 1:
+        yield _reached(inquiry, aggregates(inquiry)[0])
+        return
+    yield from _winner(inquiry.evidence, found)
+    if len(found) <= MANY:
+        yield from (_notice(pair, inquiry.evidence) for pair in found)
+    else:
+        yield from (_summary(label, found) for label in inquiry.evidence.labels)
+
+
+def _reached(inquiry: Inquiry, own: Estimates) -> Notice:
+    """The leading metric of the only label."""
+    name, metric = next(iter(inquiry.metrics.items()))
+    if name not in own.intervals:
+        return Notice(tone=Tone.PROBLEM, text=f"No result: {own.reasons[name]}.")
+    interval = own.intervals[name]
+    text = (
+        f"{own.label} reaches {number(interval.estimate, 2)} {ends(interval, 2)}: {metric.title} "
+        f"of the {unit(inquiry.evidence)}, {own.n} of {counted(own.planned, 'run')} on "
+        f"{counted(len(own.tasks), 'task')}, {per_cent(interval.level)} interval."
+    )
+    return Notice(tone=Tone.GOOD if interval.low is not None else Tone.WARNING, text=text)
+
+
+def _winner(evidence: Evidence, found: tuple[Pair, ...]) -> Iterator[Notice]:
+    """The label that is better than every other one, where there are several others."""
+    if len(evidence.labels) < 3:
+        return
+    for label in evidence.labels:
+        beaten = [pair for pair in found if _winner_of(pair) == label]
+        if len(beaten) == len(evidence.labels) - 1:
+            yield Notice(tone=Tone.GOOD, text=f"{label} is better than every other label.")
+
+
+def _winner_of(pair: Pair) -> str | None:
+    match pair.decision and pair.decision.verdict:
+        case Verdict.BETTER:
+            return pair.first
+        case Verdict.WORSE:
+            return pair.second
+        case _:
+            return None
+
+
+def _notice(pair: Pair, evidence: Evidence) -> Notice:
+    if pair.decision is None:
+        text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
+        return Notice(tone=Tone.PROBLEM, text=text)
+    verdict, decision = pair.decision.verdict, pair.decision
+    reason = decision.reason.removeprefix("higher: ").removeprefix("lower: ")
+    more = f"; {decision.further.reason}" if decision.further else ""
+    head = {
+        Verdict.BETTER: f"{pair.first} is better than {pair.second}",
+        Verdict.WORSE: f"{pair.first} is worse than {pair.second}",
+        Verdict.EQUIVALENT: f"{pair.first} and {pair.second} are equivalent",
+        Verdict.UNDECIDED: f"Undecided between {pair.first} and {pair.second}",
+    }[verdict]
+    tone = Tone.GOOD if verdict in DECIDED else Tone.NOTE
+    caveats = "".join(_caveats(pair, evidence))
+    if caveats and tone is Tone.GOOD:
+        tone = Tone.WARNING
+    return Notice(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
+
+
+def _runs(pair: Pair, evidence: Evidence) -> str:
+    counts = [
+        sum(evidence.cells[label, task].n for task in pair.tasks)
+        for label in (pair.first, pair.second)
+    ]
+    told = f"{counted(counts[0], 'run')} against {counts[1]:,}"
+    return f"{told} on {counted(len(pair.tasks), 'task')}."
+
+
+def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:
+    """What a verdict is not about: tasks and runs without scores."""
+    if pair.left_out:
+        yield f" It says nothing about {listed(pair.left_out)}, where one of them has no score."
+    for label in (pair.first, pair.second):
+        cells = [evidence.cells[label, task] for task in pair.tasks]
+        absent = [m for cell in cells for m in cell.members if m.score is None]
+        if absent:
+            worst = sum(cell.counted_as_worst for cell in cells)
+            counts = f", {worst} of them counted as the task's minimum" if worst else ""
+            yield (
+                f" {counted(len(absent), 'run')} of {label} on these tasks without a score "
+                f"({states(absent)}){counts}: see the bounds below."
+            )
+
+
+def _summary(label: str, found: tuple[Pair, ...]) -> Notice:
+    """What is known about one label against all others."""
+    own = [pair for pair in found if label in {pair.first, pair.second}]
+    sorted_: dict[str, list[str]] = {}
+    for pair in own:
+        other = pair.second if pair.first == label else pair.first
+        sorted_.setdefault(_relation(label, pair), []).append(other)
+    order = (
+        "better than",
+        "worse than",
+        "equivalent to",
+        "undecided against",
+        "not comparable to",
+    )
+    told = [f"{word} {shortened(sorted_[word])}" for word in order if word in sorted_]
+    undecided = set(sorted_) <= {"undecided against", "not comparable to"}
+    return Notice(tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(told)}.")
+
+
+def _relation(label: str, pair: Pair) -> str:
+    if pair.decision is None:
+        return "not comparable to"
+    if (winner := _winner_of(pair)) is not None:
+        return "better than" if winner == label else "worse than"
+    equivalent = pair.decision.verdict is Verdict.EQUIVALENT
+    return "equivalent to" if equivalent else "undecided against"
+
+
+def _unfair(evidence: Evidence) -> Iterator[Notice]:
+    """Everything that makes comparing the labels doubtful; mere notes stand in the protocol."""
+    yield from (notice for notice in warnings(evidence) if notice.tone is Tone.WARNING)

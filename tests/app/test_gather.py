@@ -1,0 +1,148 @@
+"""From targets to evidence."""
+
+import json
+from pathlib import Path
+
+import pytest
+from stored_runs import Stored, configuration, failed, stored, study
+
+from rlexp.app.gather import Target, gather, read_target
+from rlexp.app.study import Study
+from rlexp.errors import ProtocolError, RecordError
+from rlexp.protocol.seeds import Phase
+
+
+def alpha(place: Study) -> Stored:
+    """Two labels, of which one has three scores and the other a score and a failure."""
+    own = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    for seed in range(3):
+        own.complete(seed, 10.0 * seed)
+    own.complete(0, 5.0, label="a2c")
+    own.attempt(1, failed(), label="a2c")
+    return own
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("alpha", Target("alpha", None)),
+        ("runs/alpha/", Target("alpha", None)),
+        ("alpha/ppo", Target("alpha", "ppo")),
+    ],
+)
+def test_targets_are_read(text: str, target: Target) -> None:
+    """An experiment, or a label of one."""
+    assert target == read_target(text)
+
+
+def test_planned_runs_of_an_experiment_are_gathered(tmp_path: Path) -> None:
+    """Those that were never run among them."""
+    alpha(study(tmp_path))
+    own = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, ("ppo", "a2c"), 6) == (own.phase, own.labels, len(own.members))
+    a2c = own.cells["a2c", "CartPole-v1"]
+    assert (1, 1, 1) == (len(a2c.scored), len(a2c.failed), len(a2c.missing))
+
+
+def test_a_label_may_be_gathered_alone(tmp_path: Path) -> None:
+    """The other labels of the experiment are not asked for."""
+    alpha(study(tmp_path))
+    assert ("a2c",) == gather(["alpha/a2c"], None, study(tmp_path)).labels
+
+
+def test_an_experiment_wins_over_its_label(tmp_path: Path) -> None:
+    """Asked for whole and in part, it is whole."""
+    alpha(study(tmp_path))
+    assert ("ppo", "a2c") == gather(["alpha/a2c", "alpha"], None, study(tmp_path)).labels
+
+
+def test_labels_of_several_experiments_are_told_apart(tmp_path: Path) -> None:
+    """By the experiment, where both have the label."""
+    place = study(tmp_path)
+    alpha(place)
+    stored(place.layout, "beta", configuration("ppo"), configuration("dqn"))
+    own = gather(["beta", "alpha"], None, place)
+    assert ("beta/ppo", "dqn", "alpha/ppo", "a2c") == own.labels
+
+
+def test_an_unknown_experiment_names_those_there_are(tmp_path: Path) -> None:
+    """With a guess at what was meant."""
+    alpha(study(tmp_path))
+    with pytest.raises(RecordError, match="did you mean 'alpha'"):
+        gather(["alhpa"], None, study(tmp_path))
+
+
+def test_an_unknown_label_names_those_there_are(tmp_path: Path) -> None:
+    """With a guess at what was meant."""
+    alpha(study(tmp_path))
+    with pytest.raises(RecordError, match=r"no label 'pp0'; did you mean 'ppo'\? \(there are: "):
+        gather(["alpha/pp0"], None, study(tmp_path))
+
+
+def test_a_definition_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    """It says what to look at."""
+    own = alpha(study(tmp_path))
+    own.paths.definition.write_text("{")
+    with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):
+        gather(["alpha"], None, study(tmp_path))
+
+
+def test_test_runs_are_preferred(tmp_path: Path) -> None:
+    """Runs of other phases are counted and left out."""
+    own = alpha(study(tmp_path))
+    own.complete(0, 99.0, phase=Phase.TUNING)
+    found = gather(["alpha"], None, study(tmp_path))
+    assert (Phase.TEST, {Phase.TUNING: 4}) == (found.phase, found.left_out)
+
+
+def test_tuning_runs_alone_are_gathered_as_such(tmp_path: Path) -> None:
+    """Where no target has test runs, the phase is the one they have."""
+    own = stored(study(tmp_path).layout)
+    own.complete(0, 1.0, phase=Phase.TUNING)
+    assert Phase.TUNING is gather(["alpha"], None, study(tmp_path)).phase
+
+
+def test_phases_are_never_put_together(tmp_path: Path) -> None:
+    """Two targets without a phase in common are refused, and their phases told."""
+    place = study(tmp_path)
+    alpha(place)
+    stored(place.layout, "beta").complete(0, 1.0, phase=Phase.TUNING)
+    with pytest.raises(ProtocolError, match="alpha has test runs; beta has tuning runs"):
+        gather(["alpha", "beta"], None, place)
+
+
+def test_a_wanted_phase_without_runs_is_empty(tmp_path: Path) -> None:
+    """Nothing is taken in its place."""
+    alpha(study(tmp_path))
+    assert () == gather(["alpha"], Phase.SELECTION, study(tmp_path)).members
+
+
+def test_a_damaged_run_is_there_and_said_to_be_damaged(tmp_path: Path) -> None:
+    """It stays a run that was asked for."""
+    own = alpha(study(tmp_path))
+    own.run(1).spec.write_text("{")
+    found = gather(["alpha"], None, study(tmp_path))
+    damaged = [m for m in found.members if m.problem]
+    assert [("ppo", 1)] == [(m.label, m.record.spec.seed) for m in damaged]
+    assert 6 == len(found.members)
+    assert found.problems[0].startswith("alpha: ")
+
+
+def test_provenance_is_that_of_the_last_attempt(tmp_path: Path) -> None:
+    """A run that was never tried has none; one that cannot be read loses no score."""
+    own = alpha(study(tmp_path))
+    own.attempt(1, failed(), label="a2c", provenance={"command": ["second"]})
+    own.run(0).attempts()[-1].provenance.write_text("{")
+    found = gather(["alpha"], None, study(tmp_path)).cells
+    ppo, a2c = (found[label, "CartPole-v1"].members for label in ("ppo", "a2c"))
+    assert ["second"] == a2c[1].provenance["command"]
+    assert ({}, {}, 0.0) == (a2c[2].provenance, ppo[0].provenance, ppo[0].score)
+
+
+def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that the environment calls secret now reaches no report."""
+    own = stored(study(tmp_path).layout)
+    own.attempt(0, provenance={"command": ["rlexp", "key=tellnobody99"]})
+    monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
+    member = gather(["alpha"], None, study(tmp_path)).members[0]
+    assert "tellnobody99" not in json.dumps(member.provenance)

@@ -1,0 +1,42 @@
+"""Groups that reports have and runs do not: how they are listed, and where they are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from stored_runs import console, output, study
+
+from rlexp.app.configuration import list_options, show_configuration
+from rlexp.config.compose import OF_REPORTS
+from rlexp.errors import ConfigError
+
+
+def test_groups_of_reports_are_written_as_settings_of_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What they start with is a list; in a terminal, how long it is."""
+    list_options(None, study(tmp_path), console(as_json=True))
+    rows = {row["group"]: row for row in json.loads(output(capsys))}
+    assert "iqm median mean optimality_gap" == rows["metric"]["default"]
+    assert "report --set section=[…]" == rows["section"]["write"]
+    list_options(None, study(tmp_path), console())
+    assert "4 options" in output(capsys)
+
+
+def test_every_option_of_a_default_list_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All sections are in a report unless it is told otherwise; of the agents, one is chosen."""
+    list_options("section", study(tmp_path), console(as_json=True))
+    assert {True} == {row["default"] for row in json.loads(output(capsys))}
+    list_options("agent", study(tmp_path), console(as_json=True))
+    chosen = [row["agent"] for row in json.loads(output(capsys)) if row["default"]]
+    assert ["mlp"] == chosen
+
+
+@pytest.mark.parametrize("group", OF_REPORTS)
+@pytest.mark.parametrize("mark", ["", "+"])
+def test_no_run_has_a_group_of_reports(tmp_path: Path, group: str, mark: str) -> None:
+    """The refusal says who has it."""
+    with pytest.raises(ConfigError, match=f"no run has a {group}, reports have: rlexp report"):
+        show_configuration([f"{mark}{group}=[a]"], study(tmp_path), console())

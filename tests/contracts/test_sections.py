@@ -1,0 +1,115 @@
+"""What every section keeps, whatever the evidence: it computes a part and says what is wrong."""
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from evidence_samples import SAMPLES, inquiry, reordered, typical
+from hydra import compose, initialize_config_dir
+from members import CONF, member, names
+
+from rlexp.reports.blocks import Intervals, Lines, Matrix, Part, Table
+from rlexp.reports.sections import Section
+
+SECTIONS = names("section")
+NUMBERS = (Table, Intervals, Lines, Matrix)
+
+
+def section(name: str) -> Section:
+    """The section that a yaml describes, validated and built as rlexp does it."""
+    built: Section = member("section", name)
+    return built
+
+
+@cache
+def part(name: str, sample: str) -> Part | None:
+    """What a section computes of a sample."""
+    return section(name).part(inquiry(SAMPLES[sample]()))
+
+
+def values(block: Any) -> Iterator[Any]:
+    """Every leaf of a block."""
+    if isinstance(block, tuple):
+        for item in block:
+            yield from values(item)
+    elif hasattr(block, "__dataclass_fields__"):
+        for name in block.__dataclass_fields__:
+            yield from values(getattr(block, name))
+    else:
+        yield block
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_yaml_holds_one_section_under_its_own_name(name: str) -> None:
+    """So that lists of sections compose; the first line says what it is."""
+    text = (CONF / "section" / f"{name}.yaml").read_text()
+    assert [name] == list(yaml.safe_load(text))
+    assert text.startswith("# ")
+
+
+def test_a_report_has_every_section() -> None:
+    """Unless it is told otherwise."""
+    with initialize_config_dir(str(CONF), version_base=None):
+        assert SECTIONS == sorted(compose("report")["section"])
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_part_is_named_as_its_yaml(name: str) -> None:
+    """The name is its anchor; the title is for readers."""
+    found = part(name, "typical")
+    assert found is not None
+    assert name == found.name.replace("-", "_")
+    assert found.title
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_part_says_something(name: str, sample: str) -> None:
+    """On whatever evidence: no part at all, or one with content in it."""
+    found = part(name, sample)
+    assert found is None or found.blocks
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_numbers_are_finite_or_missing(name: str, sample: str) -> None:
+    """What is no number is never shown as one."""
+    found = part(name, sample)
+    numbers = [v for v in values(found.blocks if found else ()) if isinstance(v, float)]
+    assert [] == [v for v in numbers if not math.isfinite(v)]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_order_of_the_runs_does_not_matter(name: str, sample: str) -> None:
+    """The same evidence in another order gives an equal part."""
+    other = reordered(SAMPLES[sample](), seed=len(name) + len(sample))
+    assert part(name, sample) == section(name).part(inquiry(other))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_names_of_blocks_are_unique_in_a_report(sample: str) -> None:
+    """They name files and anchors."""
+    parts = [found for name in SECTIONS if (found := part(name, sample))]
+    own = [b.name for found in parts for b in found.blocks if isinstance(b, NUMBERS)]
+    assert sorted(set(own)) == sorted(own)
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_tables_are_rectangular(name: str, sample: str) -> None:
+    """As many cells in a row as columns."""
+    found = part(name, sample)
+    for block in found.blocks if found else ():
+        if isinstance(block, Table):
+            assert {len(block.columns)} >= {len(row) for row in block.rows}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_seed_decides_every_number(name: str) -> None:
+    """The same evidence and the same seed give an equal part."""
+    own = typical()
+    assert section(name).part(inquiry(own, seed=5)) == section(name).part(inquiry(own, seed=5))

@@ -1,0 +1,123 @@
+"""Aggregates in a report."""
+
+from evidence_samples import (
+    CARTPOLE,
+    all_failed,
+    constant,
+    empty,
+    inquiry,
+    of_scores,
+    one_run,
+    one_task,
+    task_missing,
+    typical,
+    typical_scores,
+    without_anchors,
+)
+from part_blocks import column, notices, of_kind, part_of, table, texts
+
+from rlexp.reports.blocks import Intervals, Tone
+from rlexp.reports.estimates import aggregates
+from rlexp.reports.sections.aggregates import Aggregates, digits_of
+from rlexp.stats.interval import Interval
+
+
+def interval(estimate: float, half: float | None) -> Interval:
+    """An interval as wide on both sides, or none."""
+    ends = (None, None) if half is None else (estimate - half, estimate + half)
+    low, high = ends
+    return Interval(
+        estimate=estimate, low=low, high=high, level=0.95, method="t", repetitions=1, n=2
+    )
+
+
+def test_the_table_holds_what_was_estimated() -> None:
+    """A row a label, a column a metric, whole intervals in the cells."""
+    own = table(part_of(Aggregates(), typical()), "aggregates")
+    found = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
+    assert found == {row[0]: list(row[2:]) for row in own.rows}
+    assert ["10 of 10"] * 3 == column(own, "runs")
+    titles = ["label", "runs", "IQM", "median", "mean", "optimality gap"]
+    assert titles == [c.title for c in own.columns]
+
+
+def test_the_figure_draws_the_same_numbers() -> None:
+    """A panel a metric, a mark a label."""
+    figure = of_kind(part_of(Aggregates(), typical()), Intervals)[0]
+    assert ["IQM", "median", "mean", "optimality gap"] == [p.title for p in figure.panels]
+    own = table(part_of(Aggregates(), typical()), "aggregates")
+    for panel in figure.panels:
+        assert column(own, panel.title) == [mark.interval for mark in panel.marks]
+    assert "Of the optimality gap, lower is better." in figure.note
+
+
+def test_anchors_stand_beside_what_is_normalised() -> None:
+    """With their source."""
+    own = table(part_of(Aggregates(), typical()), "anchors")
+    expected = (CARTPOLE, 22.5, 475.0, "random and threshold score (measured)")
+    assert expected == own.rows[0]
+
+
+def test_units_of_one_task() -> None:
+    """Raw scores, but for what is capped at 1."""
+    own = part_of(Aggregates(), one_task())
+    assert texts(own)[0].startswith("All runs on CartPole-v1, in units of its return.")
+    note = table(own, "aggregates").note
+    assert "In units of the return; optimality gap of normalised scores." in note
+    axes = [panel.axis.title for panel in of_kind(own, Intervals)[0].panels]
+    assert ["return", "return", "return", "normalised score"] == axes
+
+
+def test_a_label_without_an_aggregate_keeps_its_row() -> None:
+    """The cells are empty, and a notice says why."""
+    own = part_of(Aggregates(), task_missing())
+    assert ("dqn", "5 of 5", None, None, None, None) == table(own, "aggregates").rows[2]
+    expected = (Tone.WARNING, "No aggregate: dqn was not asked for on Pendulum-v1.")
+    assert expected == notices(own)[0]
+    labels = [m.label for m in of_kind(own, Intervals)[0].panels[0].marks]
+    assert ["ppo", "a2c"] == labels
+
+
+def test_a_reason_that_all_share_is_said_once() -> None:
+    """Missing anchors are one problem, not one a label."""
+    own = part_of(Aggregates(), without_anchors())
+    assert [Tone.PROBLEM] == [tone for tone, _ in notices(own)]
+    assert [] == of_kind(own, Intervals)
+
+
+def test_all_failed_says_so_for_every_label() -> None:
+    """No figure, empty rows, two problems."""
+    own = part_of(Aggregates(), all_failed())
+    assert [Tone.PROBLEM] * 2 == [tone for tone, _ in notices(own)]
+    assert [None] * 2 == column(table(own, "aggregates"), "IQM")
+
+
+def test_no_interval_is_a_warning_with_its_reason() -> None:
+    """One run, or equal scores: an estimate stands there alone."""
+    warned = notices(part_of(Aggregates(), one_run()))
+    assert (Tone.WARNING, "No interval for ppo: one run alone shows no spread.") in warned
+    warned = notices(part_of(Aggregates(), constant()))
+    assert (Tone.WARNING, "No interval for ppo and a2c: all runs are equal.") in warned
+
+
+def test_narrow_intervals_are_warned_of() -> None:
+    """Where simulations say that fewer than nine of ten hold the true value."""
+    own = {k: v for k, v in typical_scores(3).items() if k[1] == CARTPOLE}
+    warned = notices(part_of(Aggregates(), of_scores(own), interval="percentile"))
+    assert [Tone.WARNING] == [tone for tone, _ in warned]
+    assert "IQM, median and mean are too narrow for ppo, a2c and dqn" in warned[0][1]
+    assert "in 71.8 % of simulations" in warned[0][1]
+    assert [] == notices(part_of(Aggregates(), one_task()))
+
+
+def test_nothing_asked_for_has_no_part() -> None:
+    """There is nothing to aggregate."""
+    assert None is Aggregates().part(inquiry(empty()))
+
+
+def test_digits_tell_intervals_apart() -> None:
+    """As many as the narrowest interval of a column needs."""
+    wide, narrow = interval(400.0, 50.0), interval(0.5, 0.01)
+    assert [0, 3, 3, 2, 2] == [
+        digits_of(own) for own in ([wide], [narrow], [wide, narrow], [interval(1.0, None)], [])
+    ]

@@ -1,0 +1,131 @@
+"""What runs without a score could change."""
+
+import math
+from dataclasses import replace
+
+from evidence_samples import (
+    CARTPOLE,
+    all_failed,
+    configured,
+    evidence,
+    incomplete,
+    inquiry,
+    member,
+    run_spec,
+    scored,
+    task_failed,
+    task_missing,
+    typical,
+    without_anchors,
+    worst,
+)
+
+from rlexp.records.run import RunRecord
+from rlexp.reports.bounds import Bounds, bounds
+from rlexp.reports.evidence import Evidence
+
+
+def one_absent() -> Evidence:
+    """Three of four runs have a score; the fourth was never run."""
+    own = configured()
+    missing = member(RunRecord(spec=run_spec(own, 3)), own)
+    return evidence([*scored(own, [100.0, 200.0, 300.0]), missing])
+
+
+def by_metric(own: Evidence) -> dict[str, Bounds]:
+    """Bounds of the only label that has any, by name of the metric."""
+    return {b.metric: b for b in bounds(inquiry(own))}
+
+
+def test_complete_runs_need_no_bounds() -> None:
+    """Where every run has a score nothing is open."""
+    assert () == bounds(inquiry(typical()))
+
+
+def test_bounds_of_a_mean_by_hand() -> None:
+    """The absent run has 1 at least and 500 at most."""
+    own = by_metric(one_absent())["mean"]
+    assert (1, 200.0, 601 / 4, 1100 / 4, None) == (
+        own.absent,
+        own.alone,
+        own.low,
+        own.high,
+        own.reason,
+    )
+
+
+def test_bounds_of_an_interquartile_mean_by_hand() -> None:
+    """Of four runs the middle two count, whichever the absent one makes them."""
+    own = by_metric(one_absent())["iqm"]
+    assert (150.0, 250.0) == (own.low, own.high)
+
+
+def test_bounds_of_what_is_better_when_lower_are_not_swapped() -> None:
+    """The least gap comes from the greatest score."""
+    own = by_metric(one_absent())["optimality_gap"]
+    gaps = [1 - (score - 22.5) / 452.5 for score in (100.0, 200.0, 300.0)]
+    assert math.isclose(sum(gaps) / 4, own.low or 0)
+    assert math.isclose((sum(gaps) + 1 - (1.0 - 22.5) / 452.5) / 4, own.high or 0)
+
+
+def test_all_failed_leaves_everything_open() -> None:
+    """There is no estimate, and the bounds are those of the task."""
+    own = next(b for b in bounds(inquiry(all_failed())) if b.metric == "mean")
+    assert (3, None, 1.0, 500.0) == (own.absent, own.alone, own.low, own.high)
+
+
+def test_a_task_without_a_minimum_has_no_lower_bound() -> None:
+    """The reason names the task and what it would have to declare."""
+    own = next(b for b in bounds(inquiry(task_failed())) if b.metric == "mean")
+    assert None is own.low
+    assert own.high is not None
+    assert "Pendulum-v1 declares no environment.reference.minimum" in (own.reason or "")
+
+
+def test_an_interquartile_mean_may_be_bounded_all_the_same() -> None:
+    """One absent run of four is trimmed away, however low it is."""
+    own = configured("ppo", "Pendulum-v1")
+    missing = member(RunRecord(spec=run_spec(own, 3)), own)
+    found = by_metric(evidence([*scored(own, [-300.0, -200.0, -150.0]), missing]))
+    assert (-250.0, None, None) == (found["iqm"].low, found["iqm"].reason, found["mean"].low)
+
+
+def test_failed_runs_that_count_as_worst_are_bounded_too() -> None:
+    """The report gives the aggregate without them, and at their best."""
+    own = by_metric(worst())["mean"]
+    assert (1, 305.0, 611 / 3, 1110 / 3) == (own.absent, own.alone, own.low, own.high)
+
+
+def test_a_label_without_an_aggregate_has_no_bounds() -> None:
+    """Neither a missing task nor missing anchors can be bounded."""
+    runs = task_missing().members
+    own = configured("dqn")
+    broken_one = [
+        member(RunRecord(spec=m.record.spec), own)
+        if (m.label, m.task, m.record.spec.seed) == ("dqn", CARTPOLE, 0)
+        else m
+        for m in runs
+    ]
+    found = by_metric(evidence(broken_one))["mean"]
+    expected = Bounds(
+        label="dqn", metric="mean", absent=1, reason="dqn was not asked for on Pendulum-v1"
+    )
+    assert expected == found
+
+
+def test_without_anchors_there_are_no_bounds() -> None:
+    """The reason is that of the aggregate."""
+    own = without_anchors()
+    first = replace(own.members[0], record=RunRecord(spec=own.members[0].record.spec))
+    found = bounds(inquiry(replace(own, members=(first, *own.members[1:]))))
+    assert all("cannot be normalised" in (b.reason or "") for b in found)
+    assert 4 == len(found)
+
+
+def test_the_estimate_lies_within_its_bounds() -> None:
+    """Whatever the runs without a score would have had, the others are in both ends."""
+    for own in bounds(inquiry(incomplete())):
+        assert own.low is not None
+        assert own.alone is not None
+        assert own.high is not None
+        assert own.low < own.alone < own.high

@@ -1,0 +1,104 @@
+"""Definitions of the statistics that a report uses."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from evidence_samples import empty, incomplete, inquiry, one_label, one_task, typical
+from part_blocks import column, table, texts
+
+from rlexp.reports.blocks import Part
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.definitions import DEFINITIONS, Definitions
+
+
+def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> list[Any]:
+    """What is defined, in its order."""
+    return column(table(part(own, sections, **settings), "definitions"), "statistic")
+
+
+def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> Part:
+    """The part, which must be there."""
+    found = Definitions().part(replace(inquiry(own, **settings), sections=sections))
+    assert found is not None
+    return found
+
+
+def test_metrics_come_first_in_their_own_words() -> None:
+    """With their settings and their source."""
+    own = table(part(typical()), "definitions")
+    assert ["IQM", "median", "mean", "optimality gap"] == column(own, "statistic")[:4]
+    assert str(own.rows[0][1]).startswith("Mean of the middle half of the runs")
+    assert str(own.rows[3][1]).endswith("Here gamma = 1.0.")
+    assert str(own.rows[0][2]).startswith("Agarwal et al. 2021")
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("t", "t"), ("percentile", "percentile"), ("basic", "basic"), ("bca", "BCa")],
+)
+def test_only_the_method_of_interval_that_is_used_is_defined(method: str, name: str) -> None:
+    """One of four."""
+    own = {"t interval", "percentile interval", "basic interval", "BCa interval"}
+    assert {f"{name} interval"} == own & set(defined(typical(), interval=method))
+
+
+def test_comparisons_are_defined_where_labels_are_compared() -> None:
+    """One label has no test."""
+    tests = {"permutation test", "p after Holm", "interval of a difference"}
+    assert tests <= set(defined(typical()))
+    assert not tests & set(defined(one_label()))
+
+
+def test_equivalence_is_defined_where_a_margin_was_declared() -> None:
+    """Otherwise nothing is called equivalent."""
+    assert "equivalence" not in defined(typical())
+    assert "equivalence" in defined(typical(), margin=1.0)
+
+
+def test_bounds_are_defined_where_runs_are_missing() -> None:
+    """Otherwise there are none."""
+    assert ("bounds" in defined(typical()), "bounds" in defined(incomplete())) == (False, True)
+
+
+def test_normalisation_is_defined_where_it_is_used() -> None:
+    """For several tasks, or for a metric that is capped at 1."""
+    assert "normalised score" in defined(one_task())
+    asked = inquiry(one_task())
+    raw = Definitions().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
+    assert raw is not None
+    assert "normalised score" not in column(table(raw, "definitions"), "statistic")
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        ("curves", "learning curve"),
+        ("sample_efficiency", "area under the curve"),
+        ("profiles", "performance profile"),
+        ("improvement", "probability of improvement"),
+        ("pairs", "Cliff's delta"),
+        ("reliability", "reliability metrics"),
+        ("thresholds", "time to threshold"),
+    ],
+)
+def test_statistics_of_other_sections_are_defined_with_them(section: str, name: str) -> None:
+    """A report without a section does not define what it would show."""
+    assert (False, True) == (name in defined(typical()), name in defined(typical(), (section,)))
+
+
+def test_every_definition_has_words_and_a_source() -> None:
+    """And a name of its own."""
+    assert len(DEFINITIONS) == len({d.name for d in DEFINITIONS})
+    assert all(d.words.endswith(".") and d.source for d in DEFINITIONS)
+
+
+def test_the_text_says_how_chance_is_spent() -> None:
+    """Seed and repetitions."""
+    text = texts(part(typical(), seed=7, repetitions=2000))[0]
+    assert "seed 7: 2,000 of each" in text
+
+
+def test_nothing_asked_for_has_no_part() -> None:
+    """There is nothing to define."""
+    assert None is Definitions().part(inquiry(empty()))

@@ -1,0 +1,242 @@
+"""Numbers that sections share: aggregates, tasks, pairs."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from evidence_samples import (
+    CARTPOLE,
+    LABELS,
+    PENDULUM,
+    SAMPLES,
+    all_failed,
+    constant,
+    empty,
+    inquiry,
+    not_finite,
+    of_scores,
+    one_label,
+    one_run,
+    one_task,
+    reordered,
+    task_failed,
+    task_missing,
+    typical,
+    unequal_seeds,
+    without_anchors,
+    worst,
+)
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from rlexp.reports.estimates import aggregates, pairs, per_task, unit
+from rlexp.reports.evidence import Evidence
+from rlexp.stats.family import Verdict
+
+BY_HAND = of_scores(
+    {
+        ("ppo", CARTPOLE): [22.5, 248.75, 475.0],
+        ("ppo", PENDULUM): [-150.0, -150.0, -692.5],
+    }
+)
+"""Normalised: 0, ½, 1 and 1, 1, ½."""
+
+
+def test_aggregates_by_hand() -> None:
+    """Six normalised scores: the middle four for the IQM, means of tasks for the others."""
+    own = aggregates(inquiry(BY_HAND))[0].intervals
+    found = {name: round(interval.estimate, 12) for name, interval in own.items()}
+    expected = {"iqm": 0.75, "median": 2 / 3, "mean": 2 / 3, "optimality_gap": 1 / 3}
+    assert {name: round(value, 12) for name, value in expected.items()} == found
+
+
+def test_aggregates_of_one_task_are_raw() -> None:
+    """One task needs no scale; only what is capped at a normalised score is normalised."""
+    scores = {("ppo", CARTPOLE): [400.0, 420.0, 500.0]}
+    own = aggregates(inquiry(of_scores(scores)))[0].intervals
+    assert math.isclose(440.0, own["mean"].estimate)
+    gaps = [1 - (score - 22.5) / 452.5 for score in (400.0, 420.0)]
+    assert math.isclose(sum(gaps) / 3, own["optimality_gap"].estimate)
+
+
+def test_unit_of_one_task_and_of_several() -> None:
+    """Words say in what aggregates are measured."""
+    assert ("return", "normalised score") == (unit(one_task()), unit(typical()))
+
+
+def test_n_is_told_beside_what_was_planned() -> None:
+    """A run without a score is not counted, and not forgotten."""
+    own = aggregates(inquiry(not_finite()))
+    assert [(2, 3), (2, 3)] == [(e.n, e.planned) for e in own]
+    assert {2} == {i.n for e in own for i in e.intervals.values()}
+
+
+def test_a_label_without_a_task_has_no_aggregate() -> None:
+    """It is not averaged over fewer tasks than the others."""
+    own = {e.label: e for e in aggregates(inquiry(task_missing()))}
+    assert {} == own["dqn"].intervals
+    assert {"dqn was not asked for on Pendulum-v1"} == set(own["dqn"].reasons.values())
+    assert list(inquiry(typical()).metrics) == list(own["ppo"].intervals)
+
+
+def test_a_label_without_a_score_on_a_task_has_no_aggregate() -> None:
+    """The reason names the task and what became of its runs."""
+    own = {e.label: e for e in aggregates(inquiry(task_failed()))}["dqn"]
+    expected = "dqn has no score on Pendulum-v1 (5 failed (nan))"
+    assert ({}, {expected}) == (own.intervals, set(own.reasons.values()))
+
+
+def test_tasks_without_anchors_have_no_aggregate() -> None:
+    """Raw scores of several tasks are never averaged."""
+    for own in aggregates(inquiry(without_anchors())):
+        assert {} == own.intervals
+        assert all("Pendulum-v1 cannot be normalised" in r for r in own.reasons.values())
+
+
+def test_observed_anchors_are_an_explicit_way_out() -> None:
+    """Normalised by what was observed, every label has aggregates."""
+    for own in aggregates(inquiry(without_anchors(), normalisation="observed")):
+        assert {} == own.reasons
+
+
+def test_one_task_without_anchors_has_all_but_capped_metrics() -> None:
+    """The optimality gap needs a score that counts as 1; the others do not."""
+    bare = [replace(m.configuration, reference={}) for m in one_task().members]
+    members = tuple(
+        replace(m, configuration=c) for m, c in zip(one_task().members, bare, strict=True)
+    )
+    own = aggregates(inquiry(replace(one_task(), members=members)))[0]
+    assert ["iqm", "median", "mean"] == list(own.intervals)
+    assert ["optimality_gap"] == list(own.reasons)
+
+
+def test_one_run_has_an_estimate_and_no_interval() -> None:
+    """The reason stands with the interval."""
+    own = aggregates(inquiry(one_run()))[0].intervals["iqm"]
+    assert (400.0, None, None) == (own.estimate, own.low, own.high)
+    assert own.reason
+
+
+def test_no_label_has_no_aggregate() -> None:
+    """Nothing was asked for, and nothing is said."""
+    assert ((), (), ()) == tuple(f(inquiry(empty())) for f in (aggregates, per_task, pairs))
+
+
+def test_per_task_has_a_row_for_everything_that_could_be_asked() -> None:
+    """Labels that lack a task stand there with the reason."""
+    found = per_task(inquiry(task_missing()))
+    assert [(t, label) for t in (CARTPOLE, PENDULUM) for label in LABELS] == [
+        (*own.tasks, own.label) for own in found
+    ]
+    assert {"dqn was not asked for on Pendulum-v1"} == set(found[-1].reasons.values())
+    assert (0, 0, ()) == (found[-1].n, found[-1].planned, found[-1].scores)
+
+
+def test_per_task_is_raw() -> None:
+    """A task's own scores are in units of its return, rising."""
+    found = per_task(inquiry(BY_HAND))
+    assert [(22.5, 248.75, 475.0), (-692.5, -150.0, -150.0)] == [own.scores for own in found]
+    assert math.isclose(248.75, found[0].intervals["mean"].estimate)
+
+
+def test_scores_counted_as_worst_are_in_every_number() -> None:
+    """The declared minimum of a failed run is part of the mean, and of n."""
+    own = {e.label: e for e in per_task(inquiry(worst()))}["a2c"]
+    assert ((1.0, 300.0, 310.0), 3) == (own.scores, own.n)
+    assert math.isclose(611 / 3, own.intervals["mean"].estimate)
+
+
+def test_pairs_by_hand() -> None:
+    """The verdict is about the mean difference, first minus second."""
+    scores = {
+        ("ppo", CARTPOLE): [475.0, 474.0, 473.0, 476.0],
+        ("a2c", CARTPOLE): [100.0, 101.0, 99.0, 102.0],
+    }
+    found = pairs(inquiry(of_scores(scores)))
+    assert [("ppo", "a2c", (CARTPOLE,), ())] == [
+        (p.first, p.second, p.tasks, p.left_out) for p in found
+    ]
+    decision = found[0].decision
+    assert decision is not None
+    assert Verdict.BETTER is decision.verdict
+    assert math.isclose(374.0, decision.member.comparison.difference.estimate)
+    assert math.isclose(2 / 70, decision.member.adjusted_p or 0)
+
+
+def test_pairs_are_adjusted_for_each_other() -> None:
+    """Three labels make three pairs, and Holm knows."""
+    members = [p.decision.member for p in pairs(inquiry(typical())) if p.decision]
+    assert [3, 3, 3] == [member.pairs for member in members]
+
+
+def test_pairs_use_the_tasks_that_both_have() -> None:
+    """What the verdict is not about is said."""
+    found = {(p.first, p.second): p for p in pairs(inquiry(task_missing()))}
+    assert ((CARTPOLE,), (PENDULUM,)) == (
+        found["ppo", "dqn"].tasks,
+        found["ppo", "dqn"].left_out,
+    )
+    assert () == found["ppo", "a2c"].left_out
+
+
+def test_a_pair_without_a_common_task_is_not_compared() -> None:
+    """The reason stands in place of a verdict."""
+    found = pairs(inquiry(all_failed()))[0]
+    assert (None, "ppo and a2c have scores on no common task") == (found.decision, found.reason)
+
+
+def test_a_pair_is_not_compared_on_raw_scores_of_several_tasks() -> None:
+    """Anchors are asked for."""
+    found = pairs(inquiry(without_anchors()))
+    assert [None] * 3 == [p.decision for p in found]
+    assert all("cannot be normalised" in (p.reason or "") for p in found)
+
+
+def test_scores_that_cannot_be_compared_are_told() -> None:
+    """What the statistics refuse becomes a reason, not a traceback."""
+    own = of_scores({("ppo", CARTPOLE): [1e200, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
+    found = pairs(inquiry(own))[0]
+    assert found.decision is None
+    assert found.reason
+
+
+def test_a_margin_is_in_units_of_the_score() -> None:
+    """With a margin that is wide enough, equal labels are equivalent."""
+    scores = {
+        ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
+        ("a2c", CARTPOLE): [400.5, 401.5, 402.5, 403.5],
+    }
+    found = pairs(inquiry(of_scores(scores), margin=50.0))[0]
+    assert found.decision is not None
+    assert Verdict.EQUIVALENT is found.decision.verdict
+
+
+def test_constant_scores_decide_nothing() -> None:
+    """Equal scores without spread are undecided, and the reason says so."""
+    found = pairs(inquiry(constant()))[0].decision
+    assert found is not None
+    assert Verdict.UNDECIDED is found.verdict
+    assert "all runs" in found.reason
+
+
+def test_unequal_numbers_of_runs_are_all_used() -> None:
+    """No run is dropped to make labels alike."""
+    own = {e.label: e for e in aggregates(inquiry(unequal_seeds()))}
+    assert [10, 8, 9] == [own[label].n for label in LABELS]
+
+
+def test_one_label_has_no_pair() -> None:
+    """There is nothing to compare."""
+    assert () == pairs(inquiry(one_label()))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@hypothesis_settings(max_examples=3)
+@given(seed=st.integers(0, 1000))
+def test_no_number_depends_on_the_order_of_the_runs(name: str, seed: int) -> None:
+    """The same runs in another order give the same numbers."""
+    own: Evidence = SAMPLES[name]()
+    straight, shuffled = inquiry(own), inquiry(reordered(own, seed))
+    for numbers in (aggregates, per_task, pairs):
+        assert numbers(straight) == numbers(shuffled)

@@ -1,0 +1,154 @@
+"""Evidence: what belongs together, and what must not stand together."""
+
+from dataclasses import replace
+
+import pytest
+from evidence_samples import (
+    CARTPOLE,
+    LABELS,
+    PENDULUM,
+    broken,
+    configured,
+    evidence,
+    incomplete,
+    interrupted,
+    learned,
+    member,
+    not_finite,
+    reordered,
+    run_spec,
+    scored,
+    task_missing,
+    typical,
+    worst,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.errors import ProtocolError
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.evidence import unambiguous
+
+
+def test_labels_keep_the_order_of_asking_and_tasks_are_sorted() -> None:
+    """Colours follow the labels as they were asked for; tasks follow their names."""
+    own = evidence([*scored(configured("sac", PENDULUM), [1.0]), *scored(configured(), [2.0])])
+    assert (("sac", "ppo"), (CARTPOLE, PENDULUM)) == (own.labels, own.tasks)
+
+
+def test_a_cell_sorts_scores_and_counts_runs() -> None:
+    """Scores are rising; the number of runs that were asked for is kept."""
+    cell = evidence(scored(configured(), [3.0, 1.0, 2.0])).cells["ppo", CARTPOLE]
+    assert ([1.0, 2.0, 3.0], 3, 3) == (list(cell.scores), cell.n, cell.planned)
+
+
+def test_there_is_no_cell_where_nothing_was_asked_for() -> None:
+    """A label without a task has no cell there, and fewer cells of its own."""
+    own = task_missing()
+    assert None is own.cell("dqn", PENDULUM)
+    assert [CARTPOLE] == [cell.task for cell in own.of_label("dqn")]
+    assert ["ppo", "a2c"] == [cell.label for cell in own.of_task(PENDULUM)]
+
+
+def test_every_run_without_a_score_is_of_one_kind() -> None:
+    """Failed, unscored and missing runs are told apart, and none is lost."""
+    cell = incomplete().cells["a2c", CARTPOLE]
+    counts = [len(own) for own in (cell.scored, cell.failed, cell.unscored, cell.missing)]
+    assert [1, 1, 0, 3] == counts
+    assert cell.planned == sum(counts)
+
+
+def test_a_score_that_is_no_number_is_no_score() -> None:
+    """A run that completed with NaN or infinity counts as unscored."""
+    for label in ("ppo", "a2c"):
+        cell = not_finite().cells[label, CARTPOLE]
+        assert (2, 1) == (cell.n, len(cell.unscored))
+
+
+def test_failed_runs_count_as_worst_where_the_experiment_says_so() -> None:
+    """The task's minimum stands among the scores once for each failed run."""
+    cell = worst().cells["a2c", CARTPOLE]
+    assert ([1.0, 300.0, 310.0], 3, 1) == (list(cell.scores), cell.n, cell.counted_as_worst)
+
+
+def test_failed_runs_are_missing_where_the_experiment_says_so() -> None:
+    """Without that rule a failed run has no score."""
+    cell = evidence(worst().members).cells["a2c", CARTPOLE]
+    assert ([300.0, 310.0], 2, 3) == (list(cell.scores), cell.n, cell.planned)
+
+
+def test_another_phase_is_refused() -> None:
+    """Scores of different phases are never put together."""
+    with pytest.raises(ProtocolError, match="phase tuning"):
+        evidence(scored(configured(), [1.0], Phase.TUNING))
+
+
+def test_the_same_seed_twice_is_refused() -> None:
+    """A run cannot be counted as two."""
+    own = scored(configured(), [1.0])
+    with pytest.raises(ProtocolError, match="twice"):
+        evidence([*own, *own])
+
+
+def test_a_label_with_two_budgets_is_refused() -> None:
+    """Runs of one label on one task have one budget."""
+    short = configured(steps=500, evaluation_every=100)
+    with pytest.raises(ProtocolError, match="different budgets"):
+        evidence([*scored(configured(), [1.0]), member(learned(run_spec(short, 1), 1, 0), short)])
+
+
+@given(st.integers(0, 1000))
+def test_cells_do_not_depend_on_the_order_of_the_runs(seed: int) -> None:
+    """Runs have no order."""
+    assert list(typical().cells.items()) == list(reordered(typical(), seed).cells.items())
+
+
+def test_names_are_those_that_commands_take() -> None:
+    """A run is named by its experiment and its folder."""
+    own = scored(configured(), [1.0])[0]
+    assert f"sample/{own.record.spec.name}" == own.name
+
+
+def test_reference_is_that_of_the_task() -> None:
+    """Known scores come from the configuration of the first label that has the task."""
+    assert 475.0 == typical().reference(CARTPOLE)["threshold"]
+    assert None is typical().reference(PENDULUM)["minimum"]
+
+
+def test_labels_are_told_apart_by_experiment_only_where_they_must_be() -> None:
+    """Two experiments with a label of the same name on a task get the experiment in front."""
+    labels = [("a", "ppo", "x"), ("b", "ppo", "x"), ("b", "dqn", "x"), ("a", "sac", "y")]
+    assert ["a/ppo", "b/ppo", "dqn", "sac"] == unambiguous(labels)
+
+
+def test_a_label_of_two_experiments_on_different_tasks_is_one() -> None:
+    """What is nowhere ambiguous keeps its name."""
+    assert ["ppo", "ppo"] == unambiguous([("a", "ppo", "x"), ("b", "ppo", "y")])
+
+
+def test_a_label_twice_in_an_experiment_is_refused() -> None:
+    """Two configurations of one name on a task cannot be told apart."""
+    with pytest.raises(ProtocolError, match="has ppo twice on x"):
+        unambiguous([("a", "ppo", "x"), ("a", "ppo", "x")])
+
+
+def test_states_of_runs_without_score_are_kept() -> None:
+    """An interrupted and a broken run are members like others."""
+    own = configured()
+    runs = [member(broken(run_spec(own, 0)), own), member(interrupted(run_spec(own, 1)), own)]
+    cell = evidence(runs).cells["ppo", CARTPOLE]
+    assert ([runs[0]], [runs[1]]) == (cell.failed, cell.missing)
+
+
+def test_everything_of_nothing_is_empty() -> None:
+    """Evidence without runs has neither labels nor tasks nor cells."""
+    own = evidence([])
+    assert ((), (), {}) == (own.labels, own.tasks, own.cells)
+
+
+def test_samples_are_what_they_say() -> None:
+    """The typical sample has 3 labels × 2 tasks × 5 seeds with 11 evaluations each."""
+    own = typical()
+    assert (LABELS, 2, 30) == (own.labels, len(own.tasks), len(own.members))
+    assert {11} == {len(m.record.evaluations) for m in own.members}
+    assert replace(own) == own

@@ -1,0 +1,259 @@
+"""Whether labels were compared on equal terms."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from evidence_samples import (
+    CARTPOLE,
+    PENDULUM,
+    PROVENANCE,
+    configured,
+    evidence,
+    learned,
+    member,
+    nothing_run,
+    of_scores,
+    one_task,
+    reordered,
+    run_spec,
+    scored,
+    typical,
+    unequal_budgets,
+    unequal_seeds,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.protocol.experiment import Configuration
+from rlexp.reports.blocks import Tone
+from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.fairness import changed_files, packages, seeds_in_words, warnings
+
+
+def differing(change: Callable[[Member], Member]) -> Evidence:
+    """One task with two labels, the second of which is changed."""
+    runs = [*scored(configured("ppo"), [1.0, 2.0]), *scored(configured("a2c"), [1.0, 2.0])]
+    return evidence(change(m) if m.label == "a2c" else m for m in runs)
+
+
+def configured_anew(change: Callable[[Configuration], Configuration]) -> Evidence:
+    """One task with two labels, the second of which is configured otherwise."""
+    own = change(configured("a2c"))
+    return evidence([*scored(configured("ppo"), [1.0, 2.0]), *scored(own, [1.0, 2.0])])
+
+
+def provenance(**changes: Any) -> Callable[[Member], Member]:
+    """A change of what a run recorded of itself."""
+    return lambda m: replace(m, provenance={**PROVENANCE, **changes})
+
+
+def code(**changes: Any) -> Mapping[str, Any]:
+    """The code of a study that differs in this."""
+    return {**PROVENANCE["code"], **changes}
+
+
+def told(own: Evidence) -> list[tuple[Tone, str]]:
+    """Every notice."""
+    return [(notice.tone, notice.text) for notice in warnings(own)]
+
+
+def test_equal_terms_need_no_word() -> None:
+    """Where nothing differs nothing is said."""
+    assert [] == told(typical())
+
+
+def test_different_steps_and_evaluation_are_warned_of() -> None:
+    """Both are named with the values of each label."""
+    words = "On CartPole-v1 runs differ in "
+    assert [
+        (
+            Tone.WARNING,
+            (
+                f"{words}environment steps: ppo 11,000; a2c 5,500. "
+                "So whoever trains longer has an advantage."
+            ),
+        ),
+        (
+            Tone.WARNING,
+            (
+                f"{words}episodes of the final evaluation: ppo 2; a2c 1. "
+                "So their scores do not measure the same."
+            ),
+        ),
+    ] == told(unequal_budgets())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"score": "auc"}, "what the score is: ppo final; a2c auc"),
+        ({"evaluation_deterministic": False}, "deterministic actions in evaluations: ppo true"),
+        ({"evaluation_episodes": 7}, "episodes of an evaluation during training: ppo 2; a2c 7"),
+        ({"evaluation_every": 500}, "steps between evaluations: ppo 1000; a2c 500"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_another_way_to_evaluate_is_warned_of(changes: dict[str, Any], words: str) -> None:
+    """Whatever changes what a score is."""
+    own = [
+        *scored(configured("ppo"), [1.0, 2.0]),
+        *scored(configured("a2c", **changes), [1.0, 2.0]),
+    ]
+    found = told(evidence(own))
+    assert [Tone.WARNING] == [tone for tone, _ in found]
+    assert words in found[0][1]
+
+
+def test_other_wrappers_are_another_task() -> None:
+    """A setting that one label's environment has and the other's lacks is named as unset."""
+    own = configured_anew(
+        lambda c: replace(c, environment={**c.environment, "wrappers": ["FrameSkip"]})
+    )
+    assert [
+        (
+            Tone.WARNING,
+            (
+                'On CartPole-v1 runs differ in environment.wrappers: ppo unset; a2c ["FrameSkip"]. '
+                "So they are not the same task."
+            ),
+        )
+    ] == told(own)
+
+
+def test_another_vector_of_environments_is_a_note() -> None:
+    """How many environments train side by side belongs to the algorithm."""
+    own = configured_anew(
+        lambda c: replace(c, environment={**c.environment, "vector": {"count": 8}})
+    )
+    assert [Tone.NOTE] == [tone for tone, _ in told(own)]
+    assert "environment.vector.count: ppo 1; a2c 8" in told(own)[0][1]
+
+
+def test_other_known_scores_are_warned_of() -> None:
+    """Labels would be normalised differently if each had its own anchors."""
+    own = configured_anew(lambda c: replace(c, reference={**c.reference, "threshold": 195.0}))
+    assert "environment.reference.threshold: ppo 475.0; a2c 195.0" in told(own)[0][1]
+
+
+def test_another_version_of_a_package_that_matters_is_warned_of() -> None:
+    """Only packages that can change a score are looked at."""
+    versions = {**PROVENANCE["packages"], "gymnasium": "1.1.0", "rich": "1"}
+    found = told(differing(provenance(packages=versions)))
+    assert [Tone.WARNING] == [tone for tone, _ in found]
+    assert "versions of gymnasium: ppo 1.4.0; a2c 1.1.0" in found[0][1]
+
+
+def test_a_mixture_within_a_label_is_told() -> None:
+    """Runs of one label that differ are as doubtful as those of two."""
+    runs = scored(configured("ppo"), [1.0, 2.0])
+    other = provenance(packages={**PROVENANCE["packages"], "torch": "2.9.0"})
+    found = told(evidence([runs[0], other(runs[1])]))
+    assert "versions of torch: ppo 2.8.0 and 2.9.0" in found[0][1]
+
+
+def test_another_commit_is_warned_of() -> None:
+    """Commits are told by their first digits."""
+    found = told(differing(provenance(code=code(commit="b" * 40))))
+    assert [
+        (
+            Tone.WARNING,
+            (
+                "On CartPole-v1 runs differ in commits of the code: ppo aaaaaaa; a2c bbbbbbb. "
+                "So a score may differ for that reason alone."
+            ),
+        )
+    ] == found
+
+
+def test_code_that_no_commit_holds_is_warned_of() -> None:
+    """Files are named, untracked ones too, and whether their change was saved."""
+    own = differing(provenance(code=code(dirty=["b.py"], untracked=["a.py"])))
+    expected = (
+        "2 runs of 4 ran code that no commit holds: a.py and b.py differed. "
+        "The change is saved with each run."
+    )
+    assert [(Tone.WARNING, expected)] == told(own)
+    lost = differing(provenance(code=code(dirty=["b.py"], saved=False)))
+    assert told(lost)[0][1].endswith("saved with each run, but not all of it.")
+
+
+def test_another_rule_for_failures_is_warned_of() -> None:
+    """Experiments are named with their rules."""
+    first = one_task().experiments[0]
+    both = (first, replace(first, name="other", failures="worst"))
+    expected = (
+        "A failed run does not count as the same everywhere: worst in other; missing in sample."
+    )
+    assert [(Tone.WARNING, expected)] == told(replace(one_task(), experiments=both))
+
+
+def test_other_threads_are_a_note() -> None:
+    """They change the last digits and the time, not the comparison."""
+    own = configured_anew(lambda c: replace(c, compute=replace(c.compute, threads=2)))
+    assert [Tone.NOTE] == [tone for tone, _ in told(own)]
+    assert "threads: ppo 1; a2c 2" in told(own)[0][1]
+
+
+def test_unequal_numbers_of_runs_are_warned_of() -> None:
+    """They are told for each task, beside the seeds, which is a note."""
+    found = told(unequal_seeds())
+    assert [Tone.WARNING] * 2 + [Tone.NOTE] * 2 == [tone for tone, _ in found]
+    assert "different numbers of runs: ppo 5; a2c 3; dqn 5" in found[0][1]
+    assert "a2c root 0: 0–2" in found[2][1]
+
+
+def test_other_seeds_are_fine_and_said() -> None:
+    """Labels are not compared run by run."""
+    own = configured("a2c")
+    runs = [member(learned(run_spec(own, seed), 1.0, 0.0), own) for seed in (7, 9)]
+    found = told(evidence([*scored(configured("ppo"), [1.0, 2.0]), *runs]))
+    assert [Tone.NOTE] == [tone for tone, _ in found]
+    assert "ppo root 0: 0–1; a2c root 0: 7, 9" in found[0][1]
+
+
+def test_a_label_that_is_not_the_same_on_every_task_is_told() -> None:
+    """The setting is named with its value on each task."""
+    tuned = configured("ppo", PENDULUM)
+    tuned = replace(tuned, algorithm={**tuned.algorithm, "learning_rate": 0.5})
+    found = told(evidence([*scored(configured("ppo"), [1.0]), *scored(tuned, [1.0])]))
+    expected = (
+        "ppo has other settings by task: algorithm.learning_rate is "
+        "unset on CartPole-v1; 0.5 on Pendulum-v1."
+    )
+    assert [(Tone.NOTE, expected)] == found
+
+
+def test_the_same_difference_on_all_tasks_is_said_once() -> None:
+    """Tasks are listed in one notice."""
+    own = [
+        m
+        for task in (CARTPOLE, PENDULUM)
+        for label, episodes in (("ppo", 2), ("a2c", 3))
+        for m in scored(configured(label, task, final_episodes=episodes), [1.0])
+    ]
+    found = told(evidence(own))
+    assert [True] == [text.startswith("On CartPole-v1 and Pendulum-v1 ") for _, text in found]
+
+
+def test_what_was_never_run_has_no_versions() -> None:
+    """Unknown versions are no difference."""
+    assert [] == told(nothing_run())
+    assert ({}, ()) == (
+        packages(nothing_run().members[0]),
+        changed_files(nothing_run().members[0]),
+    )
+
+
+def test_seeds_are_told_by_root() -> None:
+    """Successive seeds by their ends."""
+    assert "root 0: 0–4" == seeds_in_words(one_task().members)
+    assert "" == seeds_in_words([])
+
+
+@given(st.integers(0, 1000))
+def test_warnings_do_not_depend_on_the_order_of_the_runs(seed: int) -> None:
+    """The same runs in another order give the same words."""
+    for own in (unequal_budgets(), unequal_seeds(), of_scores({("ppo", CARTPOLE): [1.0, 2.0]})):
+        assert told(own) == told(reordered(own, seed))

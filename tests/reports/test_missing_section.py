@@ -1,0 +1,113 @@
+"""Missing and failed runs in a report."""
+
+from dataclasses import replace
+
+from evidence_samples import (
+    CARTPOLE,
+    all_failed,
+    empty,
+    incomplete,
+    inquiry,
+    not_finite,
+    nothing_run,
+    reordered,
+    task_missing,
+    tuning_phase,
+    typical,
+    worst,
+)
+from part_blocks import column, notices, of_kind, part_of, table, texts
+
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.blocks import Table, Tone
+from rlexp.reports.sections.missing import Missing
+
+
+def test_everything_there_is_said() -> None:
+    """One good line, and no table."""
+    own = part_of(Missing(), typical())
+    expected = "Every run that was asked for has a score: 30 of 30."
+    assert [(Tone.GOOD, expected)] == notices(own)
+    assert [] == of_kind(own, Table)
+
+
+def test_what_has_no_score_is_listed_run_by_run() -> None:
+    """State, reason and how far it came."""
+    own = table(part_of(Missing(), incomplete()), "missing")
+    names = [m.name for m in incomplete().cells["a2c", CARTPOLE].members[:4]]
+    assert names == column(own, "run")
+    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == column(own, "state")
+    damage = "its records are damaged: ValueError('no JSON')"
+    assert ["reason of nan", None, None, damage] == column(own, "reason")
+    assert ([2000, 1000, 0, 0], [11_000] * 4) == (column(own, "step"), column(own, "of"))
+
+
+def test_the_summary_counts_by_state() -> None:
+    """Part of it is a warning, all of it a problem."""
+    states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
+    expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
+    assert expected in notices(part_of(Missing(), incomplete()))
+    expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 failed (nan)).")
+    assert expected in notices(part_of(Missing(), all_failed()))
+    expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 planned).")
+    assert expected in notices(part_of(Missing(), nothing_run()))
+
+
+def test_scores_that_are_no_numbers_are_missing() -> None:
+    """A completed run with NaN is told by what it is."""
+    found = table(part_of(Missing(), not_finite()), "missing")
+    assert ["completed without a finite score"] * 2 == column(found, "state")
+
+
+def test_bounds_stand_beside_the_aggregate() -> None:
+    """For each metric of each label that lacks a score."""
+    own = table(part_of(Missing(), worst()), "bounds")
+    assert ["a2c"] * 4 == column(own, "label")
+    assert ["IQM", "median", "mean", "optimality gap"] == column(own, "metric")
+    found = [column(own, title)[2] for title in ("without these runs", "at least", "at most")]
+    assert [305.0, 611 / 3, 370.0] == found
+
+
+def test_the_rule_for_failures_is_said() -> None:
+    """What a failed run counts as, and what to do."""
+    assert texts(part_of(Missing(), incomplete()))[0].startswith("Failed runs have no score")
+    assert texts(part_of(Missing(), worst()))[0].startswith("Failed runs count as the least score")
+    assert "--retry" in texts(part_of(Missing(), worst()))[0]
+
+
+def test_the_wrong_phase_is_a_problem() -> None:
+    """It comes before everything else."""
+    tone, text = notices(part_of(Missing(), tuning_phase()))[0]
+    assert Tone.PROBLEM is tone
+    assert text.startswith("These are tuning runs, not test runs: ")
+
+
+def test_other_phases_are_said_to_be_left_out() -> None:
+    """Nothing here is about them."""
+    expected = "The same experiments hold 4 tuning runs, which nothing here is about."
+    assert (Tone.NOTE, expected) in notices(part_of(Missing(), incomplete()))
+    none = replace(typical(), left_out={Phase.TUNING: 0})
+    assert 1 == len(notices(part_of(Missing(), none)))
+
+
+def test_a_task_that_was_not_asked_for_is_said() -> None:
+    """It is no missing run, but a missing cell."""
+    expected = "dqn was not asked for on Pendulum-v1: it has no aggregate."
+    assert (Tone.WARNING, expected) in notices(part_of(Missing(), task_missing()))
+
+
+def test_damage_is_told_line_by_line() -> None:
+    """Whatever could not be read is a warning."""
+    own = notices(part_of(Missing(), incomplete()))
+    assert Tone.WARNING is own[-1][0]
+    assert own[-1][1].endswith("its records are damaged: ValueError('no JSON')")
+
+
+def test_nothing_asked_for_has_no_part() -> None:
+    """The first section says that there is nothing."""
+    assert None is Missing().part(inquiry(empty()))
+
+
+def test_rows_are_in_order_of_label_task_and_seed() -> None:
+    """Whatever the order of the runs."""
+    assert part_of(Missing(), incomplete()) == part_of(Missing(), reordered(incomplete(), 5))

@@ -1,0 +1,207 @@
+"""The question in words, and verdicts."""
+
+import pytest
+from evidence_samples import (
+    CARTPOLE,
+    all_failed,
+    configured,
+    constant,
+    empty,
+    evidence,
+    incomplete,
+    of_scores,
+    one_label,
+    one_run,
+    one_seed,
+    one_task,
+    scored,
+    task_missing,
+    typical,
+    unequal_budgets,
+    worst,
+)
+from part_blocks import notices, part_of, texts
+
+from rlexp.reports.blocks import Tone
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.verdicts import Verdicts
+
+APART = of_scores(
+    {
+        ("ppo", CARTPOLE): [475.0, 474.0, 473.0, 476.0],
+        ("a2c", CARTPOLE): [100.0, 101.0, 99.0, 102.0],
+    }
+)
+"""Two labels that no relabelling confuses: p = 2 / C(8, 4)."""
+
+
+def said(own: Evidence, **settings: object) -> list[tuple[Tone, str]]:
+    """Notices of the section."""
+    return notices(part_of(Verdicts(), own, **settings))
+
+
+def test_the_question_names_labels_tasks_budget_and_score() -> None:
+    """A reader knows what was asked before any answer."""
+    question = texts(part_of(Verdicts(), typical()))[0]
+    assert (
+        "Which of ppo, a2c and dqn scores highest on CartPole-v1 and Pendulum-v1? A run trains "
+        "for 11,000 environment steps; its score is the mean return of the final policy over 2 "
+        "fresh episodes."
+    ) == question
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [(one_label(), "What does ppo score on"), (APART, "Which of ppo and a2c scores higher on")],
+    ids=["one", "two"],
+)
+def test_the_question_suits_the_number_of_labels(own: Evidence, words: str) -> None:
+    """One is asked about, two are compared."""
+    assert texts(part_of(Verdicts(), own))[0].startswith(words)
+
+
+def test_the_rule_says_what_decides() -> None:
+    """Unit, test, level, adjustment and margin."""
+    rule = texts(part_of(Verdicts(), typical(), alpha=0.01))[1]
+    assert "mean normalised score, averaged over the tasks" in rule
+    assert "permutation test of level 0.01" in rule
+    assert "No margin was declared" in rule
+    assert "within ±5 does not matter" in texts(part_of(Verdicts(), one_task(), margin=5.0))[1]
+
+
+def test_better_by_hand() -> None:
+    """Difference, interval, p and numbers of runs, in one sentence."""
+    tone, text = said(APART)[0]
+    assert Tone.GOOD is tone
+    assert text.startswith("ppo is better than a2c: a difference of 374 (95% interval 37")
+    assert text.endswith(", p = 0.0286. 4 runs against 4 on 1 task.")
+
+
+def test_worse_is_said_of_the_first_label() -> None:
+    """The order of asking is kept."""
+    own = evidence(m for m in reversed(APART.members))
+    assert said(own)[0][1].startswith("a2c is worse than ppo: a difference of -374 (")
+
+
+def test_equivalent_needs_a_margin() -> None:
+    """Within a declared margin labels are the same for all that matters."""
+    own = of_scores(
+        {
+            ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
+            ("a2c", CARTPOLE): [400.5, 401.5, 402.5, 403.5],
+        }
+    )
+    assert said(own)[0][1].startswith("Undecided between ppo and a2c: a difference of -0.5")
+    tone, text = said(own, margin=50.0)[0]
+    assert Tone.GOOD is tone
+    assert text.startswith("ppo and a2c are equivalent: the difference of -0.5")
+
+
+def test_undecided_says_how_many_seeds_would_decide() -> None:
+    """It is a note, and a plan."""
+    tone, text = said(one_task())[-1]
+    assert Tone.NOTE is tone
+    assert text.startswith("Undecided between a2c and dqn: ")
+    assert "more seeds a side and task" in text
+
+
+def test_a_label_that_beats_all_others_is_named_first() -> None:
+    """At a glance, with three labels or more."""
+    assert (Tone.GOOD, "ppo is better than every other label.") == said(typical())[0]
+    assert "every other" not in said(APART)[0][1]
+
+
+def test_runs_without_a_score_qualify_a_verdict() -> None:
+    """A verdict on what is left is no plain success."""
+    found = {text[:23]: (tone, text) for tone, text in said(incomplete())}
+    tone, text = found["ppo is better than a2c:"]
+    assert Tone.WARNING is tone
+    assert "4 runs of a2c on these tasks without a score (1 failed (nan), 1 interrupted" in text
+    assert Tone.GOOD is found["ppo is better than dqn:"][0]
+
+
+def test_failed_runs_that_count_are_said_to_count() -> None:
+    """Nothing stands among the scores unsaid."""
+    assert "1 of them counted as the task's minimum" in said(worst())[0][1]
+
+
+def test_a_task_that_is_left_out_is_named() -> None:
+    """The verdict says what it is not about."""
+    found = [text for _, text in said(task_missing()) if "dqn" in text]
+    assert all("It says nothing about Pendulum-v1, where" in text for text in found)
+
+
+def test_labels_without_scores_cannot_be_compared() -> None:
+    """All failed is a problem, in words."""
+    expected = "ppo and a2c cannot be compared: ppo and a2c have scores on no common task."
+    assert [(Tone.PROBLEM, expected)] == said(all_failed())
+
+
+def test_one_seed_decides_nothing() -> None:
+    """How many would do is said."""
+    for tone, text in said(one_seed()):
+        assert Tone.NOTE is tone
+        assert "no test is possible" in text
+
+
+def test_constant_scores_decide_nothing() -> None:
+    """No spread, no judgement."""
+    assert "no spread to judge it by" in said(constant())[0][1]
+
+
+def test_one_label_says_what_it_reached() -> None:
+    """There is no verdict, but a result."""
+    (tone, text), *rest = said(one_label())
+    assert [] == rest
+    assert Tone.GOOD is tone
+    assert text.startswith("ppo reaches 0.97 [0.90, 1.04]: IQM of the normalised score, 10 of 10")
+
+
+def test_one_run_has_no_interval() -> None:
+    """The result of a single run is a warning."""
+    tone, text = said(one_run())[0]
+    assert Tone.WARNING is tone
+    assert text.startswith("ppo reaches 400.00 no interval: one run")
+
+
+def test_one_label_without_a_score_is_a_problem() -> None:
+    """The reason is told."""
+    own = evidence(m for m in all_failed().members if m.label == "ppo")
+    expected = "No result: ppo has no score on CartPole-v1 (3 failed (nan))."
+    assert [(Tone.PROBLEM, expected)] == said(own)
+
+
+def test_nothing_asked_for_is_a_problem() -> None:
+    """An empty experiment gets a report that says so."""
+    expected = "sample asks for no run of the test phase: there is nothing to report."
+    assert [(Tone.PROBLEM, expected)] == said(empty())
+
+
+def test_unfair_terms_are_warned_of() -> None:
+    """What makes a comparison doubtful stands beside its verdict."""
+    warned = [text for tone, text in said(unequal_budgets()) if tone is Tone.WARNING]
+    assert 2 == len(warned)
+    assert "environment steps" in warned[0]
+
+
+@pytest.mark.parametrize(("labels", "lines"), [(6, 15), (7, 7)])
+def test_many_pairs_are_told_by_label(labels: int, lines: int) -> None:
+    """Six labels have 15 pairs; with more, each label has one line."""
+    own = evidence(
+        m
+        for k in range(labels)
+        for m in scored(configured(f"l{k}"), [400.0 + 10 * k, 401.0 + 10 * k, 399.0 + 10 * k])
+    )
+    assert lines == len(said(own))
+
+
+def test_a_line_of_a_label_sorts_the_others() -> None:
+    """Better, worse and undecided are told in that order."""
+    own = evidence(
+        m
+        for k in range(7)
+        for m in scored(configured(f"l{k}"), [100.0 * (k // 3) + j for j in range(9)])
+    )
+    texts_ = [text for _, text in said(own)]
+    assert "l0: worse than l3, l4, l5 and l6; undecided against l1 and l2." == texts_[1]
+    assert "l6: better than l0, l1, l2, l3, l4 and l5." == texts_[-1]

@@ -1,0 +1,62 @@
+"""Numbers of things, lists of names and states in words."""
+
+import pytest
+from evidence_samples import configured, incomplete, not_finite
+
+from rlexp.reports.wording import (
+    counted,
+    listed,
+    numbers,
+    score_in_words,
+    shortened,
+    state,
+    states,
+)
+
+
+def test_things_are_counted() -> None:
+    """One is singular; thousands are set apart."""
+    assert ["0 runs", "1 run", "1,500 runs"] == [counted(n, "run") for n in (0, 1, 1500)]
+
+
+def test_names_are_listed() -> None:
+    """As in a sentence."""
+    assert ["", "a", "a and b", "a, b and c"] == [listed("abc"[:n]) for n in range(4)]
+
+
+def test_many_names_are_shortened() -> None:
+    """How many more there are is said."""
+    assert "a, b and 2 more" == shortened("abcd", 2)
+    assert "a and b" == shortened("ab", 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [([], ""), ([3], "3"), ([0, 1, 2, 4], "0–2, 4"), ([5, 4, 5], "4–5"), ([0, 2], "0, 2")],
+    ids=str,
+)
+def test_numbers_are_told_by_their_ends(values: list[int], words: str) -> None:
+    """In order, each once."""
+    assert words == numbers(values)
+
+
+def test_states_tell_failures_damage_and_scores_that_are_no_number() -> None:
+    """A run without a score is not simply completed."""
+    own = [m for m in incomplete().members if m.score is None]
+    assert ["failed (nan)", "interrupted", "planned", "unreadable"] == [state(m) for m in own]
+    unscored = [m for m in not_finite().members if m.score is None]
+    assert "2 completed without a finite score" == states(unscored)
+    assert "1 failed (nan), 1 interrupted" == states(own[:2])
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        ("final", "over 2 fresh episodes"),
+        ("auc", "height of the curve"),
+        ("last_window", "last tenth"),
+    ],
+)
+def test_scores_in_words(score: str, words: str) -> None:
+    """As the budget declares them."""
+    assert words in score_in_words(configured(score=score).budget.defining())
