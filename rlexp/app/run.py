@@ -117,6 +117,9 @@ def _next(
         )
         return steps
     steps.append({"why": "see every run", "command": shlex.join(["rlexp", "show", name])})
+    if len({c.label for c in request.experiment.configurations}) > 1:
+        steps.append({"why": "compare", "command": shlex.join(["rlexp", "compare", name])})
+    steps.append({"why": "write the report", "command": shlex.join(["rlexp", "report", name])})
     seeds = f"seeds.{request.phase}"
     kept = [word for word in again if not word.startswith(f"{seeds}=")]
     more = 2 * len(request.experiment.seeds.seeds(request.phase))

@@ -25,6 +25,11 @@ class Study:
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
         return cls(folder, Layout(runs.absolute()), allowed)
 
+    @property
+    def permission(self) -> list[str]:
+        """The options that allow the same packages to another command."""
+        return [word for package in self.allowed for word in ("--allow-import", package)]
+
     def make_importable(self) -> None:
         """Let modules in the study's folder be imported; installed ones come first."""
         if str(self.folder) not in sys.path:

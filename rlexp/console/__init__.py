@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +16,7 @@ from rlexp.console.words import SCORES, cell, counted, duration, finite, interva
 if TYPE_CHECKING:
     from rlexp.engine.loop import Running
     from rlexp.records.run import RunRecord
+    from rlexp.reports.blocks import Block
 
 WIDEST = 10_000
 """Columns of a table that no terminal shows."""
@@ -74,6 +75,13 @@ class Console:
         else:
             for line in lines:
                 self.line(line)
+
+    def blocks(self, blocks: "Iterable[Block]") -> None:
+        """Show blocks of a report to people; machines get its numbers as JSON."""
+        from rlexp.console.blocks import show_blocks
+
+        if not self.as_json:
+            show_blocks(self.out, blocks)
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Show rows under columns; as JSON, the rows whole."""

@@ -142,6 +142,11 @@ class ExperimentPaths:
         return self.folder / "experiment.json"
 
     @property
+    def adaptive(self) -> Path:
+        """The design of its sequential comparison, frozen at the first look, and every look."""
+        return self.folder / "adaptive.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the one command that drives the experiment."""
         return self.folder / ".lock"

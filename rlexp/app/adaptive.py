@@ -1,0 +1,204 @@
+"""`rlexp compare --adaptive`: test seeds in groups, until every pair is decided."""
+
+import shlex
+import time
+from dataclasses import dataclass, replace
+
+from rlexp.app.design import (
+    FAMILY,
+    GROUP,
+    INTERIMS,
+    FrozenDesign,
+    freeze,
+    freeze_again,
+    record_look,
+)
+from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
+from rlexp.app.gather import gather, read_target
+from rlexp.app.looks import Looked, draw_up, look_at
+from rlexp.app.study import Study as Place
+from rlexp.app.summary import Entry, read_entries
+from rlexp.config.compose import compose
+from rlexp.config.report import read_report
+from rlexp.config.validate import build
+from rlexp.console import Console
+from rlexp.engine.plan import Plan, make_plan
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import hold
+from rlexp.store.provenance import read_code
+from rlexp.store.runs import read_experiment, write_experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a sequential comparison is asked for.
+
+    `words` change settings of `conf/report.yaml`; `command` is what the user typed.
+    """
+
+    targets: tuple[str, ...]
+    group: int = GROUP
+    interims: int = INTERIMS
+    family: str = FAMILY
+    dry_run: bool = False
+    restart: bool = False
+    words: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
+    """Launch further test seeds in groups until every pair is decided; returns the exit code.
+
+    Raises:
+        RlexpError: The targets, the design or the records do not allow it; nothing was started.
+    """
+    place.make_importable()
+    settings = read_report(["section=[]", *asked.words], place.folder, place.allowed).settings
+    paths = place.experiment(_experiment(asked))
+    _check_seeds(read_experiment(paths))
+    evidence = gather(asked.targets, Phase.TEST, place)
+    design = draw_up(evidence, settings, asked.group, asked.interims, asked.family)
+    if asked.dry_run:
+        return _rehearse(design, paths, asked, place, console)
+    with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+        given_up = (freeze_again if asked.restart else freeze)(paths, design)
+        if given_up:
+            console.line(
+                f"Warning: {given_up} earlier design(s) looked at these scores: the family-wise "
+                f"error over all of them is above {design.alpha:g}",
+            )
+        return _until_decided(design, paths, asked, place, console)
+
+
+def _until_decided(
+    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
+) -> int:
+    """Look, launch what the look asks for, and look again."""
+    while True:
+        looked = look_at(design, gather([paths.name], Phase.TEST, place))
+        for number, decided in looked.decisions.items():
+            record_look(paths, number, decided)
+        if looked.finished:
+            _tell(looked, design, paths, console)
+            return 0
+        experiment, plan = _plan(looked, paths, design)
+        if not plan.missing:
+            raise RecordError(_without_score(plan, paths))
+        write_experiment(paths, experiment)
+        driving = _driving(experiment, asked, place)
+        stopped = drive(paths, Phase.TEST, plan, driving, place, console)
+        remember_speeds(_entries(paths, experiment), plan)
+        if stopped is not None:
+            console.line(f"To continue: {shlex.join(asked.command)}")
+            return stopped
+
+
+def _rehearse(
+    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
+) -> int:
+    looked = look_at(design, gather([paths.name], Phase.TEST, place))
+    if looked.finished:
+        _tell(looked, design, paths, console)
+        return 0
+    experiment, plan = _plan(looked, paths, design)
+    driving = _driving(experiment, asked, place)
+    show_plan(paths.name, Phase.TEST, plan, driving, read_code(place.folder), console)
+    console.line(
+        f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
+        f"{design.most_runs} runs in all",
+    )
+    return 0
+
+
+def _plan(looked: Looked, paths: ExperimentPaths, design: FrozenDesign) -> tuple[Experiment, Plan]:
+    """The experiment grown by one group of each wanted label, and what that leaves to run."""
+    experiment = _grown(read_experiment(paths), looked, design)
+    records = {s.record.spec.id: s.record for _, s in _entries(paths, experiment)}
+    seeds = set(range((looked.looks + 1) * design.group))
+    specs = [
+        spec
+        for configuration, spec in experiment.specs(Phase.TEST)
+        if configuration.label in looked.wanted and spec.seed in seeds
+    ]
+    return experiment, make_plan(specs, records)
+
+
+def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experiment:
+    """The experiment with as many seeds of the wanted labels as the next look needs."""
+    wanted, planned = (looked.looks + 1) * design.group, len(there.seeds.seeds(Phase.TEST))
+    most = max(wanted, planned)
+    counts = {
+        c.fingerprint: max(
+            there.allotted.get(c.fingerprint, planned), wanted if c.label in looked.wanted else 0
+        )
+        for c in there.configurations
+    }
+    fewer = {fingerprint: count for fingerprint, count in counts.items() if count < most}
+    return replace(there, seeds=replace(there.seeds, test=most), allotted=fewer)
+
+
+def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
+    """The executor of the study's own configuration; runs have no time limit."""
+    plain = compose([], place.folder)[0].plain
+    return Driving(
+        executor=build(plain["executor"], "executor", place.allowed),
+        threads=max(c.compute.threads for c in experiment.configurations),
+        checkpoint_every=None,
+        timeout=None,
+        command=asked.command,
+    )
+
+
+def _entries(paths: ExperimentPaths, experiment: Experiment) -> list[Entry]:
+    return read_entries(paths, experiment, Phase.TEST)
+
+
+def _experiment(asked: Asked) -> str:
+    names = {read_target(text).experiment for text in asked.targets}
+    if len(names) > 1:
+        raise ConfigError(
+            "--adaptive launches runs, and so is about the labels of one experiment; "
+            f"you named {', '.join(sorted(names))}",
+        )
+    return names.pop()
+
+
+def _check_seeds(experiment: Experiment) -> None:
+    if not isinstance(experiment.seeds.test, int):
+        raise ConfigError(
+            f"{experiment.name} lists its test seeds one by one; --adaptive adds seeds to a "
+            "count: start an experiment with seeds.test=N",
+        )
+
+
+def _without_score(plan: Plan, paths: ExperimentPaths) -> str:
+    failed = [f"{paths.name}/{spec.name}" for spec in plan.failed]
+    again = shlex.join(["rlexp", "logs", failed[0]]) if failed else f"rlexp show {paths.name}"
+    return (
+        f"{len(failed)} of the runs that the next look needs failed for good, and a failure is "
+        f"no score ({', '.join(failed[:3])}); see why with '{again}'; give 'rlexp run' of the "
+        "experiment again with --retry, or begin with failures=worst"
+    )
+
+
+def _tell(looked: Looked, design: FrozenDesign, paths: ExperimentPaths, console: Console) -> None:
+    saved = design.most_runs - looked.runs
+    value = {
+        "experiment": paths.name,
+        "design": design.plain(),
+        "looks": looked.looks,
+        "pairs": looked.pairs,
+        "runs": looked.runs,
+        "fixed_design": design.most_runs,
+        "saved": saved,
+    }
+    lines = [*looked.sentences]
+    lines.append(
+        f"{looked.runs} runs in {looked.looks} looks; the fixed design of {design.interims} × "
+        f"{design.group} seeds of every label takes {design.most_runs}: {saved} runs saved",
+    )
+    lines.append(f"To see all numbers: {shlex.join(['rlexp', 'compare', paths.name])}")
+    console.show(value, lines)

@@ -1,0 +1,196 @@
+"""Looks at a sequential comparison: its design drawn up, and its scores put before the test."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.app.design import FrozenDesign
+from rlexp.engine.plan import may_run
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.reports.evidence import Cell, Evidence, Member
+from rlexp.reports.scale import scales
+from rlexp.reports.settings import Settings
+from rlexp.stats.sequential import (
+    Design,
+    Family,
+    Outcome,
+    decide,
+    every_pair,
+    smallest_decidable_interim,
+)
+
+WORDS = {
+    "better": "is better than",
+    "worse": "is worse than",
+    "equal": "is not told apart from",
+    "continue": "is still undecided against",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """Where a sequential comparison stands."""
+
+    outcome: Outcome
+    tasks: int
+
+    @property
+    def looks(self) -> int:
+        """Looks made so far."""
+        return len(self.outcome.looks)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every pair is decided or the last look is over."""
+        return self.outcome.finished
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Labels that need a further group of seeds."""
+        return self.outcome.needed
+
+    @property
+    def runs(self) -> int:
+        """Runs that the looks used."""
+        return sum(self.outcome.runs.values()) * self.tasks
+
+    @property
+    def decisions(self) -> dict[int, Any]:
+        """What each look decided, by its number."""
+        looks = enumerate(self.outcome.looks, 1)
+        return {n: [{**asdict(p), "pair": list(p.pair)} for p in look] for n, look in looks}
+
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        """Every pair with its decision and the look at which it fell."""
+        return [
+            {"first": a, "second": b, "decision": decision, "look": self.outcome.interims[a, b]}
+            for (a, b), decision in self.outcome.decisions.items()
+        ]
+
+    @property
+    def sentences(self) -> list[str]:
+        """Every pair in words."""
+        last = {look.pair: look for interim in self.outcome.looks for look in interim}
+        return [
+            f"{a} {WORDS[decision]} {b}, decided at look {self.outcome.interims[a, b]} of "
+            f"{self.outcome.design.interims} (p = {last[a, b].p:.4f}, at most "
+            f"{last[a, b].budget:.4f} was allowed)"
+            for (a, b), decision in self.outcome.decisions.items()
+            if (a, b) in last
+        ]
+
+
+def draw_up(
+    evidence: Evidence, settings: Settings, group: int, interims: int, family: str
+) -> FrozenDesign:
+    """Draw up a design for the labels of one experiment.
+
+    Raises:
+        ConfigError: There are not two labels, a label lacks a task, a task has no anchors, or
+            the design could never decide anything.
+    """
+    known = get_args(Family)
+    if family not in known:
+        raise ConfigError(
+            f"there is no family {family!r}{did_you_mean(family, known)} "
+            f"(there are: {', '.join(known)})",
+        )
+    if len(evidence.labels) < 2:
+        raise ConfigError("a comparison needs two labels: start rlexp run algorithm=first,second")
+    design = FrozenDesign(
+        labels=evidence.labels,
+        tasks=evidence.tasks,
+        score=evidence.members[0].record.spec.budget["score"],
+        group=group,
+        interims=interims,
+        alpha=settings.alpha,
+        family=family,
+        repetitions=min(settings.repetitions, 10_000),
+        seed=settings.seed,
+        anchors=_anchors(evidence, settings),
+    )
+    _check(design, evidence)
+    return design
+
+
+def look_at(design: FrozenDesign, evidence: Evidence) -> Looked:
+    """Put before the test the scores that there are."""
+    blocks = {label: _blocks(label, design, evidence) for label in design.labels}
+    return Looked(outcome=decide(_test(design), blocks), tasks=len(design.tasks))
+
+
+def failed_for_good(evidence: Evidence) -> list[Member]:
+    """Runs that stop a sequential comparison: they failed, and a failure is no score."""
+    cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
+    bare = [member for cell in cells if cell.worst is None for member in cell.failed]
+    return [member for member in bare if not may_run(member.record)]
+
+
+def _test(design: FrozenDesign) -> Design:
+    family: Any = design.family
+    try:
+        return Design(
+            group=design.group,
+            interims=design.interims,
+            pairs=every_pair(design.labels),
+            alpha=design.alpha,
+            family=family,
+            repetitions=design.repetitions,
+            seed=design.seed,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _check(design: FrozenDesign, evidence: Evidence) -> None:
+    for label in design.labels:
+        lacking = set(design.tasks) - {cell.task for cell in evidence.of_label(label)}
+        if lacking:
+            raise ConfigError(f"{label} was not asked for on {', '.join(sorted(lacking))}")
+    if smallest_decidable_interim(_test(design)) is None:
+        raise ConfigError(
+            f"{design.interims} looks at {design.group} seeds cannot decide anything at "
+            f"{design.alpha:g}: take a larger --group or more --interims",
+        )
+
+
+def _anchors(evidence: Evidence, settings: Settings) -> Mapping[str, tuple[float, float]]:
+    if len(evidence.tasks) < 2:
+        return {}
+    if settings.normalisation == "observed":
+        raise ConfigError(
+            "normalisation=observed changes with every run; a frozen design needs anchors",
+        )
+    found = scales(evidence, settings)
+    bare = [task for task, own in found.items() if own is None]
+    if bare:
+        raise ConfigError(
+            f"{', '.join(bare)} cannot be normalised: declare environment.reference.random and "
+            ".threshold",
+        )
+    return {task: (own.low, own.high) for task, own in found.items() if own}
+
+
+def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArray[np.float64]]:
+    """Groups of scores in the order of the seeds, as far as every seed of a group has one."""
+    by_task = [_by_seed(cell, design) for cell in evidence.of_label(label)]
+    blocks = []
+    for number in range(design.interims):
+        seeds = range(number * design.group, (number + 1) * design.group)
+        if not all(seed in scores for scores in by_task for seed in seeds):
+            break
+        blocks.append(np.asarray([np.mean([s[seed] for s in by_task]) for seed in seeds]))
+    return blocks
+
+
+def _by_seed(cell: Cell, design: FrozenDesign) -> dict[int, float]:
+    low, high = design.anchors.get(cell.task, (0.0, 1.0))
+    scores = {m.record.spec.seed: m.score for m in cell.members}
+    if cell.worst is not None:
+        for_good = (m.record for m in cell.failed if not may_run(m.record))
+        scores |= {record.spec.seed: cell.worst for record in for_good}
+    return {seed: (s - low) / (high - low) for seed, s in scores.items() if s is not None}

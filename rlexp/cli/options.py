@@ -1,0 +1,37 @@
+"""Options that several commands share, and what every command begins with."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rlexp.app.study import Study
+    from rlexp.console import Console
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(help="Configuration in Hydra's grammar: algorithm=ppo budget.steps=20000"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow-import", help="A package whose classes and environments may be used."),
+]
+Run = Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name")]
+Target = Annotated[str, typer.Argument(help="An experiment or a run")]
+
+
+def here(allow: list[str] | None = None) -> "Study":
+    """The study in the current folder."""
+    from rlexp.app.study import Study
+
+    return Study.here(tuple(allow or ()))
+
+
+def console_for(*, as_json: bool = False, quiet: bool = False) -> "Console":
+    """The console that a command shows its result on."""
+    from rlexp.console import Console
+
+    return Console(as_json=as_json, quiet=quiet)

@@ -1,0 +1,113 @@
+"""Commands that make runs, and look at them."""
+
+from typing import Annotated
+
+import typer
+
+from rlexp.cli.options import Allow, Json, Quiet, Run, Target, Words, Yes, console_for, here
+
+
+def run(
+    words: Words = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train configurations on seeds, and show their scores."""
+    from rlexp.app.run import Options
+    from rlexp.app.run import run as use_case
+
+    console = console_for(as_json=as_json, quiet=quiet)
+    options = Options(dry_run=dry_run, retry=retry)
+    raise typer.Exit(use_case(words or [], options, here(allow_import), console))
+
+
+def list_runs(
+    experiment: Annotated[str | None, typer.Argument(help="Show its runs")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="state=failed, task~cartpole, score>400, label=ppo …"),
+    ] = None,
+    sort: Annotated[str | None, typer.Option("--sort", help="A column; -column reverses")] = None,
+    group: Annotated[bool, typer.Option("--group", help="One row a configuration")] = False,
+    as_json: Json = False,
+) -> None:
+    """List experiments, or the runs of one."""
+    from rlexp.app.ls import Selection, list_all
+
+    selection = Selection(experiment, tuple(where or ()), sort, group)
+    raise typer.Exit(list_all(selection, here(), console_for(as_json=as_json)))
+
+
+def show(
+    target: Target,
+    show_config: Annotated[bool, typer.Option("--config", help="Its configuration")] = False,
+    provenance: Annotated[bool, typer.Option("--provenance", help="Where it comes from")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show an experiment or a run: scores, states, evaluations."""
+    from rlexp.app.show import Part
+    from rlexp.app.show import show as use_case
+
+    part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
+    raise typer.Exit(use_case(target, part, here(), console_for(as_json=as_json)))
+
+
+def logs(
+    run_name: Run,
+    attempt: Annotated[int | None, typer.Option("--attempt", help="Default: the last")] = None,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", help="Only the last N")] = None,
+) -> None:
+    """Print what a run wrote to its output."""
+    from rlexp.app.logs import logs as use_case
+
+    raise typer.Exit(use_case(run_name, attempt, lines, here(), console_for()))
+
+
+def diff(first: Run, second: Run, as_json: Json = False) -> None:
+    """Show in what two runs differ: configuration, code, packages, machine."""
+    from rlexp.app.diff import diff as use_case
+
+    raise typer.Exit(use_case(first, second, here(), console_for(as_json=as_json)))
+
+
+def cancel(target: Target) -> None:
+    """End the command that drives an experiment, or one run of it, gracefully."""
+    from rlexp.app.cancel import cancel as use_case
+
+    raise typer.Exit(use_case(target, here(), console_for()))
+
+
+def remove(target: Target, yes: Yes = False) -> None:
+    """Remove an experiment or a run; without --yes, say what that would remove."""
+    from rlexp.app.remove import remove as use_case
+
+    raise typer.Exit(use_case(target, here(), console_for(), yes=yes))
+
+
+def evaluate(
+    run_name: Run,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Fresh episodes")] = 100,
+    draw: Annotated[int, typer.Option("--draw", min=0, help="Another set of fresh seeds")] = 0,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions")] = False,
+    checkpoint: Annotated[int | None, typer.Option("--checkpoint", help="At this step")] = None,
+    video: Annotated[int, typer.Option("--video", min=0, help="Film N episodes")] = 0,
+    output: Annotated[str | None, typer.Option("--output", help="Folder for videos")] = None,
+    allow_import: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Play fresh episodes with a run's final policy, on seeds that no training saw."""
+    from rlexp.app.evaluate import Evaluation
+    from rlexp.app.evaluate import evaluate as use_case
+
+    wanted = Evaluation(
+        episodes=episodes,
+        draw=draw,
+        deterministic=None if not stochastic else False,
+        checkpoint=checkpoint,
+        video=video,
+        output=output,
+    )
+    raise typer.Exit(use_case(run_name, wanted, here(allow_import), console_for(as_json=as_json)))

@@ -1,0 +1,154 @@
+"""Blocks of a report, shown on a terminal."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console as RichConsole
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from rlexp.console.words import printable
+from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
+from rlexp.reports.page.words import ends, footnotes, number, possible, too_narrow
+from rlexp.stats.interval import Interval
+
+STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
+SIGNS = {Tone.GOOD: "", Tone.NOTE: "", Tone.WARNING: "Warning: ", Tone.PROBLEM: "Problem: "}
+GAP = 2
+"""Spaces between columns."""
+SENTENCE = 20
+"""Width from which a cell's words may stand on several lines."""
+
+Rows = Sequence[Sequence[str]]
+
+
+def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
+    """Print tables, notices and paragraphs; a terminal draws no figures."""
+    shown = [block for block in blocks if isinstance(block, Table | Notice | Text)]
+    for before, block in zip((None, *shown), shown, strict=False):
+        if before is not None and (isinstance(block, Table) or type(block) is not type(before)):
+            out.print()
+        match block:
+            case Table():
+                _table(out, block)
+            case Notice():
+                _paragraph(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
+            case Text():
+                _paragraph(out, block.text)
+
+
+def _paragraph(out: RichConsole, text: str, style: str = "") -> None:
+    out.print(RichText(printable(text), style), soft_wrap=not out.is_terminal)
+
+
+def _table(out: RichConsole, block: Table) -> None:
+    _paragraph(out, block.title, "bold")
+    titles = [printable(column.title) for column in block.columns]
+    rows = [
+        [printable(cell(value, column)) for value, column in zip(row, block.columns, strict=True)]
+        for row in block.rows
+    ]
+    numeric = [_numeric([row[i] for row in block.rows]) for i in range(len(titles))]
+    widths = _widths(titles, rows, numeric, out.width)
+    if widths:
+        out.print(_across(titles, rows, numeric, widths))
+    else:
+        for position, part in enumerate(_down(titles, rows, out.width)):
+            if position:
+                out.print()
+            out.print(part)
+    for note in _notes(block):
+        _paragraph(out, note, "dim")
+
+
+def _numeric(values: Sequence[Value]) -> bool:
+    return all(v is None or isinstance(v, int | float | Interval) for v in values)
+
+
+def _widths(
+    titles: Sequence[str], rows: Rows, numeric: Sequence[bool], width: int
+) -> list[int] | None:
+    """Widths of columns that fit side by side with every number on one line, if they do."""
+    widths, least = [], []
+    for i, title in enumerate(titles):
+        cells = [cell_len(row[i]) for row in rows]
+        word = max(map(cell_len, title.split()), default=0)
+        widths.append(max([cell_len(title), *cells]))
+        least.append(max([word, *(n if numeric[i] else min(n, SENTENCE) for n in cells)]))
+    room = width - GAP * (len(titles) - 1)
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        widest = max((i for i, n in enumerate(widths) if n > least[i]), key=lambda i: widths[i])
+        widths[widest] -= 1
+    return widths
+
+
+def _across(
+    titles: Sequence[str], rows: Rows, numeric: Sequence[bool], widths: Sequence[int]
+) -> RichTable:
+    """A row of the table on a row of the terminal."""
+    table = RichTable(box=None, pad_edge=False, header_style="dim")
+    for title, number_, width in zip(titles, numeric, widths, strict=True):
+        table.add_column(
+            RichText(title),
+            justify="right" if number_ else "left",
+            width=width,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*map(RichText, row))
+    return table
+
+
+def _down(titles: Sequence[str], rows: Rows, width: int) -> Iterator[RichTable]:
+    """A row of the table down the terminal, as many of them side by side as there is room for."""
+    side = min(max(map(cell_len, titles)), width // 3)
+    most = width - side - GAP
+    waiting = list(rows) or [["—"] * len(titles)]
+    while waiting:
+        widths: list[int] = []
+        for row in waiting:
+            widths.append(min(max(map(cell_len, row)), most))
+            if sum(widths) + GAP * (len(widths) - 1) > most and len(widths) > 1:
+                widths.pop()
+                break
+        part, waiting = waiting[: len(widths)], waiting[len(widths) :]
+        table = RichTable(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="dim", width=side, overflow="fold")
+        for own in widths:
+            table.add_column(width=own, overflow="fold")
+        for i, title in enumerate(titles):
+            table.add_row(RichText(title), *(RichText(row[i]) for row in part))
+        yield table
+
+
+def cell(value: Value, column: Column) -> str:
+    """A value as it stands in a table: an estimate with its interval, a missing value as `—`."""
+    match value:
+        case None:
+            return "—"
+        case bool():
+            return "yes" if value else "no"
+        case Interval():
+            return _interval(value, column.digits)
+        case int():
+            return f"{value:,}"
+        case float():
+            return number(value, column.digits)
+        case _:
+            return value
+
+
+def _interval(value: Interval, digits: int) -> str:
+    shown = number(value.estimate, digits)
+    if not possible(value):
+        return f"{shown} [—]"
+    return f"{shown} {ends(value, digits)}{'†' if too_narrow(value) else ''}"
+
+
+def _notes(block: Table) -> Sequence[str]:
+    intervals = [v for row in block.rows for v in row if isinstance(v, Interval)]
+    impossible = dict.fromkeys(i.reason for i in intervals if not possible(i) and i.reason)
+    reasons = [f"[—] No interval: {reason}." for reason in impossible]
+    return [*filter(None, [block.note]), *footnotes(intervals), *reasons]
