@@ -69,15 +69,17 @@ def _labels(experiment: str, asked: Sequence[Target]) -> frozenset[str] | None:
     return None if None in own else frozenset(label for label in own if label)
 
 
-def _members(found: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
+def _check_label(target: Target, found: Survey) -> None:
     assert found.experiment is not None
     known = [c.label for c in found.experiment.configurations]
-    for label in labels or ():
-        if label not in known:
-            raise RecordError(
-                f"{found.paths.name} has no label {label!r}{did_you_mean(label, known)} "
-                f"(there are: {', '.join(dict.fromkeys(known))})",
-            )
+    if target.label is not None and target.label not in known:
+        raise RecordError(
+            f"{target.experiment} has no label {target.label!r}{did_you_mean(target.label, known)} "
+            f"(there are: {', '.join(dict.fromkeys(known))})",
+        )
+
+
+def _members(found: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
     for run in found.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase

@@ -75,6 +75,7 @@ One yaml per question lies here: what is searched, and with which budget.
 """
 
 IGNORED = """\
+/reports/
 /runs/
 /videos/
 __pycache__/
@@ -91,6 +92,7 @@ conf/environment/corridor.yaml  makes it known as environment=corridor
 conf/                           your own options; they win over those of rlexp
 sweeps/                         one yaml per question
 runs/                           the records, written by rlexp (git-ignored)
+reports/                        written by rlexp report (git-ignored)
 ```
 
 In this folder:

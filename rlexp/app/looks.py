@@ -13,6 +13,7 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.evidence import Cell, Evidence, Member
 from rlexp.reports.scale import scales
 from rlexp.reports.settings import Settings
+from rlexp.reports.wording import counted
 from rlexp.stats.sequential import (
     Design,
     Family,
@@ -153,7 +154,7 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
             raise ConfigError(f"{label} was not asked for on {', '.join(sorted(lacking))}")
     if smallest_decidable_interim(_test(design)) is None:
         raise ConfigError(
-            f"{design.interims} looks at {design.group} seeds cannot decide anything at "
+            f"{counted(design.interims, 'look')} at {design.group} seeds cannot decide anything at "
             f"{design.alpha:g}: take a larger --group or more --interims",
         )
 

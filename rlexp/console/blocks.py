@@ -32,13 +32,23 @@ def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
             case Table():
                 _table(out, block)
             case Notice():
-                _paragraph(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
+                _point(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
             case Text():
                 _paragraph(out, block.text)
 
 
 def _paragraph(out: RichConsole, text: str, style: str = "") -> None:
     out.print(RichText(printable(text), style), soft_wrap=not out.is_terminal)
+
+
+def _point(out: RichConsole, text: str, style: str) -> None:
+    """A paragraph whose further lines are indented, so that each one's beginning stands out."""
+    if not out.is_terminal:
+        _paragraph(out, text, style)
+        return
+    indent = " " * GAP
+    for line, words in enumerate(RichText(printable(text), style).wrap(out, out.width - GAP)):
+        out.print(RichText(indent if line else "").append_text(words))
 
 
 def _table(out: RichConsole, block: Table) -> None:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?")
+NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?")
 IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
 
 

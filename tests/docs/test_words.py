@@ -14,12 +14,13 @@ ROW = re.compile(
     r"^\| `(?P<word>[^`]+)` \| (?P<default>[^|]+) \| (?P<meaning>.+) \|$", re.MULTILINE
 )
 SOURCES = {
-    "": "config.yaml",
-    "agent.": "agent/mlp.yaml",
-    "environment.": "environment/gymnasium.yaml",
-    "executor.": "executor/local.yaml",
+    "config.yaml": "",
+    "agent/mlp.yaml": "agent.",
+    "environment/gymnasium.yaml": "environment.",
+    "executor/local.yaml": "executor.",
+    "report.yaml": "",
 }
-GROUPS = ("agent", "algorithm", "environment", "executor")
+GROUPS = ("agent", "algorithm", "environment", "executor", "metric", "section")
 
 
 def leaves(plain: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -33,12 +34,13 @@ def leaves(plain: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 WORDS = {
     word: value
-    for prefix, name in SOURCES.items()
+    for name, prefix in SOURCES.items()
     for word, value in leaves(yaml.safe_load((ROOT / "conf" / name).read_text()), prefix)
 }
 CHOICES = {
     group: choice
-    for entry in yaml.safe_load((ROOT / "conf" / "config.yaml").read_text())["defaults"]
+    for name in ("config.yaml", "report.yaml")
+    for entry in yaml.safe_load((ROOT / "conf" / name).read_text())["defaults"]
     if isinstance(entry, dict)
     for group, choice in entry.items()
     if group in GROUPS
@@ -65,8 +67,18 @@ def test_no_word_is_invented() -> None:
     assert set() == ROWS.keys() - {*WORDS, *CHOICES}
 
 
-@pytest.mark.parametrize("group", ["algorithm", "agent", "environment"])
-def test_option_is_named(group: str) -> None:
-    """Each option of a group is named on the page."""
+@pytest.mark.parametrize(
+    ("group", "page"),
+    [
+        ("algorithm", "configuration"),
+        ("agent", "configuration"),
+        ("environment", "configuration"),
+        ("metric", "statistics"),
+        ("section", "reports"),
+    ],
+)
+def test_option_is_named(group: str, page: str) -> None:
+    """Each option of a group is named on the page that is about it."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
-    assert set() == {option for option in options if f"`{option}`" not in PAGE}
+    assert set() == {option for option in options if f"`{option}`" not in text}

@@ -1,0 +1,44 @@
+"""Comparisons of made-up runs: scores stored, what is said caught, the next commands read."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from stored_runs import Stored, configuration, console, stored
+
+from rlexp.app.compare import Sides, compare
+from rlexp.app.study import Study
+
+QUICK = ("repetitions=500",)
+PPO, A2C = configuration("ppo"), configuration("a2c")
+FAR = {"ppo": (90.0, 91.0, 92.0, 93.0, 94.0), "a2c": (10.0, 11.0, 12.0, 13.0, 14.0)}
+NEAR = {"ppo": (10.0, 20.0, 30.0), "a2c": (12.0, 21.0, 26.0)}
+Scores = Mapping[str, tuple[float, ...]]
+
+
+def with_scores(place: Study, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+    """An experiment whose labels reached these scores."""
+    most = max(map(len, scores.values()))
+    there = stored(place.layout, name, *map(configuration, scores), **{"test": most, **more})
+    for label, own in scores.items():
+        for seed, score in enumerate(own):
+            there.complete(seed, score, label=label)
+    return there
+
+
+def steps(text: str) -> list[list[str]]:
+    """The commands that are printed."""
+    return [
+        shlex.split(command) for command in re.findall(r"^To .+?: rlexp (.+)$", text, re.MULTILINE)
+    ]
+
+
+def said(
+    place: Study, capsys: pytest.CaptureFixture[str], *targets: str, code: int = 0, **options: Any
+) -> str:
+    """What a comparison with this exit code says to people."""
+    words = (*QUICK, *options.pop("words", ()))
+    assert code == compare(Sides(targets=targets, words=words, **options), place, console())
+    return capsys.readouterr().out

@@ -1,0 +1,246 @@
+"""`rlexp power`: numbers of seeds from an effect size or from a pilot, or why there is none."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_runs import Stored, configuration, console, failed, stored, study
+
+from rlexp.app.power import Plan, plan_seeds
+from rlexp.app.study import Study
+from rlexp.errors import ConfigError, RecordError, RlexpError
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase
+from rlexp.stats.power import detectable_effect, seeds_for_power
+
+PILOT = {"ppo": (10.0, 20.0, 30.0), "a2c": (10.0, 14.0, 18.0)}
+Scores = Mapping[str, tuple[float, ...]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Study:
+    """An empty study."""
+    return study(tmp_path)
+
+
+@pytest.fixture
+def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What the plan says to people."""
+
+    def said(target: str | None = None, **plan: Any) -> str:
+        assert plan_seeds(target, Plan(**plan), place, console()) == 0
+        return capsys.readouterr().out
+
+    return said
+
+
+@pytest.fixture
+def tell(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """What the plan says to machines."""
+
+    def told(target: str | None = None, **plan: Any) -> Any:
+        assert plan_seeds(target, Plan(**plan), place, console(as_json=True)) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return told
+
+
+def pilot(place: Study, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+    """An experiment whose labels reached these scores."""
+    there = stored(place.layout, name, *map(configuration, scores), **{"test": 3, **more})
+    for label, own in scores.items():
+        for seed, score in enumerate(own):
+            there.complete(seed, score, label=label)
+    return there
+
+
+def complete(there: Stored, own: Configuration, seed: int, score: float) -> None:
+    """Store a completed run of a configuration, of which several may have the same label."""
+    only = replace(there.experiment, configurations=(own,))
+    Stored(there.paths, only).complete(seed, score, label=own.label)
+
+
+@pytest.mark.parametrize(
+    ("effect", "seeds"), [(0.5, 64), (0.8, 26), (1.0, 17), (1.5, 9), (2.0, 6), (-1.0, 17)]
+)
+def test_an_effect_needs_so_many_seeds(
+    tell: Callable[..., Any], effect: float, seeds: int
+) -> None:
+    """The table that every textbook has, of the two-sided t test with 80 % power."""
+    assert seeds == tell(effect=effect)["seeds"]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "effect"), [(3, 3.07), (5, 2.02), (10, 1.32), (20, 0.91), (30, 0.74)]
+)
+def test_so_many_seeds_find_an_effect(say: Callable[..., str], seeds: int, effect: float) -> None:
+    """The other way round: what a fixed number of seeds can find."""
+    text = say(seeds=seeds)
+    assert f"{seeds} seeds of each label find an effect of {effect:.2f} standard" in text
+    assert re.search(rf"^ +{seeds} +{effect:.2f}$", text, re.MULTILINE)
+
+
+def test_level_and_power_are_settings(tell: Callable[..., Any]) -> None:
+    """A stricter test and a greater chance to find need more seeds."""
+    told = tell(effect=1.0, words=("alpha=0.01", "power=0.9"))
+    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == told["seeds"] > 17
+    assert (0.01, 0.9) == (told["alpha"], told["power"])
+
+
+def test_a_pilot_tells_the_spread(place: Study, tell: Callable[..., Any]) -> None:
+    """Each label by itself, and both by the root of their mean variance."""
+    pilot(place, PILOT)
+    rows = tell("alpha", difference=10.0)["pilots"]
+    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in rows]
+    deviations = [row["standard_deviation"] for row in rows]
+    assert [10.0, 4.0, math.sqrt((100 + 16) / 2)] == pytest.approx(deviations)
+    assert [seeds_for_power(1.0), seeds_for_power(2.5)] == [row["seeds"] for row in rows[:2]]
+    assert all(row["low"] <= row["seeds"] <= row["high"] for row in rows)
+
+
+def test_the_widest_spread_leads(place: Study, say: Callable[..., str]) -> None:
+    """The sentence is about the label that needs most, with how well the pilot tells that."""
+    pilot(place, PILOT)
+    text = say("alpha", difference=10.0)
+    assert "by 17 seeds of each label, by the spread of ppo. Its 3 runs do not tell" in text
+    assert "At least, at most: by the 95% chi-square interval" in text
+
+
+def test_seeds_of_a_pilot_find_a_difference(place: Study, tell: Callable[..., Any]) -> None:
+    """An effect in standard deviations becomes a difference in units of the scores."""
+    pilot(place, PILOT)
+    rows = tell("alpha", seeds=10)["pilots"]
+    wanted = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
+    assert wanted == pytest.approx([row["detectable"] for row in rows[:2]])
+
+
+def test_several_tasks_are_planned_for_together(place: Study, tell: Callable[..., Any]) -> None:
+    """With anchors one apart a normalised score is as a raw one; two tasks need fewer seeds."""
+    anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
+    tasks = [replace(configuration("ppo", t), reference=anchors) for t in ("One-v1", "Two-v1")]
+    there = stored(place.layout, "alpha", *tasks, test=3)
+    for own in tasks:
+        for seed, score in enumerate(PILOT["ppo"]):
+            complete(there, own, seed, score)
+    told = tell("alpha", difference=10.0)
+    (row,) = told["pilots"]
+    assert ("normalised score", 6) == (told["unit"], row["n"])
+    assert row["standard_deviation"] == pytest.approx(10.0)
+    # 8.4 = 17 / 2 seeds on each task, and fewer degrees of freedom are lost.
+    assert 9 == row["seeds"]
+
+
+def test_one_label_of_a_pilot(place: Study, tell: Callable[..., Any]) -> None:
+    """A label by itself stands for both sides."""
+    pilot(place, PILOT)
+    rows = tell("alpha/a2c", difference=4.0)["pilots"]
+    assert [("a2c", 17)] == [(row["pilot"], row["seeds"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("scores", "reason"),
+    [
+        ({"ppo": ()}, "ppo: no score on CartPole-v1: it tells no spread"),
+        ({"ppo": (math.nan,) * 3}, "ppo: no score on CartPole-v1: it tells no spread"),
+        ({"ppo": (10.0,)}, "There is nothing to plan by"),
+        ({"ppo": (10.0, 10.0, 10.0)}, "There is nothing to plan by"),
+    ],
+)
+def test_what_tells_no_spread_gets_a_reason(
+    place: Study, say: Callable[..., str], scores: Scores, reason: str
+) -> None:
+    """No run, NaN, one seed, equal scores: no number, and a reason in words."""
+    pilot(place, scores)
+    text = say("alpha", difference=1.0)
+    assert reason in text
+    assert "There is nothing to plan by" in text
+    assert "is found with" not in text
+
+
+def test_failures_tell_no_spread(place: Study, say: Callable[..., str]) -> None:
+    """All runs of a label failed: it says so, and the other label is planned by."""
+    there = pilot(place, {"ppo": PILOT["ppo"], "a2c": ()})
+    for seed in range(3):
+        there.attempt(seed, failed(), label="a2c")
+    text = say("alpha", difference=10.0)
+    assert "Warning: a2c: no score on CartPole-v1" in text
+    assert "by 17 seeds of each label, by the spread of ppo" in text
+
+
+def test_a_nan_is_no_part_of_a_pilot(place: Study, tell: Callable[..., Any]) -> None:
+    """The spread is that of the finite scores, and n says how many these are."""
+    pilot(place, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
+    (row,) = tell("alpha", difference=10.0)["pilots"]
+    assert (3, 17) == (row["n"], row["seeds"])
+
+
+def test_a_label_without_a_task_is_named(place: Study, say: Callable[..., str]) -> None:
+    """A label that was not asked for on every task tells nothing about all of them."""
+    cells = [configuration("ppo"), configuration("a2c"), configuration("ppo", "Pendulum-v1")]
+    there = stored(place.layout, "alpha", *cells, test=3)
+    for own in there.experiment.configurations:
+        for seed in range(3):
+            complete(there, own, seed, 10.0 * seed)
+    assert "Warning: a2c: it was not asked for on every task" in say("alpha", seeds=5)
+
+
+def test_unequal_budgets_are_a_warning(place: Study, say: Callable[..., str]) -> None:
+    """The spread of runs that trained longer is another one, and the plan says so."""
+    there = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200))
+    for label, own in PILOT.items():
+        for seed, score in enumerate(own):
+            there.complete(seed, score, label=label)
+    text = say("alpha", difference=10.0)
+    assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
+    assert "by the spread of ppo" in text
+
+
+def test_two_labels_that_are_the_same(place: Study, tell: Callable[..., Any]) -> None:
+    """Equal scores of both labels have the spread of one, known better by twice the runs."""
+    pilot(place, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
+    one, other, both = tell("alpha", difference=10.0)["pilots"]
+    assert 17 == one["seeds"] == other["seeds"] == both["seeds"]
+    assert both["high"] < one["high"] == other["high"]
+
+
+def test_another_phase_is_no_pilot_by_accident(place: Study, say: Callable[..., str]) -> None:
+    """An experiment with tuning runs only is planned by them; it has no others."""
+    there = stored(place.layout, "tuned", test=0)
+    for seed, score in enumerate((10.0, 20.0)):
+        there.complete(seed, score, phase=Phase.TUNING)
+    assert "by the spread of ppo" in say("tuned", difference=10.0)
+
+
+@pytest.mark.parametrize(
+    ("target", "plan", "problem"),
+    [
+        (None, {}, "say what is to be found"),
+        ("alpha", {}, "say what is to be found"),
+        (None, {"difference": 1.0}, "--difference is in units of scores"),
+        ("alpha", {"effect": 1.0}, "--effect needs no pilot"),
+        (None, {"effect": 1.0, "difference": 1.0}, "two ways to say the same"),
+        (None, {"effect": 0.0}, "no number of seeds finds an effect of 0"),
+        (None, {"effect": math.nan}, "no number of seeds finds an effect of nan"),
+        ("alpha", {"difference": 0.0}, "name a difference worth finding"),
+        ("alpha", {"difference": math.inf}, "name a difference worth finding"),
+        (None, {"effect": 1.0, "words": ("alpha=0",)}, "alpha=0"),
+        (None, {"effect": 1.0, "words": ("power=0.01",)}, "power = 0.01 must lie between"),
+        (None, {"effect": 1.0, "words": ("powr=0.9",)}, "did you mean 'power'?"),
+        ("alhpa", {"seeds": 3}, "there is no experiment 'alhpa'"),
+        ("alpha/ppa", {"seeds": 3}, "alpha has no label 'ppa'; did you mean 'ppo'?"),
+    ],
+)
+def test_mistakes_are_one_line(
+    place: Study, say: Callable[..., str], target: str | None, plan: Any, problem: str
+) -> None:
+    """What is asked for wrongly is refused with what to write instead."""
+    pilot(place, PILOT)
+    with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
+        say(target, **plan)
+    assert isinstance(refused.value, ConfigError | RecordError)
+    assert "\n" not in str(refused.value)

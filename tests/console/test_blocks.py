@@ -1,0 +1,195 @@
+"""Blocks on a terminal: every value whole, on a wide terminal as on a narrow one."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console as RichConsole
+
+from rlexp.console.blocks import cell, show_blocks
+from rlexp.reports.blocks import (
+    Axis,
+    Block,
+    Column,
+    Lines,
+    Listing,
+    Notice,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.stats.interval import Interval
+
+LABEL, SCORE = Column(title="label", label=True), Column(title="mean score", digits=1)
+
+
+def interval(estimate: float, low: float | None, high: float | None, **more: object) -> Interval:
+    """An interval of three runs."""
+    fixed: dict[str, Any] = {"level": 0.95, "method": "t", "repetitions": 0, "n": 3, **more}
+    return Interval(estimate=estimate, low=low, high=high, **fixed)
+
+
+def shown(*blocks: Block, width: int = 80) -> str:
+    """What a terminal of this width shows."""
+    out = RichConsole(
+        file=io.StringIO(), width=width, force_terminal=True, color_system=None, highlight=False
+    )
+    show_blocks(out, blocks)
+    assert isinstance(out.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())
+
+
+def table(*rows: tuple[Value, ...], columns: tuple[Column, ...] = (LABEL, SCORE)) -> Table:
+    """A table with these rows."""
+    return Table(name="sample", title="A table", columns=columns, rows=rows, note="A note.")
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "wanted"),
+    [
+        (None, 2, "—"),
+        (True, 2, "yes"),
+        (False, 2, "no"),
+        (12345, 2, "12,345"),
+        (-1234.5, 2, "−1,234.50"),
+        (0.00004, 4, "0.0000"),
+        (float("nan"), 2, "not a number"),
+        ("as it is", 2, "as it is"),
+        (interval(1.0, 0.5, 1.5, coverage=0.93), 1, "1.0 [0.5, 1.5]"),
+        (interval(1.0, 0.5, 1.5, coverage=0.8), 1, "1.0 [0.5, 1.5]†"),
+        (interval(1.0, None, None, reason="one run shows no spread"), 1, "1.0 [—]"),
+    ],
+)
+def test_values_in_cells(value: Value, digits: int, wanted: str) -> None:
+    """A value as it stands in a table; what is missing is never zero."""
+    assert wanted == cell(value, Column(title="any", digits=digits))
+
+
+def test_a_table_across() -> None:
+    """Numbers to the right, words to the left, the title above and the note below."""
+    text = shown(table(("ppo", 1.0), ("a2c", None)))
+    wanted = ["A table", "label  mean score", "ppo           1.0", "a2c             —", "A note."]
+    assert wanted == text.splitlines()
+
+
+def test_a_table_goes_down_where_it_does_not_fit() -> None:
+    """On a narrow terminal a row becomes a column, as many side by side as there is room for."""
+    columns = (LABEL, *(Column(title=title, digits=0) for title in ("IQM", "mean", "median")))
+    low, high = interval(1.0, 0.0, 2.0), interval(3.0, 2.0, 4.0)
+    of_rows = table(*((name, low, low, high) for name in ("a", "b", "c")), columns=columns)
+    wanted = """\
+A table
+label   a         b
+IQM     1 [0, 2]  1 [0, 2]
+mean    1 [0, 2]  1 [0, 2]
+median  3 [2, 4]  3 [2, 4]
+
+label   c
+IQM     1 [0, 2]
+mean    1 [0, 2]
+median  3 [2, 4]
+A note.
+95 % interval, method t."""
+    assert wanted == shown(of_rows, width=26)
+    assert wanted == shown(of_rows, width=34)
+    assert "label       IQM      mean    median\na      1 [0, 2]" in shown(of_rows, width=35)
+
+
+def test_words_fold_before_the_table_turns() -> None:
+    """A long cell of words gets several lines, numbers keep one."""
+    source = Column(title="source")
+    text = shown(
+        table(("ppo", 1.0, "mean of a thousand episodes"), columns=(LABEL, SCORE, source)),
+        width=40,
+    )
+    assert "ppo           1.0  mean of a thousand\n" in text
+    assert "                   episodes\n" in text
+
+
+@given(
+    values=st.lists(
+        st.tuples(st.text("abc xyz", min_size=1), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)),
+        min_size=1,
+        max_size=5,
+    ),
+    width=st.integers(20, 120),
+)
+def test_no_number_is_ever_broken(values: list[tuple[str, float, float]], width: int) -> None:
+    """At every width each number stands whole on a line, and no line is too long."""
+    columns = (LABEL, SCORE, Column(title="another"))
+    text = shown(table(*values, columns=columns), width=width)
+    assert all(len(line) <= width for line in text.splitlines())
+    for _, first, second in values:
+        assert cell(first, SCORE) in text
+        assert cell(second, columns[2]) in text
+
+
+def test_empty_tables_are_shown() -> None:
+    """A table without rows shows its columns, whether they fit or not."""
+    assert "label  mean score" in shown(table())
+    assert "lab" in shown(table(), width=11)
+
+
+def test_reasons_stand_below_a_table() -> None:
+    """Why there is no interval is said once, and what a dagger means too."""
+    missing = interval(1.0, None, None, reason="one run shows no spread")
+    text = shown(table(("a", missing), ("b", missing), ("c", interval(1, 0, 2, coverage=0.8))))
+    assert 1 == text.count("[—] No interval: one run shows no spread.")
+    assert "† Too narrow: its expected coverage is 80 %." in text
+
+
+def test_notices_say_what_they_are() -> None:
+    """A warning is one without colours too; a verdict needs no word."""
+    notices = [Notice(tone=tone, text="text") for tone in Tone]
+    assert ["text", "text", "Warning: text", "Problem: text"] == shown(*notices).splitlines()
+
+
+def test_one_empty_line_apart() -> None:
+    """Tables and changes of kind are set apart by one line; neighbours of a kind are not."""
+    notice, text = Notice(tone=Tone.NOTE, text="n"), Text(text="t")
+    assert "t\nt\n\nn\nn\n\nA table" in shown(text, text, notice, notice, table(("a", 1.0)))
+    assert not shown(table()).startswith("\n")
+
+
+def test_figures_and_listings_are_for_other_formats() -> None:
+    """A terminal draws no figures, and leaves no gap where one was."""
+    axis = Axis(title="steps")
+    figure = Lines(name="f", title="F", x=axis, y=axis, lines=())
+    text = Text(text="t")
+    listing = Listing(name="l", title="L", text="x")
+    assert "t\nt" == shown(text, figure, listing, text)
+
+
+def test_a_pipe_has_no_edge() -> None:
+    """Where output is no terminal, a row is a line, however long."""
+    out = RichConsole(file=io.StringIO(), width=10_000, highlight=False)
+    long = "word " * 100
+    show_blocks(out, [Text(text=long), table((long, 1.0))])
+    assert isinstance(out.file, io.StringIO)
+    lines = out.file.getvalue().splitlines()
+    assert long == lines[0]
+    assert 1 == sum(line.startswith(long.strip()) for line in lines[1:])
+
+
+@pytest.mark.parametrize("width", [16, 200])
+def test_hostile_words_are_harmless(width: int) -> None:
+    """Control characters are shown and not obeyed; markup is text."""
+    hostile = "[red]\x1b[2J\x07[/red]"
+    row = (hostile, 1.0)
+    blocks = (Notice(tone=Tone.NOTE, text=hostile), Text(text=hostile), table(row))
+    text = shown(*blocks, width=width)
+    assert not re.search("[\x07\x1b]", text)
+    assert 3 == text.count("[red]")
+
+
+def test_notices_stand_apart_from_each_other() -> None:
+    """Further lines of a notice are indented, words whole, and no word is lost."""
+    words = "a difference of 80 that no chance explains, with all its reasons"
+    lines = shown(Notice(tone=Tone.WARNING, text=words), width=30).splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("  ") and len(line) <= 30 for line in lines[1:])
+    assert f"Warning: {words}".split() == " ".join(lines).split()

@@ -1,0 +1,102 @@
+"""Every test of every pair in a report."""
+
+import pytest
+from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.blocks import Table, Text, Value
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.pairs import COLUMNS, Pairs
+from rlexp.stats.interval import Interval
+
+HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
+
+
+def table_of(evidence: Evidence, **changes: object) -> Table:
+    """The table of the part, which there must be."""
+    part = Pairs().part(inquiry(evidence, **changes))
+    assert part is not None
+    (table,) = (block for block in part.blocks if isinstance(block, Table))
+    return table
+
+
+def rows_of(evidence: Evidence, **changes: object) -> list[dict[str, Value]]:
+    """The rows by the titles of the columns."""
+    titles = [column.title for column in COLUMNS]
+    return [dict(zip(titles, row, strict=True)) for row in table_of(evidence, **changes).rows]
+
+
+def test_every_number_of_a_pair() -> None:
+    """Two labels that do not overlap: the extreme of 252 relabellings, delta 1, both tests."""
+    (row,) = rows_of(of_scores({("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}))
+    assert ("ppo", "a2c", "5 and 5", 1.0, "better") == tuple(
+        row[title] for title in ("first", "second", "runs", "Cliff's delta", "verdict")
+    )
+    for title in ("permutation p", "Mann–Whitney p", "p after Holm"):
+        assert 2 / 252 == pytest.approx(row[title])
+    difference = row["difference"]
+    assert isinstance(difference, Interval)
+    assert 80.0 == pytest.approx(difference.estimate)
+    # Both variances are 2.5, so t = 80 with 8 degrees of freedom, whose 97.5 % point is 2.306.
+    assert (80 - 2.306, 80 + 2.306) == pytest.approx((difference.low, difference.high), abs=1e-3)
+
+
+def test_the_other_way_round_everything_turns() -> None:
+    """The second label first: the same p, the opposite difference, delta and verdict."""
+    scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}
+    (there,) = rows_of(of_scores(scores))
+    (back,) = rows_of(of_scores(dict(reversed(scores.items()))))
+    assert ("a2c", "ppo", "worse") == (back["first"], back["second"], back["verdict"])
+    assert -1.0 == back["Cliff's delta"]
+    assert there["permutation p"] == back["permutation p"]
+
+
+def test_holm_counts_all_pairs() -> None:
+    """Of three pairs the smallest p is taken three times, and the note says so."""
+    scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW, ("dqn", CARTPOLE): LOW[::-1]}
+    rows = rows_of(of_scores(scores))
+    assert [("ppo", "a2c"), ("ppo", "dqn"), ("a2c", "dqn")] == [
+        (row["first"], row["second"]) for row in rows
+    ]
+    wanted = [6 / 252, 6 / 252, 1.0]
+    assert wanted == pytest.approx([row["p after Holm"] for row in rows])
+    note = table_of(of_scores(scores)).note
+    assert "family-wise level 0.05 over 3 pairs, by Holm." in note
+    assert "Permutation test (exact)." in note
+
+
+def test_the_unit_is_said() -> None:
+    """Raw returns on one task, normalised scores on several."""
+    said = []
+    for make in (SAMPLES["one_task"], SAMPLES["typical"]):
+        part = Pairs().part(inquiry(make()))
+        assert part is not None
+        said.append(next(b.text for b in part.blocks if isinstance(b, Text)))
+    assert "in units of the return" in said[0]
+    assert "in units of the normalised score" in said[1]
+
+
+def test_one_label_has_no_pair() -> None:
+    """With one label, or none, there is no section."""
+    for name in ("one_label", "empty"):
+        assert Pairs().part(inquiry(SAMPLES[name]())) is None
+
+
+@pytest.mark.parametrize("name", ["all_failed", "nothing_run", "not_finite", "one_seed"])
+def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
+    """No score is no number: the cells are empty and the verdict says why; or it is undecided."""
+    for row in rows_of(SAMPLES[name]()):
+        if row["difference"] is None:
+            assert len(str(row["verdict"])) > 20
+            assert row["permutation p"] is row["p after Holm"] is None
+        else:
+            assert "undecided" == row["verdict"] or row["permutation p"] is not None
+
+
+@given(name=st.sampled_from(sorted(SAMPLES)), seed=st.integers(0, 3))
+def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
+    """Same runs, same part: in whatever order they were read, and however often."""
+    evidence = SAMPLES[name]()
+    first = Pairs().part(inquiry(evidence))
+    assert first == Pairs().part(inquiry(reordered(evidence, seed)))
