@@ -46,6 +46,8 @@ def gather(targets: Sequence[str], phase: Phase | None, study: Study) -> Evidenc
     for name, found in surveys.items():
         if found.experiment is None:
             raise RecordError(f"{found.problem}; 'rlexp ls {name}' lists its runs")
+    for target in asked:
+        _check_label(target, surveys[target.experiment])
     chosen = phase or _common_phase(surveys)
     members = [
         m for name in surveys for m in _members(surveys[name], _labels(name, asked), chosen)

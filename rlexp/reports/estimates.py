@@ -12,6 +12,7 @@ from itertools import combinations
 from rlexp.metrics import Metric
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.possible import cut_to, possible_scores
 from rlexp.reports.scale import Scale, scales, task_scores
 from rlexp.reports.wording import listed, states
 from rlexp.stats.aggregate import aggregate_of
@@ -191,7 +192,9 @@ def _computed(
     for metrics, own in ((plain, scale), (capped, known)):
         if metrics:
             scores = task_scores(cells, own)
-            found |= intervals(scores, metrics, settings.resampling, method=settings.interval)
+            made = intervals(scores, metrics, settings.resampling, method=settings.interval)
+            ends = (0.0, None) if metrics is capped else possible_scores(cells, own)
+            found |= {name: cut_to(one, *ends) for name, one in made.items()}
     return {name: found[name] for name in inquiry.metrics if name in found}, reasons
 
 

@@ -146,3 +146,11 @@ def test_secrets_in_provenance_are_masked(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("SERVICE_API_KEY", "tellnobody99")
     member = gather(["alpha"], None, study(tmp_path)).members[0]
     assert "tellnobody99" not in json.dumps(member.provenance)
+
+
+def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path) -> None:
+    """A misspelt label is never swallowed by a larger target."""
+    place = study(tmp_path)
+    stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
+    with pytest.raises(RecordError, match="alpha has no label 'ppx'; did you mean 'ppo'"):
+        gather(["alpha/ppx", "alpha"], None, place)
