@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rlexp.app.design import (
@@ -9,23 +10,27 @@ from rlexp.app.design import (
     GROUP,
     INTERIMS,
     FrozenDesign,
+    Ledger,
     freeze,
     freeze_again,
+    frozen_design,
     record_look,
 )
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.gather import gather, read_target
-from rlexp.app.looks import Looked, draw_up, look_at
+from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
 from rlexp.app.study import Study as Place
 from rlexp.app.summary import Entry, read_entries
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import build
 from rlexp.console import Console
+from rlexp.console.words import counted
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.evidence import Evidence, Member
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
@@ -64,13 +69,25 @@ def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
     if asked.dry_run:
         return _rehearse(design, paths, asked, place, console)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-        given_up = (freeze_again if asked.restart else freeze)(paths, design)
-        if given_up:
-            console.line(
-                f"Warning: {given_up} earlier design(s) looked at these scores: the family-wise "
-                f"error over all of them is above {design.alpha:g}",
-            )
+        there = sum(member.score is not None for member in evidence.members)
+        ledger = (freeze_again if asked.restart else freeze)(paths, design, there)
+        for text in _warnings(ledger, design):
+            console.line(f"Warning: {text}")
         return _until_decided(design, paths, asked, place, console)
+
+
+def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
+    if ledger.earlier:
+        yield (
+            f"{len(ledger.earlier)} earlier design(s) looked at these scores: the family-wise "
+            f"error over all of them is above {design.alpha:g}"
+        )
+    if ledger.scores:
+        yield (
+            f"the design was frozen when {counted(ledger.scores, 'score')} could be seen: if it "
+            f"was chosen by them, or because they left a pair undecided, the family-wise error "
+            f"is above {design.alpha:g}"
+        )
 
 
 def _until_decided(
@@ -78,15 +95,16 @@ def _until_decided(
 ) -> int:
     """Look, launch what the look asks for, and look again."""
     while True:
-        looked = look_at(design, gather([paths.name], Phase.TEST, place))
+        evidence = gather([paths.name], Phase.TEST, place)
+        looked = look_at(design, evidence)
         for number, decided in looked.decisions.items():
             record_look(paths, number, decided)
         if looked.finished:
-            _tell(looked, design, paths, console)
+            _tell(looked, design, evidence, console)
             return 0
         experiment, plan = _plan(looked, paths, design)
         if not plan.missing:
-            raise RecordError(_without_score(plan, paths))
+            raise RecordError(_without_score(failed_for_good(evidence), paths))
         write_experiment(paths, experiment)
         driving = _driving(experiment, asked, place)
         stopped = drive(paths, Phase.TEST, plan, driving, place, console)
@@ -99,9 +117,14 @@ def _until_decided(
 def _rehearse(
     design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
 ) -> int:
-    looked = look_at(design, gather([paths.name], Phase.TEST, place))
+    evidence = gather([paths.name], Phase.TEST, place)
+    looked = look_at(design, evidence)
+    if looked.finished and frozen_design(paths) == design.plain():
+        _tell(looked, design, evidence, console)
+        return 0
     if looked.finished:
-        _tell(looked, design, paths, console)
+        # Telling would let a user try designs until one decides.
+        console.line("Nothing to run: the scores that are there are all that the design needs")
         return 0
     experiment, plan = _plan(looked, paths, design)
     driving = _driving(experiment, asked, place)
@@ -174,31 +197,35 @@ def _check_seeds(experiment: Experiment) -> None:
         )
 
 
-def _without_score(plan: Plan, paths: ExperimentPaths) -> str:
-    failed = [f"{paths.name}/{spec.name}" for spec in plan.failed]
-    again = shlex.join(["rlexp", "logs", failed[0]]) if failed else f"rlexp show {paths.name}"
+def _without_score(members: Sequence[Member], paths: ExperimentPaths) -> str:
+    names = [member.name for member in members]
+    again = shlex.join(["rlexp", "logs", names[0]] if names else ["rlexp", "show", paths.name])
     return (
-        f"{len(failed)} of the runs that the next look needs failed for good, and a failure is "
-        f"no score ({', '.join(failed[:3])}); see why with '{again}'; give 'rlexp run' of the "
-        "experiment again with --retry, or begin with failures=worst"
+        f"{counted(len(names), 'run')} that the next look needs ended without a score "
+        f"({', '.join(names[:3])}), and that is none; see why with '{again}'; try failed ones "
+        "again with 'rlexp run' of the experiment and --retry, or begin with failures=worst"
     )
 
 
-def _tell(looked: Looked, design: FrozenDesign, paths: ExperimentPaths, console: Console) -> None:
-    saved = design.most_runs - looked.runs
+def _tell(looked: Looked, design: FrozenDesign, evidence: Evidence, console: Console) -> None:
+    own = [m for m in evidence.members if m.label in design.labels]
+    trained = sum(m.record.attempts > 0 for m in own)
+    saved = max(design.most_runs - trained, 0)
+    name = evidence.experiments[0].name
     value = {
-        "experiment": paths.name,
+        "experiment": name,
         "design": design.plain(),
         "looks": looked.looks,
         "pairs": looked.pairs,
         "runs": looked.runs,
+        "trained": trained,
         "fixed_design": design.most_runs,
         "saved": saved,
     }
     lines = [*looked.sentences]
     lines.append(
         f"{looked.runs} runs in {looked.looks} looks; the fixed design of {design.interims} × "
-        f"{design.group} seeds of every label takes {design.most_runs}: {saved} runs saved",
+        f"{design.group} seeds of every label takes {design.most_runs}: {saved} runs saved, {trained} trained",
     )
-    lines.append(f"To see all numbers: {shlex.join(['rlexp', 'compare', paths.name])}")
+    lines.append(f"To see all numbers: {shlex.join(['rlexp', 'compare', name])}")
     console.show(value, lines)

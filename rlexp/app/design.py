@@ -1,7 +1,8 @@
 """The design of a sequential comparison: frozen on disk at its first look, every look recorded."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import isclose
 from typing import Any
 
 from rlexp.errors import RecordError
@@ -60,19 +61,33 @@ class FrozenDesign:
         }
 
 
-def freeze(paths: ExperimentPaths, design: FrozenDesign) -> int:
-    """Freeze a design, or find that the same one is frozen already.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What `adaptive.json` holds.
 
-    Returns:
-        How many earlier designs were given up: their looks are not covered by alpha.
+    Attributes:
+        design: As JSON values.
+        scores: That were there already when the design was frozen, where anyone could see them.
+        looks: What each decided, by its number.
+        earlier: Designs that were given up, with their looks.
+    """
+
+    design: dict[str, Any]
+    scores: int
+    looks: dict[str, Any]
+    earlier: list[Any]
+
+
+def freeze(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
+    """Freeze a design while so many scores are there, or find that it is frozen already.
 
     Raises:
         RecordError: Another design is frozen; says what differs.
     """
     if not paths.adaptive.exists():
-        _write(paths, design.plain(), {}, [])
-        return 0
-    frozen, _, earlier = _read(paths)
+        return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=[]))
+    there = _read(paths)
+    frozen = there.design
     if frozen != design.plain():
         found = leaf_differences(frozen, design.plain())
         told = "; ".join(f"{d.path}: {d.first!r} there, {d.second!r} here" for d in found)
@@ -80,34 +95,40 @@ def freeze(paths: ExperimentPaths, design: FrozenDesign) -> int:
             f"the design of {paths.name}'s comparison was frozen at its first look ({told}); "
             "give the same options, or begin a new family of tests with --restart",
         )
-    return len(earlier)
+    return there
 
 
-def freeze_again(paths: ExperimentPaths, design: FrozenDesign) -> int:
-    """Give up the frozen design, which stays on record, for another; returns as `freeze`.
+def freeze_again(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
+    """Give up the frozen design, which stays on record, for another.
 
     The same design again would decide the same: it is continued, as after an interruption.
     """
     if not paths.adaptive.exists():
-        return freeze(paths, design)
-    frozen, looks, earlier = _read(paths)
-    if frozen == design.plain():
-        return len(earlier)
-    _write(paths, design.plain(), {}, [*earlier, {"design": frozen, "looks": looks}])
-    return len(earlier) + 1
+        return freeze(paths, design, scores)
+    there = _read(paths)
+    if there.design == design.plain():
+        return there
+    given_up = {"design": there.design, "scores": there.scores, "looks": there.looks}
+    earlier = [*there.earlier, given_up]
+    return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=earlier))
 
 
-def _read(paths: ExperimentPaths) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+def _read(paths: ExperimentPaths) -> Ledger:
     there = read_json(paths.adaptive)
     try:
-        return dict(there["design"]), dict(there["looks"]), list(there["earlier"])
+        return Ledger(
+            design=dict(there["design"]),
+            scores=int(there["scores"]),
+            looks=dict(there["looks"]),
+            earlier=list(there["earlier"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{paths.adaptive} is damaged: {error!r}") from error
 
 
 def frozen_design(paths: ExperimentPaths) -> dict[str, Any] | None:
     """The frozen design as JSON values; nothing where no design is frozen."""
-    return _read(paths)[0] if paths.adaptive.exists() else None
+    return _read(paths).design if paths.adaptive.exists() else None
 
 
 def options(design: FrozenDesign) -> list[str]:
@@ -123,21 +144,28 @@ def record_look(paths: ExperimentPaths, number: int, decisions: Mapping[str, Any
     Raises:
         RecordError: The same look decided otherwise before: a score that it saw has changed.
     """
-    design, looks, earlier = _read(paths)
-    before = looks.get(str(number))
-    if before is not None and before != decisions:
+    there = _read(paths)
+    before = there.looks.get(str(number))
+    if before is None:
+        _write(paths, replace(there, looks={**there.looks, str(number): decisions}))
+    elif not _same(before, decisions):
         raise RecordError(
             f"look {number} at {paths.name} decided otherwise before: a score that it saw has "
             "changed; begin a new family of tests with --restart",
         )
-    if before is None:
-        _write(paths, design, {**looks, str(number): decisions}, earlier)
 
 
-def _write(
-    paths: ExperimentPaths,
-    design: Mapping[str, Any],
-    looks: Mapping[str, Any],
-    earlier: list[Any],
-) -> None:
-    publish_json(paths.adaptive, {"design": design, "looks": looks, "earlier": earlier})
+def _same(first: Any, second: Any) -> bool:
+    """Whether two looks are one, but for how a processor rounds sums."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, float) and isinstance(second, float):
+        return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(first == second)
+
+
+def _write(paths: ExperimentPaths, ledger: Ledger) -> Ledger:
+    publish_json(paths.adaptive, asdict(ledger))
+    return ledger

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.app.design import FrozenDesign
-from rlexp.engine.plan import may_run
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.evidence import Cell, Evidence, Member
 from rlexp.reports.scale import scales
@@ -125,10 +124,9 @@ def look_at(design: FrozenDesign, evidence: Evidence) -> Looked:
 
 
 def failed_for_good(evidence: Evidence) -> list[Member]:
-    """Runs that stop a sequential comparison: they failed, and a failure is no score."""
+    """Runs that stop a sequential comparison: they ended without a score."""
     cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
-    bare = [member for cell in cells if cell.worst is None for member in cell.failed]
-    return [member for member in bare if not may_run(member.record)]
+    return [member for cell in cells if cell.worst is None for member in cell.scoreless]
 
 
 def _test(design: FrozenDesign) -> Design:
@@ -192,6 +190,5 @@ def _by_seed(cell: Cell, design: FrozenDesign) -> dict[int, float]:
     low, high = design.anchors.get(cell.task, (0.0, 1.0))
     scores = {m.record.spec.seed: m.score for m in cell.members}
     if cell.worst is not None:
-        for_good = (m.record for m in cell.failed if not may_run(m.record))
-        scores |= {record.spec.seed: cell.worst for record in for_good}
+        scores |= {m.record.spec.seed: cell.worst for m in cell.scoreless}
     return {seed: (s - low) / (high - low) for seed, s in scores.items() if s is not None}

@@ -179,8 +179,8 @@ def _single_iqm(one: Survey) -> float | None:
 
     entries = one.entries(Phase.TEST if len(one.phases) > 1 else one.phases[0])
     records = [stored.record for _, stored in entries]
-    failed = sum(r.state is State.FAILED for r in records)
-    worst = worst_scores(one.experiment.configurations[0], one.experiment, failed)
+    scoreless = sum(record.scoreless for record in records)
+    worst = worst_scores(one.experiment.configurations[0], one.experiment, scoreless)
     scores = [r.score for r in records if r.score is not None] + worst
     return float(interquartile_mean(TaskScores.from_tasks([scores]))) if scores else None
 

@@ -75,10 +75,12 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> dict[str, A
     }
 
 
-def worst_scores(configuration: Configuration, experiment: Experiment, failed: int) -> list[float]:
-    """What so many failed runs count as: the declared minimum each, or nothing."""
+def worst_scores(
+    configuration: Configuration, experiment: Experiment, scoreless: int
+) -> list[float]:
+    """What so many runs without a score count as: the declared minimum each, or nothing."""
     minimum = configuration.reference.get("minimum")
-    return [minimum] * failed if experiment.failures == "worst" and minimum is not None else []
+    return [minimum] * scoreless if experiment.failures == "worst" and minimum is not None else []
 
 
 def _cell(
@@ -91,7 +93,7 @@ def _cell(
     found = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in found.items()}
     failed = [r for r in own if r.state is State.FAILED]
-    worst = worst_scores(configuration, experiment, len(failed))
+    worst = worst_scores(configuration, experiment, sum(r.scoreless for r in own))
     values = [*by_seed.values(), *worst]
     return {
         "label": configuration.label,

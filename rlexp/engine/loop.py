@@ -10,7 +10,6 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Protocol
 
-from rlexp.engine.plan import may_run
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, RunEnded
@@ -169,7 +168,7 @@ class Loop:
             record = read_run(paths, running.spec).record
         if record.failure is Failure.DISK:
             self.disk_error = OSError(ENOSPC, strerror(ENOSPC), str(paths.folder))
-        again = record.state is State.FAILED and may_run(record) and self._may_submit()
+        again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
             self.waiting.append(running.spec)
         self.watcher.ended(record, again=again)

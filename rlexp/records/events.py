@@ -77,8 +77,11 @@ class Evaluated:
 
     @property
     def mean(self) -> float:
-        """Mean return over the episodes."""
-        return math.fsum(self.returns) / len(self.returns)
+        """Mean return over the episodes; NaN where their sum is no number."""
+        try:
+            return math.fsum(self.returns) / len(self.returns)
+        except (OverflowError, ValueError):
+            return math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

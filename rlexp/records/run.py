@@ -1,5 +1,6 @@
 """The record of a run: the fold of the events of its attempts, in order."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,6 +17,8 @@ from rlexp.records.events import (
     RunStarted,
 )
 
+FURTHER_ATTEMPTS = 2
+"""How often a run is tried again after the machine failed it."""
 WINDOW = 0.1
 """The part of training, at its end, that the score `last_window` averages."""
 
@@ -74,9 +77,37 @@ class RunRecord:
 
     @property
     def score(self) -> float | None:
-        """The score as the budget declares it, of a completed run; nothing for any other."""
-        if self.state is not State.COMPLETED:
-            return None
+        """The score as the budget declares it, of a completed run; nothing for any other.
+
+        What is no finite number is no score.
+        """
+        score = self._declared_score() if self.state is State.COMPLETED else None
+        return score if score is not None and math.isfinite(score) else None
+
+    def may_run(self, *, retry: bool = False) -> bool:
+        """Whether the run is to be attempted (again); `retry` tries final failures too.
+
+        What the machine failed gets two further attempts, what was interrupted or lost by a dead
+        command is simply continued, and what the configuration failed stays failed.
+        """
+        match self.state:
+            case State.COMPLETED | State.PRUNED:
+                return False
+            case State.FAILED if self.failure is Failure.DISK:
+                return True
+            case State.FAILED:
+                by_machine = self.failure is not None and self.failure.of_the_machine
+                return retry or (by_machine and self.machine_failures <= FURTHER_ATTEMPTS)
+            case _:
+                return True
+
+    @property
+    def scoreless(self) -> bool:
+        """Whether it ended for good without a score: failed, or completed with no number."""
+        ended = self.state in {State.FAILED, State.COMPLETED}
+        return ended and self.score is None and not self.may_run()
+
+    def _declared_score(self) -> float | None:
         match self.spec.budget["score"]:
             case "final":
                 return self.final.mean if self.final else None

@@ -80,9 +80,14 @@ class Cell:
         return [m for m in self.members if m.record.state not in ended]
 
     @property
+    def scoreless(self) -> list[Member]:
+        """Runs that ended for good without a score; those to be tried again are not among them."""
+        return [m for m in self.members if m.record.scoreless]
+
+    @property
     def counted_as_worst(self) -> int:
         """Failed runs that stand among the scores as the task's worst."""
-        return 0 if self.worst is None else len(self.failed)
+        return 0 if self.worst is None else len(self.scoreless)
 
     @property
     def scores(self) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from rlexp.console import Console
 from rlexp.engine.plan import Plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.store.files import read_json
+from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment
 
@@ -181,3 +181,56 @@ def test_what_cannot_be_compared_is_refused(
     with pytest.raises(ConfigError, match=expected):
         compare_adaptively(Asked(**{"targets": ("alpha",), **asked}), place, Console())
     assert not there.paths.adaptive.exists()
+
+
+def test_scores_that_were_there_before_are_warned_of(
+    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A design that may have been chosen by them does not control its error; it stays on record."""
+    there = stored(place.layout, "alpha", PPO, A2C, test=2)
+    there.complete(0, 100.0)
+    assert compare_adaptively(ASKED, place, Console()) == 0
+    assert "Warning: the design was frozen when 1 score could be seen" in capsys.readouterr().out
+    assert 1 == read_json(there.paths.adaptive)["scores"]
+
+
+def test_a_rehearsal_of_another_design_tells_no_verdict(
+    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or designs could be tried until one decides."""
+    there = stored(place.layout, "alpha", PPO, DQN, test=8)
+    for label in ("ppo", "dqn"):
+        for seed in range(8):
+            there.complete(seed, far_apart(label, seed), label=label)
+    rehearsal = Asked(targets=("alpha",), group=8, interims=1, dry_run=True)
+    assert compare_adaptively(rehearsal, place, Console()) == 0
+    assert "Nothing to run" in (said := capsys.readouterr().out)
+    assert "better" not in said
+
+
+@pytest.mark.parametrize(("factor", "same"), [(1 + 1e-12, True), (1 + 1e-3, False)])
+def test_another_processor_may_round_otherwise(
+    place: Study, trained: dict[str, Any], factor: float, same: bool
+) -> None:
+    """A look is the same when its numbers differ by rounding only."""
+    stored(place.layout, "alpha", PPO, A2C, test=1)
+    assert compare_adaptively(ASKED, place, Console()) == 0
+    path = place.layout.experiment("alpha").adaptive
+    plain = read_json(path)
+    plain["looks"]["1"][0]["difference"] *= factor
+    publish_json(path, plain)
+    if same:
+        assert compare_adaptively(ASKED, place, Console()) == 0
+    else:
+        with pytest.raises(RecordError, match="look 1 at alpha decided otherwise before"):
+            compare_adaptively(ASKED, place, Console())
+
+
+def test_a_run_without_a_number_stops_the_comparison_in_words(
+    place: Study, trained: dict[str, Any]
+) -> None:
+    """A completed run whose score is NaN is named: no repeat would change it."""
+    trained["score"] = lambda label, seed: float("nan") if seed == 1 else 1.0 * seed
+    stored(place.layout, "alpha", PPO, A2C, test=1)
+    with pytest.raises(RecordError, match="2 runs that the next look needs ended without a score"):
+        compare_adaptively(ASKED, place, Console())

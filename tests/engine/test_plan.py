@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import completed, ended, evaluated, failed, spec, started
 
-from rlexp.engine.plan import FURTHER_ATTEMPTS, Plan, make_plan, may_run
+from rlexp.engine.plan import Plan, make_plan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
-from rlexp.records.run import RunRecord, State
+from rlexp.records.run import FURTHER_ATTEMPTS, RunRecord, State
 
 SPECS = [spec(seed) for seed in range(5)]
 
@@ -93,14 +93,14 @@ MACHINE = [f for f in Failure if f.of_the_machine and f is not Failure.DISK]
 
 def test_a_full_disk_costs_no_attempt() -> None:
     """Once there is space again, the same command runs what the disk failed."""
-    assert may_run(failed(SPECS[0], Failure.DISK, 9))
+    assert failed(SPECS[0], Failure.DISK, 9).may_run()
 
 
 @pytest.mark.parametrize("failure", MACHINE)
 @pytest.mark.parametrize("times", range(1, 5))
 def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, times: int) -> None:
     """Three attempts in all; then it stays failed until it is asked for."""
-    assert (times <= FURTHER_ATTEMPTS) == may_run(failed(SPECS[0], failure, times))
+    assert (times <= FURTHER_ATTEMPTS) == failed(SPECS[0], failure, times).may_run()
     assert 2 == FURTHER_ATTEMPTS
 
 
@@ -108,7 +108,7 @@ def test_what_the_machine_failed_gets_two_further_attempts(failure: Failure, tim
 def test_what_the_configuration_failed_is_final_until_retry(failure: Failure) -> None:
     """The same configuration would fail again."""
     record = failed(SPECS[0], failure)
-    assert (False, True) == (may_run(record), may_run(record, retry=True))
+    assert (False, True) == (record.may_run(), record.may_run(retry=True))
     assert (SPECS[0],) == plan(record).failed
     assert (SPECS[0] in plan(record, retry=True).missing, plan(record, retry=True).failed) == (
         True,
@@ -125,14 +125,14 @@ def test_what_has_no_result_is_continued(state: State) -> None:
         State.RUNNING: running(SPECS[0]),
         State.PLANNED: RunRecord(spec=SPECS[0]),
     }[state]
-    assert (state, True) == (record.state, may_run(record))
+    assert (state, True) == (record.state, record.may_run())
 
 
 @pytest.mark.parametrize("retry", [False, True])
 def test_what_has_a_result_is_never_run_again(retry: bool) -> None:
     """Not even when failures are tried again."""
     for record in (completed(SPECS[0], 1.0), stopped(SPECS[0], Ending.PRUNED)):
-        assert not may_run(record, retry=retry)
+        assert not record.may_run(retry=retry)
 
 
 def test_an_interruption_does_not_use_up_an_attempt() -> None:
@@ -144,4 +144,4 @@ def test_an_interruption_does_not_use_up_an_attempt() -> None:
         [started(4), ended(ending=Ending.INTERRUPTED)],
         [started(5), ended(failure=Failure.CRASHED)],
     ]
-    assert may_run(RunRecord.fold(SPECS[0], attempts))
+    assert RunRecord.fold(SPECS[0], attempts).may_run()

@@ -146,6 +146,13 @@ def test_an_evaluation_is_the_mean_of_its_episodes() -> None:
     assert 0.5 == event.mean
 
 
+@pytest.mark.parametrize("returns", [(math.inf, -math.inf), (1e308, 1e308)])
+def test_a_mean_that_is_no_number_is_nan(returns: tuple[float, ...]) -> None:
+    """Returns of both infinities, or beyond what floats hold, have no mean and fail nothing."""
+    event = Evaluated(time=0.0, step=0, returns=returns, lengths=(1, 1), seconds=0.0)
+    assert math.isnan(event.mean)
+
+
 def test_an_evaluation_without_episodes_cannot_be_made() -> None:
     """It would have no mean."""
     with pytest.raises(ValueError, match="needs an episode"):

@@ -1,7 +1,7 @@
 """The score of a run: the one that was declared, of a completed run, by hand."""
 
 import pytest
-from samples import ended, evaluated, spec, started
+from samples import completed, ended, evaluated, failed, spec, started
 
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import RunRecord, State, area_under_curve, last_window
@@ -76,3 +76,16 @@ def test_the_score_is_the_one_that_was_declared(score: str, expected: float) -> 
 def test_a_completed_run_without_its_evaluation_has_no_score() -> None:
     """Damage to the one line that held the score is no score of zero."""
     assert None is fold([started(), ended()]).score
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_no_score(value: float) -> None:
+    """A completed run whose episodes have no finite mean ended without a score."""
+    record = completed(spec(), value)
+    assert (None, State.COMPLETED, True) == (record.score, record.state, record.scoreless)
+
+
+def test_a_run_that_will_be_tried_again_is_not_scoreless() -> None:
+    """What a machine failed may still get a score; what a configuration failed may not."""
+    found = {kind: failed(spec(), kind).scoreless for kind in (Failure.NAN, Failure.DISK)}
+    assert {Failure.NAN: True, Failure.DISK: False} == found
