@@ -1,0 +1,96 @@
+"""How bad the bad outcomes are: conditional value at risk, difficult runs, failures."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlexp.stats.interval import Interval
+from rlexp.stats.threshold import wilson
+
+Tail = Literal["lower", "upper"]
+SHARE = 0.05
+"""Of the outcomes that count as worst, as Chan et al. 2020 have it."""
+ROUNDING = 1e-9
+
+
+def worst_count(n: int, share: float = SHARE) -> int:
+    """How many of n different outcomes lie at or beyond their quantile of a share.
+
+    With 20 outcomes or fewer, the worst 5 % of them is one.
+    """
+    return int((n - 1) * share + ROUNDING) + 1
+
+
+def cvar(outcomes: ArrayLike, share: float = SHARE, tail: Tail = "lower") -> NDArray[np.float64]:
+    """Mean of the outcomes at or beyond the quantile of a share, along the last axis.
+
+    Conditional value at risk (Rockafellar and Uryasev 2000, "Optimization of conditional
+    value-at-risk"), with the empirical quantile, linearly interpolated, as Chan et al. 2020,
+    "Measuring the Reliability of Reinforcement Learning Algorithms", compute it.
+
+    Args:
+        outcomes: Of shape (…, n), n ≥ 1.
+        share: Of the outcomes, above 0 and at most 1.
+        tail: `lower` where small outcomes are bad, `upper` where large ones are.
+
+    Returns:
+        Of shape (…).
+
+    Raises:
+        ValueError: There is no outcome, one is not finite, or the share is none.
+    """
+    values = _checked(outcomes, share)
+    signed = values if tail == "lower" else -values
+    ordered = np.sort(signed, axis=-1)
+    quantile = ordered[..., worst_count(values.shape[-1], share) - 1, None]
+    worst = ordered <= quantile
+    mean = np.where(worst, ordered, 0).sum(axis=-1) / worst.sum(axis=-1)
+    return np.asarray(mean if tail == "lower" else -mean)
+
+
+def difficulty_progress(scores: ArrayLike, share: float = 0.25) -> float:
+    """Mean of the lowest scores of all runs and tasks (Agarwal et al. 2021, appendix).
+
+    Args:
+        scores: Of any shape, N of them.
+        share: ⌊share N⌋ of them are averaged.
+
+    Raises:
+        ValueError: That is none of them, or a score is not finite.
+    """
+    ordered = np.sort(_checked(np.ravel(scores), share))
+    count = int(share * len(ordered) + ROUNDING)
+    if not count:
+        raise ValueError(
+            f"a share of {share:g} of {len(ordered)} scores is none: take a larger share or "
+            "more runs"
+        )
+    return float(ordered[:count].mean())
+
+
+def failure_rate(failed: int, n: int, level: float = 0.95) -> Interval:
+    """Share of the runs that fail, with Wilson's interval.
+
+    Args:
+        failed: Runs that failed.
+        n: Runs, all of them, 1 or more.
+        level: Of the interval.
+
+    Raises:
+        ValueError: There are more failures than runs, fewer than none, or no runs.
+    """
+    if not 0 <= failed <= n or n < 1:
+        raise ValueError(f"{failed} failures of {n} runs make no rate: count all runs")
+    return wilson(failed, n, level)
+
+
+def _checked(outcomes: ArrayLike, share: float) -> NDArray[np.float64]:
+    values = np.asarray(outcomes, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0:
+        raise ValueError("there is no outcome: risk needs one or more")
+    if not np.isfinite(values).all():
+        raise ValueError("an outcome must be a finite number; a failure is no outcome")
+    if not 0 < share <= 1:
+        raise ValueError(f"a share of {share:g} is none: it must lie above 0 and be at most 1")
+    return values

@@ -1,0 +1,182 @@
+"""Optimism: Welch's interval of the gap, and what the Gaussian model expects of it."""
+
+from math import pi, sqrt
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from rlexp.stats.optimism import (
+    TuningModel,
+    expected_maximum,
+    expected_optimism,
+    fit_tuning_model,
+    optimism,
+)
+
+scores = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
+
+
+def test_the_gap_has_welchs_interval() -> None:
+    """As SciPy has it."""
+    tuning, test = [10.0, 12.0, 11.0], [8.0, 9.0, 7.0, 10.0, 6.0]
+    found = optimism(tuning, test)
+    expected = stats.ttest_ind(tuning, test, equal_var=False).confidence_interval()
+    assert (3, "Welch t", 8, None) == (found.estimate, found.method, found.n, found.seed)
+    assert pytest.approx([expected.low, expected.high]) == [found.low, found.high]
+
+
+@given(scores, scores, st.randoms())
+def test_the_order_of_the_runs_does_not_matter(
+    tuning: list[float], test: list[float], random: Random
+) -> None:
+    """On neither side."""
+    shuffled = random.sample(tuning, len(tuning)), random.sample(test, len(test))
+    assert optimism(tuning, test) == optimism(*shuffled)
+
+
+@pytest.mark.parametrize(
+    ("tuning", "test", "reason"),
+    [([3.0], [1.0, 2.0], "one run alone shows no spread"), ([3.0, 3.0], [2.0, 2.0], "are equal")],
+)
+def test_without_spread_the_gap_has_no_interval(
+    tuning: list[float], test: list[float], reason: str
+) -> None:
+    """But a reason."""
+    found = optimism(tuning, test)
+    assert 3 - np.mean(test) == found.estimate
+    assert (None, None) == (found.low, found.high)
+    assert reason in str(found.reason)
+
+
+@pytest.mark.parametrize(("tuning", "test"), [([], [1.0]), ([1.0], [float("nan")])])
+def test_missing_scores_are_refused(tuning: list[float], test: list[float]) -> None:
+    """An empty side has no mean, and NaN is no score."""
+    with pytest.raises(ValueError, match="score"):
+        optimism(tuning, test)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, 0),
+        (2, 1 / sqrt(pi)),
+        (3, 1.5 / sqrt(pi)),
+        (10, 1.5387527308),
+        (16, 1.7660),
+        (32, 2.0697),
+        (64, 2.3437),
+        (128, 2.5946),
+    ],
+)
+def test_the_expected_maximum_has_its_known_values(count: int, expected: float) -> None:
+    """Closed forms for two and three; tables beyond."""
+    tolerance = 1e-9 if count <= 10 else 5e-5
+    assert pytest.approx(expected, abs=tolerance) == expected_maximum(count)
+
+
+@pytest.mark.parametrize("count", [1000, 100_000, 10**9])
+def test_the_expected_maximum_is_found_for_many(count: int) -> None:
+    """Between the bounds that extreme values obey: √(2 ln K) less a little, and that itself."""
+    high = sqrt(2 * np.log(count))
+    low = stats.norm.isf(1 / count)
+    assert low < expected_maximum(count) < high
+
+
+def simulated(model: TuningModel, studies: int) -> tuple[float, float, float]:
+    """Mean tuning score of the winner, mean gap to its true mean, and the gap's standard error."""
+    generator = np.random.default_rng(3)
+    means = generator.normal(model.mean, model.spread, (studies, model.configurations))
+    noise = generator.normal(0, model.noise, (studies, model.configurations, model.seeds))
+    tuning = means + noise.mean(axis=2)
+    winner = tuning.argmax(axis=1)[:, None]
+    best = np.take_along_axis(tuning, winner, axis=1)
+    gap = best - np.take_along_axis(means, winner, axis=1)
+    return float(best.mean()), float(gap.mean()), float(gap.std() / sqrt(studies))
+
+
+@pytest.mark.parametrize(
+    ("configurations", "seeds", "noise", "spread"),
+    [(10, 1, 2.0, 1.0), (32, 3, 1.0, 0.62), (64, 2, 1.0, 0.0), (5, 5, 0.3, 4.0)],
+)
+def test_the_expected_optimism_is_what_simulation_finds(
+    configurations: int, seeds: int, noise: float, spread: float
+) -> None:
+    """Within four standard errors of 20,000 studies."""
+    model = TuningModel(
+        configurations=configurations, seeds=seeds, noise=noise, spread=spread, mean=7
+    )
+    best, gap, error = simulated(model, 20_000)
+    assert pytest.approx(gap, abs=4 * error) == model.expected_optimism
+    assert pytest.approx(best, abs=4 * model.deviation / 100) == model.expected_tuning_score
+    assert model.expected_optimism == expected_optimism(configurations, seeds, noise, spread)
+
+
+def test_nothing_is_overstated_without_choice_or_noise() -> None:
+    """One configuration wins without luck; without noise the best is the best."""
+    assert pytest.approx(0, abs=1e-9) == expected_optimism(1, 3, 1.0, 1.0)
+    assert 0 == expected_optimism(50, 3, 0.0, 1.0)
+    assert 0 == expected_optimism(50, 3, 0.0, 0.0)
+
+
+def test_a_study_tells_its_model() -> None:
+    """Two configurations of two seeds by hand: variances 2 and 2, means 1 and 5, so τ² = 8 - 1."""
+    found = fit_tuning_model([[0, 2], [4, 6]])
+    assert (2, 2, 3) == (found.configurations, found.seeds, found.mean)
+    assert pytest.approx([sqrt(2), sqrt(7)]) == [found.noise, found.spread]
+    assert pytest.approx(3 + 7 / 8 * 2) == found.shrunken(5)
+
+
+def test_noise_alone_is_not_taken_for_spread() -> None:
+    """Means that vary less than their noise have no spread, and shrink to the mean of all."""
+    found = fit_tuning_model([[0, 4], [4, 0]])
+    assert 0 == found.spread == found.reliability
+    assert 2 == found.shrunken(9)
+
+
+def test_the_model_of_many_simulated_scores_is_theirs() -> None:
+    """Of 4000 configurations on 3 seeds, within 5 %."""
+    generator = np.random.default_rng(0)
+    table = generator.normal(0, 2, (4000, 1)) + generator.normal(0, 1, (4000, 3))
+    found = fit_tuning_model(list(table))
+    assert pytest.approx([1, 2], rel=0.05) == [found.noise, found.spread]
+
+
+@given(st.lists(st.lists(st.floats(-9, 9), min_size=2, max_size=2), min_size=2), st.randoms())
+def test_neither_configurations_nor_runs_have_an_order(
+    table: list[list[float]], random: Random
+) -> None:
+    """The same model to the last bit."""
+    shuffled = [random.sample(runs, 2) for runs in random.sample(table, len(table))]
+    assert fit_tuning_model(table) == fit_tuning_model(shuffled)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([[1, 2]], "noise and spread need two configurations and two tuning seeds"),
+        ([[1], [2]], "with one seed they cannot be told apart"),
+        ([], "noise and spread need two configurations"),
+        ([[1, 2], [3]], "configurations have different numbers of runs"),
+        ([[1, 2], [3, float("nan")]], "a score must be a finite number"),
+    ],
+)
+def test_studies_that_tell_no_model_are_refused(table: list[list[float]], message: str) -> None:
+    """Saying what is missing."""
+    with pytest.raises(ValueError, match=message):
+        fit_tuning_model(table)
+
+
+@pytest.mark.parametrize(
+    ("configurations", "seeds", "noise", "spread"),
+    [(0, 1, 1.0, 1.0), (1, 0, 1.0, 1.0), (1, 1, -1.0, 1.0), (1, 1, 1.0, float("nan"))],
+)
+def test_models_that_are_none_are_refused(
+    configurations: int, seeds: int, noise: float, spread: float
+) -> None:
+    """Counts from one, deviations from zero."""
+    with pytest.raises(ValueError, match=r"needed|0 or more"):
+        expected_optimism(configurations, seeds, noise, spread)
