@@ -17,6 +17,8 @@ from rlexp.stats.sequential import (
     Design,
     Family,
     Outcome,
+    Pair,
+    PairLook,
     decide,
     every_pair,
     smallest_decidable_interim,
@@ -25,7 +27,6 @@ from rlexp.stats.sequential import (
 WORDS = {
     "better": "is better than",
     "worse": "is worse than",
-    "equal": "is not told apart from",
     "continue": "is still undecided against",
 }
 
@@ -76,12 +77,24 @@ class Looked:
         """Every pair in words."""
         last = {look.pair: look for interim in self.outcome.looks for look in interim}
         return [
-            f"{a} {WORDS[decision]} {b}, decided at look {self.outcome.interims[a, b]} of "
-            f"{self.outcome.design.interims} (p = {last[a, b].p:.4f}, at most "
-            f"{last[a, b].budget:.4f} was allowed)"
-            for (a, b), decision in self.outcome.decisions.items()
-            if (a, b) in last
+            _sentence(pair, decision, last[pair], self.outcome.design.interims)
+            for pair, decision in self.outcome.decisions.items()
+            if pair in last
         ]
+
+
+def _sentence(pair: Pair, decision: str, look: PairLook, interims: int) -> str:
+    first, second = pair
+    at = f"look {look.interim} of {interims}"
+    p = f"p = {look.p:.4f}, at most {look.budget:.4f} was allowed"
+    if decision == "equal":
+        return (
+            f"{first} is not told apart from {second} by {at} ({p}); "
+            "that is no evidence that they are equally good"
+        )
+    if look.crossed not in {None, look.interim}:
+        p = f"{p} at look {look.crossed}, and other pairs had to be decided first"
+    return f"{first} {WORDS[decision]} {second}, decided at {at} ({p})"
 
 
 def draw_up(
@@ -109,7 +122,7 @@ def draw_up(
         interims=interims,
         alpha=settings.alpha,
         family=family,
-        repetitions=min(settings.repetitions, 10_000),
+        repetitions=settings.repetitions,
         seed=settings.seed,
         anchors=_anchors(evidence, settings),
     )

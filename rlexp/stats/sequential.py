@@ -53,6 +53,8 @@ class PairLook:
         p: Share of the relabellings that are alive and differ by as much; of the pair's own test,
             or of the joint test of all pairs that were undecided.
         budget: What p may be at most.
+        crossed: Interim at which the boundary was crossed that p and budget are of; with `holm`
+            that may be before the interim at which it decides. Nothing where none is crossed.
         boundary: The difference beyond which a relabelling dies; nothing once decided.
         spent: Share of the relabellings that have died by now.
         decision: After this look.
@@ -63,6 +65,7 @@ class PairLook:
     difference: float
     p: float
     budget: float
+    crossed: int | None
     boundary: float | None
     spent: float
     decision: Decision
@@ -185,6 +188,7 @@ def _pair_look(design: Design, state: State, look: Look, pair: int) -> PairLook:
         difference=difference,
         p=float(look.p[0, pair]),
         budget=float(look.budget[0, pair]),
+        crossed=int(look.crossed[0, pair]) or None,
         boundary=None if rejected else float(look.boundary[0, pair]),
         spent=float(look.spent[0, pair]),
         decision=decision,

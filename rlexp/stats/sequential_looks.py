@@ -38,6 +38,8 @@ class Look:
         boundary: What a relabelling crosses to die, (…); says nothing where `rejected`.
         spent: By now, (…); a test that rejects is over, and spends no more.
         rejected: Whether p is within the budget, (…).
+        crossed: The look, from 1, that p and budget are of where a boundary has been crossed; 0
+            where none has, (…).
     """
 
     p: Array
@@ -45,6 +47,7 @@ class Look:
     boundary: Array
     spent: Array
     rejected: Mask
+    crossed: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,9 @@ class State:
         sums: Sums over blocks of the differences of means under each relabelling, (S, m, B).
         largest: Largest absolute score so far, (S,).
         ledger: Of every pair at every level, (S, L, m), or of the one joint test, (S,).
-        crossed: Whether a pair has crossed a boundary of a level, (S, L, m).
+        crossed: The look at which a pair crossed a boundary of a level, or 0, (S, L, m).
+        p: At that look, (S, L, m).
+        budget: At that look, (S, L, m).
         undecided: Of shape (S, m).
     """
 
@@ -64,7 +69,9 @@ class State:
     sums: Array
     largest: Array
     ledger: Ledger
-    crossed: Mask
+    crossed: Counts
+    p: Array
+    budget: Array
     undecided: Mask
 
 
@@ -82,7 +89,9 @@ def first_state(design: Design, studies: int) -> State:
         sums=np.zeros((studies, pairs, count)),
         largest=np.zeros(studies),
         ledger=open_ledger((studies,) if design.family == "maxt" else tests, count),
-        crossed=np.zeros(tests, dtype=bool),
+        crossed=np.zeros(tests, dtype=np.int64),
+        p=np.ones(tests),
+        budget=np.zeros(tests),
         undecided=np.ones((studies, pairs), dtype=bool),
     )
 
@@ -115,7 +124,10 @@ def take_look(
     rejected = p <= budget + ROUNDING
     crossing = (living > (boundary + slack)[..., None]) & ~rejected[..., None]
     spent = ledger.spent + crossing.mean(axis=-1)
-    return Ledger(ledger.alive & ~crossing, spent), Look(p, budget, boundary, spent, rejected)
+    none = np.zeros(p.shape, dtype=np.int64)
+    return Ledger(ledger.alive & ~crossing, spent), Look(
+        p, budget, boundary, spent, rejected, none
+    )
 
 
 def _boundary(values: Array, budget: Array) -> Array:
@@ -167,11 +179,17 @@ def _judge_by_pair(design: Design, state: State) -> tuple[State, Look]:
     slack = np.broadcast_to(_slack(state)[:, None, None], shape)
     observed = np.broadcast_to(values[..., 0], shape)
     ledger, looks = take_look(state.ledger, values, observed, allowed, slack)
-    crossed = state.crossed | (looks.rejected & state.undecided[:, None])
-    needed = _needed(crossed, sizes)
-    rejected = (crossed | ~needed).all(axis=1) & state.undecided
-    after = replace(state, ledger=ledger, crossed=crossed, undecided=state.undecided & ~rejected)
-    return after, replace(_strictest(looks, needed), rejected=rejected)
+    # A level that was crossed before may decide only now: its numbers are those of its crossing.
+    before = state.crossed > 0
+    now = looks.rejected & state.undecided[:, None] & ~before
+    crossed = np.where(now, state.looks, state.crossed)
+    p, budget = np.where(before, state.p, looks.p), np.where(before, state.budget, looks.budget)
+    needed = _needed(crossed > 0, sizes)
+    rejected = ((crossed > 0) | ~needed).all(axis=1) & state.undecided
+    left = state.undecided & ~rejected
+    after = replace(state, ledger=ledger, crossed=crossed, p=p, budget=budget, undecided=left)
+    told = replace(looks, p=p, budget=budget, crossed=crossed)
+    return after, replace(_strictest(told, needed), rejected=rejected)
 
 
 def _sizes(design: Design) -> Counts:
@@ -203,6 +221,7 @@ def _strictest(looks: Look, needed: Mask) -> Look:
         boundary=looks.boundary[study, last, pair],
         spent=looks.spent[study, last, pair],
         rejected=looks.rejected[study, last, pair],
+        crossed=looks.crossed[study, last, pair],
     )
 
 
@@ -231,6 +250,7 @@ def _judge_jointly(design: Design, state: State) -> tuple[State, Look]:
         boundary=look.boundary[:, None] * everywhere,
         spent=ledger.spent[:, None] * everywhere,
         rejected=state.undecided & ~undecided,
+        crossed=np.where(state.undecided & ~undecided, state.looks, 0),
     )
     return replace(state, ledger=ledger, undecided=undecided), found
 

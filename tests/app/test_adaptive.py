@@ -19,7 +19,14 @@ from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment
 
 PPO, A2C, DQN = (configuration(label) for label in ("ppo", "a2c", "dqn"))
-ASKED = Asked(targets=("alpha",), group=4, interims=4, command=("rlexp", "compare", "alpha"))
+QUICK = ("repetitions=2000",)
+ASKED = Asked(
+    targets=("alpha",),
+    group=4,
+    interims=4,
+    words=QUICK,
+    command=("rlexp", "compare", "alpha"),
+)
 Scores = Callable[[str, int], float]
 
 
@@ -128,10 +135,10 @@ def test_the_design_is_frozen_at_the_first_look(
     """Another one is refused with what differs; --restart keeps the given-up one on record."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
     result(place, capsys)
-    other = Asked(targets=("alpha",), group=8, interims=4)
+    other = Asked(targets=("alpha",), group=8, interims=4, words=QUICK)
     with pytest.raises(RecordError, match="frozen at its first look"):
         compare_adaptively(other, place, Console())
-    again = Asked(targets=("alpha",), group=8, interims=4, restart=True)
+    again = Asked(targets=("alpha",), group=8, interims=4, restart=True, words=QUICK)
     for _ in range(2):
         assert compare_adaptively(again, place, Console()) == 0
         assert "1 earlier design(s) looked at these scores" in capsys.readouterr().out

@@ -293,3 +293,20 @@ def test_every_mistake_of_a_design_is_named() -> None:
     assert expected == str(caught.value)
     with pytest.raises(ValueError, match="there is no pair to decide: name two labels"):
         Design(group=1, interims=1, pairs=())
+
+
+def test_a_decision_is_told_with_the_look_that_it_rests_on() -> None:
+    """With Holm a level may be crossed before it decides; p is of the crossing, and allowed."""
+    late = 0
+    for seed in range(60):
+        draws = np.random.default_rng(seed).normal(size=(3, 4, 5))
+        design = Design(group=5, interims=4, pairs=every_pair("abc"), repetitions=1000)
+        means = {"a": 0.0, "b": 1.0, "c": 1.8}
+        blocks = {k: list(draws[i] + mean) for i, (k, mean) in enumerate(means.items())}
+        for look in (look for interim in decide(design, blocks).looks for look in interim):
+            if look.decision in {"better", "worse"}:
+                assert look.p <= look.budget + 1e-12
+                assert look.crossed is not None
+                assert 1 <= look.crossed <= look.interim
+                late += look.crossed < look.interim
+    assert late > 0
