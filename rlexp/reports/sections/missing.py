@@ -9,7 +9,7 @@ from rlexp.reports.bounds import Bounds, bounds
 from rlexp.reports.estimates import unit
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.page.words import digits_for
+from rlexp.reports.number_words import digits_for
 from rlexp.reports.wording import counted, listed, state, states
 
 MEANING = {

@@ -19,7 +19,7 @@ from rlexp.reports.blocks import (
 )
 from rlexp.reports.estimates import Estimates, is_capped, per_task
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.page.words import digits_for, per_cent, too_narrow
+from rlexp.reports.number_words import digits_for, per_cent, too_narrow
 from rlexp.reports.wording import listed
 
 MARKED = ("random", "threshold")

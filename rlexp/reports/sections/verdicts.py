@@ -8,7 +8,7 @@ from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.page.words import ends, number, per_cent
+from rlexp.reports.number_words import ends, number, per_cent
 from rlexp.reports.wording import counted, listed, score_in_words, shortened, states
 from rlexp.stats.family import Verdict
 

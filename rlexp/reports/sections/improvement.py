@@ -1,0 +1,124 @@
+"""Probability of improvement: how often a run of one label beats a run of another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from rlexp.reports.blocks import Block, Column, Matrix, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.wording import listed, shortened
+from rlexp.stats.improvement import probability_of_improvement
+from rlexp.stats.interval import Interval
+from rlexp.stats.task_scores import TaskScores
+
+ABOUT = (
+    "How often a run of the row scores higher than a run of the column on the same task, equal "
+    "scores counting half, as a mean over tasks: 0.5 is no difference. It says how sure an "
+    "improvement is, not how large."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two labels, and how often the first one beats the second.
+
+    `interval` is missing where they have no task in common on which both have a score.
+    """
+
+    first: str
+    second: str
+    interval: Interval | None
+    runs: tuple[int, int]
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityOfImprovement:
+    """A matrix of all pairs, and a table of its numbers."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where there is one label only."""
+        labels = inquiry.evidence.labels
+        if len(labels) < 2:
+            return None
+        pairs = [_pair(inquiry, a, b) for a, b in combinations(labels, 2)]
+        table = _table(inquiry.evidence, pairs)
+        some = any(pair.interval for pair in pairs)
+        figure = [_matrix(labels, pairs)] if some else []
+        blocks: tuple[Block, ...] = (Text(text=ABOUT), *figure, *_doubts(pairs), table)
+        return Part(name="improvement", title="Probability of improvement", blocks=blocks)
+
+
+def _pair(inquiry: Inquiry, first: str, second: str) -> Pair:
+    cells = [
+        (inquiry.evidence.cell(first, t), inquiry.evidence.cell(second, t), t)
+        for t in inquiry.evidence.tasks
+    ]
+    both = [(a, b, t) for a, b, t in cells if a and b and a.n and b.n]
+    x, y, tasks = [a for a, _, _ in both], [b for _, b, _ in both], tuple(t for _, _, t in both)
+    found = None
+    if both:
+        found = probability_of_improvement(
+            TaskScores.from_tasks([cell.scores for cell in x]),
+            TaskScores.from_tasks([cell.scores for cell in y]),
+            inquiry.settings.resampling,
+        )
+    return Pair(first, second, found, (sum(c.n for c in x), sum(c.n for c in y)), tasks)
+
+
+def _matrix(labels: tuple[str, ...], pairs: list[Pair]) -> Matrix:
+    values = {(p.first, p.second): p.interval for p in pairs}
+    values |= {(p.second, p.first): p.interval and mirrored(p.interval) for p in pairs}
+    return Matrix(
+        name="improvement-matrix",
+        title="Probability that a run of the row beats a run of the column",
+        labels=labels,
+        values=tuple(tuple(values.get((row, column)) for column in labels) for row in labels),
+        note="The diagonal is empty, and so is a pair without a score on a common task.",
+    )
+
+
+def mirrored(interval: Interval) -> Interval:
+    """The same seen from the other side: one minus it."""
+    return replace(
+        interval,
+        estimate=1 - interval.estimate,
+        low=None if interval.high is None else 1 - interval.high,
+        high=None if interval.low is None else 1 - interval.low,
+    )
+
+
+def _doubts(pairs: list[Pair]) -> Iterator[Notice]:
+    """Why pairs have no interval: once for all pairs that it is true of."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        own = pair.interval
+        if own and own.reason:
+            found.setdefault(own.reason, []).append(f"{pair.first} against {pair.second}")
+    for reason, told in found.items():
+        yield Notice(tone=Tone.NOTE, text=f"{shortened(told)}: {reason}.")
+
+
+def _table(evidence: Evidence, pairs: list[Pair]) -> Table:
+    return Table(
+        name="improvement",
+        title="Probability of improvement of every pair",
+        columns=(
+            Column(title="label", label=True),
+            Column(title="against", label=True),
+            Column(title="P(label > against)"),
+            Column(title="runs", digits=0),
+            Column(title="runs against", digits=0),
+            Column(title="tasks"),
+        ),
+        rows=tuple(_row(evidence, pair) for pair in pairs),
+        note="Runs and tasks are those with a score of both labels.",
+    )
+
+
+def _row(evidence: Evidence, pair: Pair) -> tuple[Value, ...]:
+    lacking = [task for task in evidence.tasks if task not in pair.tasks]
+    tasks = f"{len(pair.tasks)} of {len(evidence.tasks)}"
+    told = f"{tasks}: not {listed(lacking)}, where one has no score" if lacking else tasks
+    return (pair.first, pair.second, pair.interval, *pair.runs, told)

@@ -1,0 +1,128 @@
+"""Performance profiles: the share of runs that score more than each threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.reports.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
+from rlexp.reports.estimates import common_scale
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.number_words import per_cent
+from rlexp.reports.scale import Scales, task_scores, without_anchors
+from rlexp.reports.wording import counted, states
+from rlexp.stats.profile import Profile, performance_profile
+from rlexp.stats.task_scores import TaskScores
+
+ABOUT = (
+    "The share of runs that score more than τ, every task weighing the same. A curve above "
+    "another one everywhere is better at every level of ambition; where curves cross, neither is. "
+    "The area between them is the difference of their means."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceProfiles:
+    """One figure over all tasks: of normalised scores, or of raw ones where there is one task."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was asked for."""
+        evidence = inquiry.evidence
+        if not evidence.labels:
+            return None
+        scale = common_scale(inquiry)
+        lacking = without_anchors(scale, inquiry) if scale else None
+        block = _no_profile(lacking) if lacking else _figure(inquiry, scale)
+        about = (Text(text=ABOUT),) if isinstance(block, Lines) else ()
+        return Part(name="profiles", title="Performance profiles", blocks=(*about, block))
+
+
+def _no_profile(reason: str) -> Notice:
+    return Notice(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
+
+
+def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
+    evidence = inquiry.evidence
+    reasons = {label: _unscored(evidence, label) for label in evidence.labels}
+    scores = {
+        label: task_scores(evidence.of_label(label), scale)
+        for label, reason in reasons.items()
+        if not reason
+    }
+    notes = [f"{label}: — ({reason})." for label, reason in reasons.items() if reason]
+    if not scores:
+        return _no_profile(f"no label has a score on every task. {' '.join(notes)}")
+    thresholds = _thresholds(list(scores.values()), inquiry.settings.curve_points)
+    level = inquiry.settings.level
+    found = {k: performance_profile(own, thresholds, level) for k, own in scores.items()}
+    notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in found.items()] + notes
+    notes += [_about_bands(list(found.values()), level), _about_scale(scale)]
+    kind = "score" if scale is None else "normalised score"
+    return Lines(
+        name="profiles",
+        title=f"Share of runs with a {kind} above τ",
+        x=Axis(title=f"{kind} τ"),
+        y=Axis(title="share of runs", low=0.0, high=1.0),
+        lines=tuple(_line(label, profile) for label, profile in found.items()),
+        note=" ".join(note for note in notes if note),
+    )
+
+
+def _unscored(evidence: Evidence, label: str) -> str:
+    """Why a label has no profile over all tasks, or nothing where it has one."""
+    told = []
+    for task in evidence.tasks:
+        cell = evidence.cell(label, task)
+        if cell is None:
+            told.append(f"not asked for on {task}")
+        elif not cell.n:
+            told.append(f"no score on {task}: {states(cell.members)}")
+    return "; ".join(told)
+
+
+def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64]:
+    """Every score and something below, where the profile steps; evenly spread ones if too many."""
+    unique = np.unique(np.concatenate([own.values for own in scores]))
+    span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
+    low = unique[0] - span / 20
+    if len(unique) < points:
+        return np.concatenate([[low], unique, [unique[-1] + span / 20]])
+    return np.linspace(low, unique[-1] + span / 20, points)
+
+
+def _line(label: str, profile: Profile) -> Line:
+    return Line(
+        label=label,
+        x=tuple(profile.thresholds.tolist()),
+        y=tuple(profile.fractions.tolist()),
+        low=None if profile.low is None else tuple(profile.low.tolist()),
+        high=None if profile.high is None else tuple(profile.high.tolist()),
+        steps=True,
+    )
+
+
+def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
+    """What a profile rests on."""
+    cells = evidence.of_label(label)
+    told = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
+    told += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
+    worst = sum(cell.counted_as_worst for cell in cells)
+    told += [f"({worst} of them without a score, counted as the worst one)"] if worst else []
+    return " ".join(told) + (f"; no band: {profile.reason}" if profile.reason else "")
+
+
+def _about_bands(profiles: Sequence[Profile], level: float) -> str:
+    methods = sorted({profile.method for profile in profiles if not profile.reason})
+    if not methods:
+        return ""
+    return (
+        f"Bands are for {per_cent(level)} at each τ ({'; '.join(methods)}); with fewer than about ten runs "
+        "of a single task they are too narrow."
+    )
+
+
+def _about_scale(scale: Scales | None) -> str:
+    sources = sorted({own.source for own in (scale or {}).values() if own})
+    return f"0 and 1 are: {'; '.join(sources)}." if sources else ""

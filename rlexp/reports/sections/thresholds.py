@@ -1,0 +1,225 @@
+"""Time to threshold: when runs reach a task's threshold, and how many of them do."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from rlexp.reports.blocks import Axis, Block, Column, Line, Lines, Part, Table, Text, Value
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.reaching import Followed, follow
+from rlexp.reports.remarks import REMARK, remarked
+from rlexp.reports.wording import counted, listed
+from rlexp.stats.interval import Interval
+from rlexp.stats.multiplicity import holm
+from rlexp.stats.survival import Median, SurvivalCurve, median_time, restricted_mean
+from rlexp.stats.threshold import LogRank, log_rank, wilson
+
+ABOUT = (
+    "A run reaches the threshold at its first evaluation whose mean return is at least as high. "
+    "One that never does counts for as long as it was followed (it is censored there), and is "
+    "never left out of a mean. Times are known to an evaluation period."
+)
+NOT_REACHED = "not reached by half of the runs"
+SUMMARY = (
+    "Reached: the share of ended runs that did. Median and restricted mean "
+    "are environment steps, from the Kaplan–Meier curve; the mean counts a run that does not reach "
+    "the threshold within the horizon as the horizon, which is as far as the completed runs of "
+    "every label were evaluated."
+)
+PAIRS = (
+    "Log-rank test of whether two labels take as long, by its asymptotic distribution, which is "
+    "rough with few runs; Holm's adjustment is over all tests of the table."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToThreshold:
+    """A figure for each task that has a threshold, a table of times, and a test of each pair."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was asked for."""
+        evidence = inquiry.evidence
+        if not evidence.tasks:
+            return None
+        found = {task: evidence.reference(task).get("threshold") for task in evidence.tasks}
+        known = {task: float(value) for task, value in found.items() if value is not None}
+        runs = {
+            task: [follow(evidence, label, task, threshold) for label in evidence.labels]
+            for task, threshold in known.items()
+        }
+        level, every = inquiry.settings.level, list(runs.values())
+        blocks: list[Block] = [Text(text=ABOUT)] if known else []
+        for number, (task, threshold) in enumerate(known.items(), 1):
+            if any(own.times for own in runs[task]):
+                blocks.append(_figure(number, task, threshold, runs[task], level))
+        blocks += [_table(every, level)] if every else []
+        blocks += _tests(every)
+        bare = [task for task in evidence.tasks if task not in known]
+        blocks += [Text(text=f"No threshold is declared for {listed(bare)}.")] if bare else []
+        return Part(name="thresholds", title="Time to threshold", blocks=tuple(blocks))
+
+
+def _figure(
+    number: int, task: str, threshold: float, runs: Sequence[Followed], level: float
+) -> Lines:
+    curves = [(own, own.curve(level)) for own in runs]
+    return Lines(
+        name=f"thresholds-{number}",
+        title=f"{task}: runs that have reached {_signed(threshold)}",
+        x=Axis(title="environment steps", low=0.0),
+        y=Axis(title="share of runs", low=0.0, high=1.0),
+        lines=tuple(_line(own.label, curve) for own, curve in curves if curve),
+        note=" ".join(_note(own) for own in runs),
+    )
+
+
+def _signed(threshold: float) -> str:
+    return f"{threshold:,g}".replace("-", "−")
+
+
+def _note(own: Followed) -> str:
+    if not own.times:
+        return f"{own.label}: — ({own.remark})."
+    missing = f"; {own.remark}" if own.remark else ""
+    return f"{own.label}: {len(own.times)} of {counted(own.planned, 'run')}{missing}."
+
+
+def _line(label: str, curve: SurvivalCurve) -> Line:
+    """One minus the survival curve, from the start to the end of the longest run."""
+    shares = [1.0, *curve.survival.tolist()]
+    low, high = [1.0, *curve.low.tolist()], [1.0, *curve.high.tolist()]
+    x = [0.0, *curve.times.tolist()]
+    if curve.follow_up > x[-1]:
+        x.append(curve.follow_up)
+        shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
+    some = any(np.isfinite(curve.low))
+    return Line(
+        label=label,
+        x=tuple(x),
+        y=tuple(1 - share for share in shares),
+        low=_ends(high) if some else None,
+        high=_ends(low) if some else None,
+        steps=True,
+    )
+
+
+def _ends(shares: Sequence[float]) -> tuple[float | None, ...]:
+    return tuple(1 - share if np.isfinite(share) else None for share in shares)
+
+
+def _table(tasks: Sequence[Sequence[Followed]], level: float) -> Table:
+    rows = [_row(own, _horizon(runs), level) for runs in tasks for own in runs]
+    table = Table(
+        name="thresholds",
+        title="Time to threshold",
+        columns=(
+            Column(title="task"),
+            Column(title="label", label=True),
+            Column(title="runs"),
+            Column(title="reached"),
+            Column(title="median", digits=0),
+            Column(title="restricted mean", digits=0),
+            REMARK,
+        ),
+        rows=tuple(rows),
+        note=" ".join([SUMMARY, *_horizons(tasks)]),
+    )
+    return remarked(table)
+
+
+def _horizon(runs: Sequence[Followed]) -> float | None:
+    """Up to where the completed runs of every label that has any were followed."""
+    return min((own.full for own in runs if own.full is not None), default=None)
+
+
+def _horizons(tasks: Sequence[Sequence[Followed]]) -> Iterator[str]:
+    known = {runs[0].task: horizon for runs in tasks if (horizon := _horizon(runs)) is not None}
+    if known:
+        yield f"Horizons: {', '.join(f'{task} {steps:,.0f}' for task, steps in known.items())}."
+
+
+def _row(own: Followed, horizon: float | None, level: float) -> tuple[Value, ...]:
+    curve = own.curve(level)
+    share = wilson(own.successes, own.decided, level) if own.decided else None
+    return (
+        own.task,
+        own.label,
+        f"{len(own.times)} of {own.planned}",
+        share,
+        _median(median_time(curve)) if curve else None,
+        _mean(curve, horizon) if curve else None,
+        own.remark or None,
+    )
+
+
+def _median(median: Median) -> Interval | str:
+    """An interval only where both of its ends are reached."""
+    if median.estimate is None:
+        return NOT_REACHED
+    both = median.low is not None and median.high is not None
+    known = "" if median.low is None else f"from {median.low:,.0f}, "
+    return Interval(
+        estimate=median.estimate,
+        low=median.low if both else None,
+        high=median.high if both else None,
+        level=median.level,
+        method="Brookmeyer and Crowley, log(−log)",
+        repetitions=0,
+        n=median.n,
+        reason=None if both else f"{known}without an upper end",
+    )
+
+
+def _mean(curve: SurvivalCurve, horizon: float | None) -> Interval | str:
+    if horizon is None:
+        return "no run completed"
+    followed = curve.follow_up >= horizon or curve.at(curve.follow_up) == 0
+    return restricted_mean(curve, horizon) if followed else "no run was followed that far"
+
+
+def _tests(tasks: Sequence[Sequence[Followed]]) -> list[Table]:
+    pairs = [(a, b) for runs in tasks for a, b in combinations(runs, 2)]
+    if not pairs:
+        return []
+    found = [_test(a, b) for a, b in pairs]
+    known = [test.p_value for test in found if test and test.p_value is not None]
+    adjusted = iter(holm(known).tolist() if known else [])
+    rows = [
+        _pair(a, b, test, next(adjusted) if test and test.p_value is not None else None)
+        for (a, b), test in zip(pairs, found, strict=True)
+    ]
+    table = Table(
+        name="thresholds-pairs",
+        title="Do two labels take as long?",
+        columns=(
+            Column(title="task"),
+            Column(title="label", label=True),
+            Column(title="against", label=True),
+            Column(title="runs"),
+            Column(title="χ²"),
+            Column(title="p", digits=4),
+            Column(title="p after Holm", digits=4),
+            REMARK,
+        ),
+        rows=tuple(rows),
+        note=PAIRS,
+    )
+    return [remarked(table)]
+
+
+def _test(a: Followed, b: Followed) -> LogRank | None:
+    if not a.times or not b.times:
+        return None
+    return log_rank((a.times, b.times), (a.reached, b.reached))
+
+
+def _pair(
+    a: Followed, b: Followed, test: LogRank | None, adjusted: float | None
+) -> tuple[Value, ...]:
+    runs = f"{len(a.times)} and {len(b.times)}"
+    if test is None:
+        lacking = listed(own.label for own in (a, b) if not own.times)
+        return (a.task, a.label, b.label, runs, None, None, None, f"no evaluation of {lacking}")
+    return (a.task, a.label, b.label, runs, test.statistic, test.p_value, adjusted, test.reason)

@@ -1,0 +1,29 @@
+"""The figures of learning curves, and the lines in them."""
+
+from evidence_samples import inquiry
+
+from rlexp.reports.blocks import Line, Lines, Part
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.curves import LearningCurves
+
+
+def part_of(evidence: Evidence, **changes: object) -> Part:
+    """The part, which there must be."""
+    part = LearningCurves().part(inquiry(evidence, **changes))
+    assert part is not None
+    return part
+
+
+def figures(evidence: Evidence, **changes: object) -> list[Lines]:
+    """The figures of the part."""
+    return [b for b in part_of(evidence, **changes).blocks if isinstance(b, Lines)]
+
+
+def thick(figure: Lines, label: str = "ppo") -> Line:
+    """The aggregate of a label in a figure."""
+    return next(line for line in figure.lines if line.label == label and not line.faint)
+
+
+def faint(figure: Lines) -> list[Line]:
+    """The single runs of a figure."""
+    return [line for line in figure.lines if line.faint]

@@ -1,0 +1,141 @@
+"""Performance profiles in a report."""
+
+from dataclasses import replace
+
+import pytest
+from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered, typical
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.blocks import Lines, Notice, Part
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.profiles import PerformanceProfiles
+
+
+def part_of(evidence: Evidence, **changes: object) -> Part:
+    """The part, which there must be."""
+    part = PerformanceProfiles().part(inquiry(evidence, **changes))
+    assert part is not None
+    return part
+
+
+def figure_of(evidence: Evidence, **changes: object) -> Lines:
+    """The figure of the part, which there must be."""
+    return next(b for b in part_of(evidence, **changes).blocks if isinstance(b, Lines))
+
+
+def words_of(evidence: Evidence) -> str:
+    """All that the part's notices say."""
+    return " ".join(b.text for b in part_of(evidence).blocks if isinstance(b, Notice))
+
+
+def test_steps_stand_at_the_scores() -> None:
+    """The share of runs above τ falls where a run scores τ, and nowhere else."""
+    figure = figure_of(of_scores({("ppo", CARTPOLE): [100.0, 400.0, 100.0, 300.0]}))
+    line = figure.lines[0]
+    assert (85.0, 100.0, 300.0, 400.0, 415.0) == line.x
+    assert (1.0, 0.5, 0.25, 0.0, 0.0) == line.y
+    assert line.steps
+    assert "Share of runs with a score above τ" == figure.title
+
+
+def test_several_tasks_are_normalised_and_weigh_the_same() -> None:
+    """A run of a task with fewer runs weighs more, and scores are shares of the way to 1."""
+    half, full = (22.5 + 475.0) / 2, 475.0
+    scores = {
+        ("ppo", CARTPOLE): [half, half, full, full],
+        ("ppo", "Pendulum-v1"): [-150.0, -150.0],
+    }
+    line = figure_of(of_scores(scores)).lines[0]
+    assert (0.475, 0.5, 1.0, 1.025) == pytest.approx(line.x)
+    assert (1.0, 0.75, 0.0, 0.0) == line.y
+
+
+def test_no_more_points_than_asked_for() -> None:
+    """With more scores than points, thresholds are spread evenly."""
+    scores = {("ppo", CARTPOLE): [float(k * k) for k in range(40)]}
+    figure = figure_of(of_scores(scores), curve_points=20)
+    x = figure.lines[0].x
+    assert 20 == len(x)
+    assert x[1] - x[0] == pytest.approx(x[-1] - x[-2])
+
+
+def test_a_label_without_a_task_is_named() -> None:
+    """A label that lacks a task has no line, and the note says why."""
+    figure = figure_of(SAMPLES["task_missing"]())
+    assert ["ppo", "a2c"] == [line.label for line in figure.lines]
+    assert "dqn: — (not asked for on Pendulum-v1)." in figure.note
+
+
+def test_a_task_whose_runs_all_failed_is_named() -> None:
+    """A label without a score on a task has no line, and the note counts its runs."""
+    figure = figure_of(SAMPLES["task_failed"]())
+    assert "dqn: — (no score on Pendulum-v1: 5 failed (nan))." in figure.note
+
+
+def test_tasks_without_anchors_are_not_put_together() -> None:
+    """Without anchors there is no figure, and the words say which task and what to do."""
+    words = words_of(SAMPLES["without_anchors"]())
+    assert "Pendulum-v1 cannot be normalised" in words
+    assert "normalisation=observed" in words
+
+
+def test_an_observed_scale_is_told() -> None:
+    """A scale from the scores at hand says that it depends on who takes part."""
+    figure = figure_of(SAMPLES["without_anchors"](), normalisation="observed")
+    assert "depends on who takes part" in figure.note
+
+
+@pytest.mark.parametrize(
+    ("sample", "told"),
+    [
+        ("one_run", "ppo: 1 of 1 run; no band: one run "),
+        ("constant", "ppo: 5 of 5 runs; no band: all runs "),
+        ("not_finite", "ppo: 2 of 3 runs."),
+        ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the worst one)."),
+        ("incomplete", "a2c: 6 of 10 runs over 2 tasks; no band"),
+    ],
+)
+def test_what_a_line_rests_on_is_told(sample: str, told: str) -> None:
+    """The note counts runs, and says why there is no band."""
+    assert told in figure_of(SAMPLES[sample]()).note
+
+
+@pytest.mark.parametrize("sample", ["all_failed", "nothing_run"])
+def test_no_score_at_all(sample: str) -> None:
+    """Where nothing was scored, there are words instead of a figure."""
+    words = words_of(SAMPLES[sample]())
+    assert "a2c: — (no score on CartPole-v1: 3 " in words
+
+
+def test_nothing_asked_for() -> None:
+    """An empty experiment has no such part."""
+    assert PerformanceProfiles().part(inquiry(SAMPLES["empty"]())) is None
+
+
+def test_bands_hold_their_lines() -> None:
+    """Every band surrounds its line."""
+    for line in figure_of(typical()).lines:
+        assert line.low is not None
+        assert line.high is not None
+        for ends in zip(line.low, line.y, line.high, strict=True):
+            assert sorted(end for end in ends if end is not None) == list(ends)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
+def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
+    """The same evidence in another order of runs gives an equal part."""
+    evidence = SAMPLES[sample]()
+    expected = PerformanceProfiles().part(inquiry(evidence))
+    assert expected == PerformanceProfiles().part(inquiry(reordered(evidence, seed)))
+
+
+def test_seeds_that_change_places_change_nothing() -> None:
+    """Which seed reached which score does not matter."""
+    evidence = typical()
+    own = list(evidence.members)
+    own[0], own[1] = (
+        replace(own[0], record=replace(own[1].record, spec=own[0].record.spec)),
+        replace(own[1], record=replace(own[0].record, spec=own[1].record.spec)),
+    )
+    assert part_of(evidence) == part_of(replace(evidence, members=tuple(own)))
