@@ -1,6 +1,5 @@
 """The record of a run: the fold of the events of its attempts, in order."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +16,8 @@ from rlexp.records.events import (
     RunStarted,
 )
 
+LARGEST_SCORE = 1e150
+"""What is larger is no score: differences and sums of such numbers overflow."""
 FURTHER_ATTEMPTS = 2
 """How often a run is tried again after the machine failed it."""
 WINDOW = 0.1
@@ -79,10 +80,10 @@ class RunRecord:
     def score(self) -> float | None:
         """The score as the budget declares it, of a completed run; nothing for any other.
 
-        What is no finite number is no score.
+        What is no finite number, or one beyond 1e150, is no score.
         """
         score = self._declared_score() if self.state is State.COMPLETED else None
-        return score if score is not None and math.isfinite(score) else None
+        return score if score is not None and abs(score) <= LARGEST_SCORE else None
 
     def may_run(self, *, retry: bool = False) -> bool:
         """Whether the run is to be attempted (again); `retry` tries final failures too.

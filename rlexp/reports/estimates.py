@@ -13,7 +13,7 @@ from rlexp.metrics import Metric
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.possible import cut_to, possible_scores
-from rlexp.reports.scale import Scale, scales, task_scores
+from rlexp.reports.scale import Scales, scales, task_scores, without_anchors
 from rlexp.reports.wording import listed, states
 from rlexp.stats.aggregate import aggregate_of
 from rlexp.stats.bootstrap import intervals
@@ -25,8 +25,6 @@ from rlexp.stats.verdict import Decision, verdicts
 
 PRIMARY = PrimaryTest.PERMUTATION
 """The test that decides verdicts."""
-
-Scales = Mapping[str, Scale | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +92,7 @@ def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
     scale = common_scale(inquiry)
     found = []
     for label in inquiry.evidence.labels:
-        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale))
+        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale, inquiry))
         found.append(_estimates(label, inquiry, inquiry.evidence.tasks, scale, reason or None))
     return tuple(found)
 
@@ -117,11 +115,14 @@ def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
 
     Verdicts are about the mean over tasks of the difference of the means, decided by a
-    permutation test; the difference is positive where the first label is higher.
+    permutation test; the difference is positive where the first label is higher. A pair whose
+    `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
+    scores, it gets no verdict. One that is compared and cannot be tested is.
     """
-    evidence, settings, scale = inquiry.evidence, inquiry.settings, common_scale(inquiry)
-    found = [_joined(a, b, evidence) for a, b in combinations(evidence.labels, 2)]
-    scored = [_scores_of_both(pair, evidence, scale) for pair in found]
+    settings, scale = inquiry.settings, common_scale(inquiry)
+    labels = combinations(inquiry.evidence.labels, 2)
+    found = [_joined(a, b, inquiry.evidence) for a, b in labels]
+    scored = [_scores_of_both(pair, inquiry, scale) for pair in found]
     decisions = iter(
         verdicts(
             [both for both in scored if not isinstance(both, str)],
@@ -137,18 +138,6 @@ def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
         if isinstance(both, str)
         else replace(pair, decision=next(decisions))
         for pair, both in zip(found, scored, strict=True)
-    )
-
-
-def without_anchors(scale: Scales) -> str | None:
-    """Which tasks cannot be normalised, and what to do; nothing where all can."""
-    bare = [task for task, own in scale.items() if own is None]
-    if not bare:
-        return None
-    return (
-        f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
-        ".threshold, or take the least and greatest score here with "
-        "--set normalisation=observed"
     )
 
 
@@ -186,7 +175,7 @@ def _computed(
     capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
     plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
     known = scale or _scales_of(cells, inquiry)
-    if capped and (reason := without_anchors(known)):
+    if capped and (reason := without_anchors(known, inquiry)):
         reasons, capped = dict.fromkeys(capped, reason), {}
     found: dict[str, Interval] = {}
     for metrics, own in ((plain, scale), (capped, known)):
@@ -232,15 +221,16 @@ def _joined(first: str, second: str, evidence: Evidence) -> Pair:
 
 
 def _scores_of_both(
-    pair: Pair, evidence: Evidence, scale: Scales | None
+    pair: Pair, inquiry: Inquiry, scale: Scales | None
 ) -> tuple[TaskScores, TaskScores] | str:
     """The scores of both labels, or why they cannot be compared."""
     if not pair.tasks:
         return f"{pair.first} and {pair.second} have scores on no common task"
-    if scale and (reason := without_anchors({task: scale[task] for task in pair.tasks})):
+    own = {task: scale[task] for task in pair.tasks} if scale else {}
+    if reason := without_anchors(own, inquiry):
         return reason
     first, second = (
-        task_scores([evidence.cells[label, task] for task in pair.tasks], scale)
+        task_scores([inquiry.evidence.cells[label, task] for task in pair.tasks], scale)
         for label in (pair.first, pair.second)
     )
     try:

@@ -172,8 +172,9 @@ def _seeds(evidence: Evidence) -> Iterator[Notice]:
         if len(set(counts.values())) > 1:
             told = "; ".join(f"{label} {count}" for label, count in counts.items())
             text = (
-                f"On {task} labels have different numbers of runs: {told}. Intervals and tests "
-                "take that into account."
+                f"On {task} labels have different numbers of runs: {told}. Intervals "
+                "take that into account; for a verdict Welch's test must agree with the permutation "
+                "test, which is exact only if both labels had the same distribution of scores."
             )
             yield Notice(tone=Tone.WARNING, text=text)
         seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}

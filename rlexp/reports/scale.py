@@ -1,6 +1,6 @@
 """Scores of several tasks on one scale: 0 at the lower anchor of a task, 1 at the upper one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.settings import Settings
+from rlexp.reports.wording import listed
 from rlexp.stats.task_scores import TaskScores
 
 
@@ -23,6 +25,10 @@ class Scale:
     def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as shares of the way from `low` to `high`, of the same shape."""
         return (scores - self.low) / (self.high - self.low)
+
+
+Scales = Mapping[str, Scale | None]
+"""By task; nothing for one without anchors."""
 
 
 def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
@@ -41,12 +47,12 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
     return Scale(low=low, high=high, source=f"random and {word} score ({source})")
 
 
-def scales(evidence: Evidence, settings: Settings) -> Mapping[str, Scale | None]:
+def scales(evidence: Evidence, settings: Settings) -> Scales:
     """The scale of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
 
 
-def task_scores(cells: list[Cell], scale: Mapping[str, Scale | None] | None) -> TaskScores:
+def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
     """The scores of a label's cells, on one scale if there is one.
 
     Raises:
@@ -59,6 +65,29 @@ def task_scores(cells: list[Cell], scale: Mapping[str, Scale | None] | None) -> 
             raise ValueError(f"{cell.task} has no anchors to normalise by")
         arrays.append(own.normalised(cell.scores) if own else cell.scores)
     return TaskScores.from_tasks(arrays)
+
+
+def without_anchors(scale: Scales, inquiry: Inquiry) -> str | None:
+    """Which tasks cannot be normalised, and what to do; nothing where all can."""
+    bare = [task for task, own in scale.items() if own is None]
+    if not bare:
+        return None
+    if inquiry.settings.normalisation == "observed":
+        return _without_range(bare, inquiry.evidence)
+    return (
+        f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
+        ".threshold, or take the least and greatest score here with "
+        "--set normalisation=observed"
+    )
+
+
+def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
+    """Why scores of these tasks have no least and greatest that differ."""
+    scored = [task for task in tasks if any(cell.n for cell in evidence.of_task(task))]
+    absent = [task for task in tasks if task not in scored]
+    told = [f"all scores on {listed(scored)} are equal"] if scored else []
+    told += [f"no run has a score on {listed(absent)}"] if absent else []
+    return f"{' and '.join(told)}: there is no observed scale"
 
 
 def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:

@@ -1,6 +1,6 @@
 """One label against another: the difference, its interval, every test and every effect size."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rlexp.stats.difference import difference_interval
@@ -16,6 +16,8 @@ from rlexp.stats.interval import Interval
 from rlexp.stats.power import check_levels
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
+
+WELCH_TOO = "with unequal numbers of runs Welch's test must agree"
 
 
 class PrimaryTest(StrEnum):
@@ -68,6 +70,36 @@ class Comparison:
             PrimaryTest.WELCH: self.welch,
             PrimaryTest.MANN_WHITNEY: self.mann_whitney,
         }[primary]
+
+    def deciding(self, primary: PrimaryTest) -> SignificanceTest:
+        """The test that decides: the primary one, and Welch's beside it where that is needed.
+
+        Permuting the runs of labels that spread differently does not hold the level where their
+        numbers differ: 28 % instead of 5 % where 5 runs stand against 20 that spread a fifth as
+        much, and still 8 % with a studentised difference, where Welch's test has 5 %. There the
+        p-value is the larger of both, so that a difference is found only where both
+        find it, and wrongly no more often than by either.
+
+        Returns:
+            The test of this name; with unequal numbers of runs of the labels on a task, the
+            permutation test with the larger p-value, or none where Welch's is not possible.
+        """
+        test = self.test(primary)
+        if primary is not PrimaryTest.PERMUTATION or self.sizes[0] == self.sizes[1]:
+            return test
+        both = test.p, self.welch.p
+        return replace(
+            test,
+            method=f"{test.method} with {self.welch.method}",
+            p=None if None in both else max(p for p in both if p is not None),
+            reason=None if self.welch.reason is None else f"{WELCH_TOO}: {self.welch.reason}",
+        )
+
+    def direction(self, primary: PrimaryTest) -> float:
+        """Above 0 where the primary test speaks for the first label, below 0 for the second."""
+        if primary is PrimaryTest.MANN_WHITNEY:
+            return self.effect.cliffs_delta
+        return self.difference.estimate
 
 
 def compare(

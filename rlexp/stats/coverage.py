@@ -108,7 +108,9 @@ def _between(
     above = points[bisect_left(points, wanted)]
     below = max(point for point in points if point <= wanted)
     high, low = value(above), value(below)
-    if high is None or low is None or above == below:
+    if high is None or low is None:
+        return None
+    if above == below:
         return high
     share = (scale(wanted) - scale(below)) / (scale(above) - scale(below))
     return low + share * (high - low)

@@ -59,14 +59,20 @@ class FamilyMember:
             return Verdict.EQUIVALENT
         if not self.different:
             return Verdict.UNDECIDED
-        return Verdict.BETTER if self.comparison.difference.estimate > 0 else Verdict.WORSE
+        direction = self.comparison.direction(self.primary)
+        if direction == 0:
+            return Verdict.UNDECIDED
+        return Verdict.BETTER if direction > 0 else Verdict.WORSE
 
 
 def family(
     comparisons: Sequence[Comparison], *, primary: PrimaryTest, alpha: float
 ) -> list[FamilyMember]:
-    """Adjust the p-values of all comparisons of a family by Holm; one without counts as 1."""
-    ready = [found.test(primary) if found.replicated else None for found in comparisons]
+    """Adjust the p-values of all comparisons of a family by Holm; one without counts as 1.
+
+    They are those of `Comparison.deciding`.
+    """
+    ready = [found.deciding(primary) if found.replicated else None for found in comparisons]
     possible = holm([1.0 if test is None else test.smallest_p for test in ready])
     different = _adjusted([None if test is None else test.p for test in ready])
     within = _adjusted([c.equivalence.p if c.equivalence else None for c in comparisons])

@@ -46,7 +46,8 @@ def cvar(outcomes: ArrayLike, share: float = SHARE, tail: Tail = "lower") -> NDA
     quantile = ordered[..., worst_count(values.shape[-1], share) - 1, None]
     worst = ordered <= quantile
     mean = np.where(worst, ordered, 0).sum(axis=-1) / worst.sum(axis=-1)
-    return np.asarray(mean if tail == "lower" else -mean)
+    # Plus zero, so that no mean of zeros is -0.
+    return np.asarray((mean if tail == "lower" else -mean) + 0.0)
 
 
 def difficulty_progress(scores: ArrayLike, share: float = 0.25) -> float:

@@ -7,11 +7,18 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlexp.stats import coverage
 from rlexp.stats.interval import Interval
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+COVERAGE = {3: 0.908, 5: 0.921, 10: 0.942, 20: 0.948}
+"""Share of 95 % intervals of a restricted mean that held the truth, by runs.
+
+Simulated with exponential times, followed for two of their means, so that 14 % are censored
+(60,000 samples each; the 5 % of those of three runs that have no interval do not count).
+"""
 ROUNDING = 1e-12
 """What a product of shares may be off by."""
 
@@ -154,8 +161,19 @@ def restricted_mean(curve: SurvivalCurve, horizon: float) -> Interval:
         method="t with Greenwood's standard error",
         repetitions=0,
         n=curve.n,
+        coverage=None if isinstance(ends, str) else expected_coverage(curve.n, curve.level),
         reason=ends if isinstance(ends, str) else None,
     )
+
+
+def expected_coverage(n: int, level: float) -> float | None:
+    """How often the interval of a restricted mean of n runs holds the truth.
+
+    That of the next smaller number that was simulated; nothing outside of them or at another level.
+    """
+    if level != coverage.LEVEL or not min(COVERAGE) <= n <= max(COVERAGE):
+        return None
+    return COVERAGE[max(runs for runs in COVERAGE if runs <= n)]
 
 
 def checked_runs(times: ArrayLike, observed: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:

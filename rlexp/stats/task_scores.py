@@ -7,6 +7,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LARGEST_SCORE = 1e150
+"""Differences and sums of larger ones could overflow."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
@@ -28,14 +31,15 @@ class TaskScores:
             tasks: Scores of each task, of shape (n_j,), n_j ≥ 1; as many runs as there are.
 
         Raises:
-            ValueError: There is no task, a task has no run, or a score is not finite.
+            ValueError: There is no task, a task has no run, or a score is not a finite number
+                up to 1e150.
         """
         arrays = [np.sort(np.asarray(task, dtype=np.float64).ravel()) for task in tasks]
         if not arrays or not all(len(array) for array in arrays):
             raise ValueError("every task needs a score")
         values = np.concatenate(arrays)
-        if not np.isfinite(values).all():
-            raise ValueError("a score must be a finite number; a failure is no score")
+        if not (np.abs(values) <= LARGEST_SCORE).all():
+            raise ValueError("a score must be a finite number up to 1e150; a failure is no score")
         return cls(values, tuple(len(array) for array in arrays))
 
     def by_task(self) -> list[NDArray[np.float64]]:

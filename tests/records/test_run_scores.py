@@ -78,7 +78,7 @@ def test_a_completed_run_without_its_evaluation_has_no_score() -> None:
     assert None is fold([started(), ended()]).score
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1e200])
 def test_what_is_no_number_is_no_score(value: float) -> None:
     """A completed run whose episodes have no finite mean ended without a score."""
     record = completed(spec(), value)

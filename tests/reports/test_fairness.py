@@ -201,6 +201,7 @@ def test_unequal_numbers_of_runs_are_warned_of() -> None:
     found = told(unequal_seeds())
     assert [Tone.WARNING] * 2 + [Tone.NOTE] * 2 == [tone for tone, _ in found]
     assert "different numbers of runs: ppo 5; a2c 3; dqn 5" in found[0][1]
+    assert "for a verdict Welch's test must agree with the permutation test" in found[0][1]
     assert "a2c root 0: 0–2" in found[2][1]
 
 

@@ -4,16 +4,19 @@ import pytest
 from evidence_samples import (
     CARTPOLE,
     all_failed,
+    broken,
     configured,
     constant,
     empty,
     evidence,
     incomplete,
+    member,
     of_scores,
     one_label,
     one_run,
     one_seed,
     one_task,
+    run_spec,
     scored,
     task_missing,
     typical,
@@ -113,11 +116,25 @@ def test_a_label_that_beats_all_others_is_named_first() -> None:
 
 def test_runs_without_a_score_qualify_a_verdict() -> None:
     """A verdict on what is left is no plain success."""
-    found = {text[:23]: (tone, text) for tone, text in said(incomplete())}
+    members = list(typical().members)
+    lost = next(k for k, m in enumerate(members) if m.label == "a2c")
+    own = members[lost].configuration
+    members[lost] = member(broken(run_spec(own, 0)), own)
+    found = {text[:23]: (tone, text) for tone, text in said(evidence(members))}
     tone, text = found["ppo is better than a2c:"]
     assert Tone.WARNING is tone
-    assert "4 runs of a2c on these tasks without a score (1 failed (nan), 1 interrupted" in text
+    assert "1 run of a2c on these tasks without a score (1 failed (nan))" in text
     assert Tone.GOOD is found["ppo is better than dqn:"][0]
+
+
+def test_one_run_against_several_is_undecided() -> None:
+    """Welch's test has to agree where numbers of runs differ, and needs a spread."""
+    found = [text for _, text in said(incomplete()) if "between ppo and a2c" in text]
+    assert 1 == len(found)
+    assert "with unequal numbers of runs Welch's test must agree: one run alone" in found[0]
+    assert (
+        "4 runs of a2c on these tasks without a score (1 failed (nan), 1 interrupted" in found[0]
+    )
 
 
 def test_failed_runs_that_count_are_said_to_count() -> None:

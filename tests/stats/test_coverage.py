@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from rlexp.stats import coverage
 from rlexp.stats.aggregate import CENTRES, Aggregate, Centre, Statistic
 from rlexp.stats.bootstrap import METHODS, interval
 from rlexp.stats.coverage import TABLE, expected_coverage
@@ -74,6 +75,12 @@ def test_between_simulated_sizes_coverage_is_interpolated(
 ) -> None:
     """Linearly in 1/n and in the logarithm of the number of tasks."""
     assert expected == expected_coverage("t", "mean", n, tasks)
+
+
+@pytest.mark.parametrize("known", [{1: None, 3: 0.9}, {1: 0.9, 3: None}, {1: None, 3: None}])
+def test_next_to_an_unknown_size_nothing_is_known(known: dict[int, float | None]) -> None:
+    """On whichever side it lies."""
+    assert None is coverage._between(2, known, log, known.__getitem__)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Families of comparisons: adjusted p-values, what could be decided, and verdicts."""
 
+import numpy as np
 import pytest
 from comparison_cases import label
 
@@ -72,6 +73,77 @@ def test_the_verdict_follows_from_the_p_values(
         adjusted_equivalence_p=within,
     )
     assert expected is member.verdict
+
+
+def normal(generator: np.random.Generator, runs: int, spread: float) -> list[float]:
+    """Scores of mean 0."""
+    return [float(score) for score in generator.normal(0, spread, runs)]
+
+
+@pytest.mark.parametrize("spreads", [(3.0, 1.0), (1.0, 3.0), (1.0, 1.0)])
+def test_the_level_holds_with_unequal_numbers_of_runs(spreads: tuple[float, float]) -> None:
+    """Four runs against ten of the same mean: the permutation test alone finds 16 % at 3 to 1."""
+    generator = np.random.default_rng(8)
+    found = [
+        members(
+            compare(
+                label(normal(generator, 4, spreads[0])),
+                label(normal(generator, 10, spreads[1])),
+                FEW,
+            )
+        )[0]
+        for _ in range(1500)
+    ]
+    wrong = sum(member.verdict is not Verdict.UNDECIDED for member in found)
+    # Welch's own level is 6 % where the four spread more.
+    assert wrong / 1500 <= 0.06 + 2 * (0.06 * 0.94 / 1500) ** 0.5
+
+
+def test_with_unequal_numbers_of_runs_the_larger_p_value_counts() -> None:
+    """Welch's here: the permutation test would have decided."""
+    pair = compare(label([0.0, 10.0, 20.0, 30.0]), label([0.1 * k for k in range(12)]), FEW)
+    found = members(pair)[0]
+    assert pair.permutation.p is not None
+    assert pair.permutation.p <= 0.05
+    assert pair.welch.p == found.adjusted_p
+    assert Verdict.UNDECIDED is found.verdict
+    assert "permutation test (exact) with Welch t test" == pair.deciding(found.primary).method
+
+
+def test_with_unequal_numbers_of_runs_welchs_test_must_be_possible() -> None:
+    """Equal runs have no spread; as many of both are decided by the permutation test alone."""
+    low, high = [1.0] * 5, [2.0] * 5
+    assert Verdict.BETTER is members(compare(label(high), label(low), FEW))[0].verdict
+    found = members(compare(label([*high, 2.0]), label(low), FEW))[0]
+    assert (None, Verdict.UNDECIDED) == (found.adjusted_p, found.verdict)
+    reason = found.comparison.deciding(found.primary).reason or ""
+    assert reason.startswith("with unequal numbers of runs Welch's test must agree: within each")
+
+
+def test_the_sign_is_that_of_the_primary_test() -> None:
+    """Higher ranks are better for a rank test, though one run drags the mean below."""
+    high, low = [*(10.0 + k for k in range(9)), -1e4], [float(k) for k in range(10)]
+    pair = compare(label(high), label(low), FEW)
+    assert pair.difference.estimate < 0
+    ranked, mirrored = (
+        family([c], primary=PrimaryTest.MANN_WHITNEY, alpha=0.05)[0].verdict
+        for c in (pair, compare(label(low), label(high), FEW))
+    )
+    assert (Verdict.BETTER, Verdict.WORSE) == (ranked, mirrored)
+
+
+def test_no_difference_is_never_worse() -> None:
+    """Whatever the p-value is said to be."""
+    member = FamilyMember(
+        comparison=compare(LOW, LOW, FEW),
+        primary=PrimaryTest.WELCH,
+        pairs=1,
+        alpha=0.05,
+        adjusted_p=0.01,
+        adjusted_smallest_p=0.0,
+        adjusted_equivalence_p=None,
+    )
+    assert Verdict.UNDECIDED is member.verdict
 
 
 def test_no_pairs_make_no_family() -> None:

@@ -22,7 +22,12 @@ from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
 CASES: list[dict[str, Any]] = GOLDEN["poi"]
-LIMITS = [case for case in CASES if "limit_percentile_B5e5" in case]
+LIMITS = [
+    case
+    for case in CASES
+    # Where one label dominates the reference has an interval without width: we have none.
+    if "limit_percentile_B5e5" in case and case["point"] not in {0.0, 1.0}
+]
 FEW = Resampling(seed=3, repetitions=400)
 
 
@@ -143,13 +148,24 @@ def test_without_spread_there_is_no_interval(
 @pytest.mark.parametrize(
     ("y", "expected"), [([[0.0, 0.5], [1.0, 3.0]], 1.0), ([[0.0, 0.5], [9.0, 10.0]], 0.5)]
 )
-def test_labels_that_do_not_overlap_have_an_interval_without_width(
+def test_labels_that_do_not_overlap_have_no_interval(
     y: list[list[float]], expected: float
 ) -> None:
-    """As rliable has it; but that this shows nothing is said."""
+    """Rliable has one without width there, which reads as certainty."""
     x = TaskScores.from_tasks([[1.0, 2.0], [4.0, 5.0]])
     found = probability_of_improvement(x, TaskScores.from_tasks(y), FEW)
-    assert (expected, expected, SEPARATED) == (found.low, found.high, found.reason)
+    assert (expected, None, None, SEPARATED) == (
+        found.estimate,
+        found.low,
+        found.high,
+        found.reason,
+    )
+    assert ("none", 0, None, None) == (
+        found.method,
+        found.repetitions,
+        found.seed,
+        found.coverage,
+    )
 
 
 def test_tasks_must_be_the_same() -> None:
@@ -162,29 +178,29 @@ def test_tasks_must_be_the_same() -> None:
 
 @pytest.mark.parametrize(("tasks", "n"), [(1, 3), (1, 10), (8, 3), (8, 5), (8, 20)])
 def test_coverage(tasks: int, n: int) -> None:
-    """600 samples agree with what `coverage` says."""
+    """600 samples agree with what `coverage` says of those that have an interval."""
     generator = np.random.default_rng(tasks * n)
-    held, told = 0, set()
+    held, told = [], set()
     for sample in range(600):
         apart = 0.5 * (sample % 3) + 0.5 * generator.normal(size=(tasks, 1))
         truth = ndtr(apart / np.sqrt(2)).mean()
         x = TaskScores.from_tasks(list(generator.normal(size=(tasks, n)) + apart))
         y = TaskScores.from_tasks(list(generator.normal(size=(tasks, n))))
         found = probability_of_improvement(x, y, Resampling(seed=sample, repetitions=1_000))
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= truth <= found.high
-        told |= {found.coverage} - {None}
-    assert [held / 600] == pytest.approx(list(told), abs=0.04)
+        if found.low is not None and found.high is not None:
+            held.append(found.low <= truth <= found.high)
+            told.add(found.coverage)
+    assert len(held) > 450
+    assert [np.mean(held)] == pytest.approx(list(told), abs=0.04)
 
 
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ((3,), 0.761),
-        ((4,), 0.761),
+        ((3,), 0.955),
+        ((4,), 0.955),
         ((30,), 0.935),
-        ((5, 7), 0.883),
+        ((5, 7), 0.936),
         ((10,) * 9, 0.941),
         ((2,), None),
     ],

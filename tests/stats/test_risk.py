@@ -10,6 +10,7 @@ from scipy import stats
 
 from rlexp.stats.risk import Tail, cvar, difficulty_progress, failure_rate, worst_count
 
+TAILS: tuple[Tail, ...] = ("lower", "upper")
 outcomes = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60)
 
 
@@ -18,6 +19,11 @@ def test_the_worst_tenth_by_hand() -> None:
     values = np.arange(1.0, 22.0)
     assert 2 == cvar(values, 0.1)
     assert 20 == cvar(values, 0.1, "upper")
+
+
+def test_zero_has_no_sign() -> None:
+    """A mean of zeros is 0, never -0, at either end."""
+    assert [False, False] == [bool(np.signbit(cvar([0.0, 0.0], 0.05, t))) for t in TAILS]
 
 
 def test_ties_at_the_quantile_all_count() -> None:

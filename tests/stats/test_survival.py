@@ -125,6 +125,35 @@ def test_without_censored_runs_the_interval_is_students() -> None:
     assert [times.mean() - half, times.mean() + half] == pytest.approx([found.low, found.high])
 
 
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_coverage_of_the_restricted_mean(n: int) -> None:
+    """2,000 samples of exponential times, followed for two means, agree with what is said."""
+    generator = np.random.default_rng(n)
+    held, told = [], set()
+    for _ in range(2000):
+        times = generator.exponential(size=n)
+        found = restricted_mean(kaplan_meier(np.minimum(times, 2), times < 2), 2)
+        if found.low is not None and found.high is not None:
+            held.append(found.low <= 1 - np.exp(-2) <= found.high)
+            told.add(found.coverage)
+        else:
+            assert found.coverage is None
+    assert len(held) > 1800
+    assert [np.mean(held)] == pytest.approx(list(told), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("n", "level", "expected"),
+    [(2, 0.95, None), (4, 0.95, 0.908), (20, 0.95, 0.948), (21, 0.95, None), (5, 0.9, None)],
+)
+def test_coverage_is_told_where_it_was_simulated(
+    n: int, level: float, expected: float | None
+) -> None:
+    """Of the next smaller number of runs; nothing beyond."""
+    curve = kaplan_meier(np.arange(1.0, n + 1), [True] * n, level)
+    assert expected == restricted_mean(curve, 30).coverage
+
+
 def test_what_comes_after_the_horizon_does_not_count() -> None:
     """The runs that arrive at 8 and 9 count as 7."""
     found = restricted_mean(kaplan_meier([2, 4, 8, 9], [True] * 4), 7)

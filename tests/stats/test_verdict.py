@@ -158,6 +158,23 @@ def test_too_few_relabellings_are_not_blamed_on_the_seeds() -> None:
     assert Verdict.WORSE is verdicts([(x, y)], Resampling(repetitions=39))[0].verdict
 
 
+def test_welchs_part_in_a_verdict_is_said() -> None:
+    """Where the labels have different numbers of runs, and only there."""
+    told = "(with unequal numbers of runs Welch's test must agree)"
+    decided = verdict([[11.0, 12.0, 13.0, 14.0, 15.0, 16.0]], [[1.0, 2.0, 3.0, 4.0, 5.0]])
+    assert Verdict.BETTER is decided.verdict
+    assert decided.reason.endswith(f"p = 0.00433 {told}")
+    chance = verdict([[0.0, 10.0, 20.0, 30.0]], [[0.1 * k for k in range(12)]])
+    assert Verdict.UNDECIDED is chance.verdict
+    assert chance.reason.endswith(f"p = 0.111 {told}, above 0.05")  # t = 14.45 / 6.456
+    assert told not in verdict([[0.0, 10.0]], [[1.0, 2.0]]).reason
+    alone = verdict([[1.0] * 5], [[2.0] * 6])
+    assert alone.reason.startswith(
+        "no permutation test (exact) with Welch t test is possible: "
+        "with unequal numbers of runs Welch's test must agree: within each task all runs are equal"
+    )
+
+
 def test_no_pairs_have_no_verdicts() -> None:
     """And no error."""
     assert () == verdicts([], FEW)
