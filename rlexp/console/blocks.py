@@ -9,7 +9,7 @@ from rich.text import Text as RichText
 
 from rlexp.console.words import printable
 from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
-from rlexp.reports.page.words import ends, footnotes, number, possible, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, possible, too_narrow
 from rlexp.stats.interval import Interval
 
 STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlexp.metrics import Metric
-from rlexp.reports.estimates import Scales, common_scale, is_capped, without_anchors
+from rlexp.reports.estimates import common_scale, is_capped
 from rlexp.reports.evidence import Cell
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import scales
+from rlexp.reports.scale import Scales, scales, without_anchors
 from rlexp.reports.wording import listed
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 
-UNBOUNDED = 1e150
+UNBOUNDED = LARGEST_SCORE
 """What stands for a score without a bound; what a metric ignores leaves no trace of it."""
 
 
@@ -64,7 +64,7 @@ def _bounds(
     lacking = [t for t in inquiry.evidence.tasks if t not in {c.task for c in cells}]
     reason = f"{label} was not asked for on {listed(lacking)}" if lacking else None
     if reason is None and scale is not None:
-        reason = without_anchors(scale)
+        reason = without_anchors(scale, inquiry)
     if reason is not None:
         return Bounds(label=label, metric=name, absent=absent, reason=reason)
     references = {c.task: inquiry.evidence.reference(c.task) for c in cells}
@@ -112,7 +112,9 @@ def _scores(
             scores += [far if end is None else end] * (cell.planned - len(scores))
         values = np.asarray(scores, dtype=np.float64)
         own = scale[cell.task] if scale else None
-        tasks.append(own.normalised(values) if own else values)
+        scaled = own.normalised(values) if own else values
+        # `far` stays within what a score may be, however narrow the scale.
+        tasks.append(np.clip(scaled, -UNBOUNDED, UNBOUNDED))
     return TaskScores.from_tasks(tasks)
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pytest
 from evidence_samples import (
     CARTPOLE,
     all_failed,
@@ -23,6 +24,7 @@ from evidence_samples import (
 from rlexp.records.run import RunRecord
 from rlexp.reports.bounds import Bounds, bounds
 from rlexp.reports.evidence import Evidence
+from rlexp.reports.scale import scales, task_scores
 
 
 def one_absent() -> Evidence:
@@ -120,6 +122,36 @@ def test_without_anchors_there_are_no_bounds() -> None:
     found = bounds(inquiry(replace(own, members=(first, *own.members[1:]))))
     assert all("cannot be normalised" in (b.reason or "") for b in found)
     assert 4 == len(found)
+
+
+@pytest.mark.parametrize("score", [1.0, 22.5, 60.0, 79.0, 135.0, 300.0, 475.0, 500.0])
+def test_bounds_hold_for_whatever_the_absent_run_had_with_unequal_numbers_of_runs(
+    score: float,
+) -> None:
+    """Where a run of one task weighs as much as two of the other."""
+    first, second = configured(), configured(task="Pendulum-v1")
+    rest = scored(second, [-1235 + share * (-150 + 1235) for share in (0.125, 1.0, 1.0, 0.625)])
+    absent = member(RunRecord(spec=run_spec(first, 1)), first)
+    told = by_metric(evidence([*scored(first, [475.0]), absent, *rest]))
+    whole = inquiry(evidence([*scored(first, [475.0, score]), *rest]))
+    cells = [whole.evidence.cells["ppo", task] for task in whole.evidence.tasks]
+    for name, metric in whole.metrics.items():
+        own = task_scores(cells, scales(whole.evidence, whole.settings))
+        low, high = told[name].low, told[name].high
+        assert low is not None
+        assert high is not None
+        assert low - 1e-12 <= float(metric(own)) <= high + 1e-12
+
+
+def test_a_narrow_scale_keeps_a_score_without_a_bound_apart() -> None:
+    """Normalised it would be larger than scores may be; the metric has no bound, and no error."""
+    own = configured("ppo", "Pendulum-v1")
+    narrow = replace(own, reference={"random": 0.0, "threshold": 1e-3, "source": "by hand"})
+    missing = member(RunRecord(spec=run_spec(narrow, 3)), narrow)
+    found = by_metric(evidence([*scored(narrow, [1e-4, 2e-4, 3e-4]), missing]))
+    assert (None, None) == (found["mean"].low, found["mean"].high)
+    assert None is found["optimality_gap"].high
+    assert (0.9 + 0.8 + 0.7) / 4 == pytest.approx(found["optimality_gap"].low)
 
 
 def test_the_estimate_lies_within_its_bounds() -> None:

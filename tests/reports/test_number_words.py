@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 from study_blocks import impossible, interval
 
-from rlexp.reports.page.words import digits_for, ends, footnotes, made_how, number, per_cent, told
+from rlexp.reports.number_words import (
+    digits_for,
+    ends,
+    footnotes,
+    made_how,
+    number,
+    per_cent,
+    told,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from rlexp.reports.axes import Scale
 from rlexp.reports.blocks import Axis
 from rlexp.reports.figures.canvas import PALE
 from rlexp.reports.figures.lettering import LETTER, axis_title
-from rlexp.reports.page.axes import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

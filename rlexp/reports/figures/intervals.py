@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlexp.reports.axes import Scale, scale
 from rlexp.reports.blocks import Intervals, Mark, Panel
 from rlexp.reports.figures.axes import say_nothing, set_x
 from rlexp.reports.figures.canvas import (
@@ -13,8 +14,7 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, axis_title, height, label, title, within
-from rlexp.reports.page.axes import Scale, scale
-from rlexp.reports.page.words import possible, too_narrow
+from rlexp.reports.number_words import possible, too_narrow
 from rlexp.reports.palette import Style
 
 if TYPE_CHECKING:

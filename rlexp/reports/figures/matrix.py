@@ -13,7 +13,7 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, height, label, title
-from rlexp.reports.page.words import ends, number, possible, too_narrow
+from rlexp.reports.number_words import ends, number, possible, too_narrow
 from rlexp.reports.palette import LIGHT
 from rlexp.stats.interval import Interval
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.blocks import Column, Figure, Intervals, Matrix, Table, Value
-from rlexp.reports.page.words import ends, footnotes, number, possible, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, possible, too_narrow
 from rlexp.stats.interval import Interval
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from rlexp.reports.blocks import Column, Figure, Intervals, Line, Lines, Matrix, Table, Value
-from rlexp.reports.page.words import digits_for
+from rlexp.reports.number_words import digits_for
 
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
 

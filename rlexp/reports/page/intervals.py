@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlexp.reports.axes import Scale, Tick, scale
 from rlexp.reports.blocks import Intervals, Mark, Panel
-from rlexp.reports.page.axes import Scale, Tick, scale
-from rlexp.reports.page.words import digits_for, ends, number, told, too_narrow
+from rlexp.reports.number_words import digits_for, ends, number, told, too_narrow
 from rlexp.reports.palette import Style
 
 TICKS = 4

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
+from rlexp.reports.axes import Scale, Tick, scale
 from rlexp.reports.blocks import Line, Lines
-from rlexp.reports.page.axes import Scale, Tick, scale
-from rlexp.reports.page.words import digits_for
+from rlexp.reports.number_words import digits_for
 from rlexp.reports.palette import Style
 
 UNITS = 10_000

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.blocks import Matrix
-from rlexp.reports.page.words import ends, footnotes, number, told, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, told, too_narrow
 from rlexp.reports.palette import Style
 from rlexp.stats.interval import Interval
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.blocks import Column, Table, Value
-from rlexp.reports.page.words import ends, footnotes, number, possible, told, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, possible, told, too_narrow
 from rlexp.reports.palette import Style
 from rlexp.stats.interval import Interval
 
