@@ -67,10 +67,11 @@ def aggregate_of(statistic: Statistic) -> Aggregate | None:
 def interquartile_mean(scores: TaskScores, /) -> Array:
     """Mean of the middle half of the runs of all tasks, every task weighing the same.
 
-    Whole runs are dropped at each end while those dropped weigh at most a quarter; a run of task j
-    weighs 1/(m n_j). With as many runs in every task that is the cut of Agarwal et al. (2021,
-    "Deep Reinforcement Learning at the Edge of the Statistical Precipice") and of
-    `scipy.stats.trim_mean`: ⌊N/4⌋ runs at each end, so three runs or fewer are averaged whole.
+    With as many runs in every task ⌊N/4⌋ of them are cut at each end, so that three or fewer are
+    averaged whole, as by Agarwal et al. (2021, "Deep Reinforcement Learning at the Edge of the
+    Statistical Precipice") and by `scipy.stats.trim_mean`. With different numbers of runs, of
+    which one of task j weighs 1/(m n_j), a quarter of the weight is cut at each end: a run at the
+    cut counts in part. Either way no score that rises lets the mean fall.
 
     Args:
         scores: Of shape (…, N).
@@ -83,7 +84,7 @@ def interquartile_mean(scores: TaskScores, /) -> Array:
         ordered = np.sort(scores.values, axis=-1)
         return np.asarray(ordered[..., cut : scores.n - cut].mean(axis=-1))
     ordered, weights = _ordered(scores)
-    kept = weights * middle_half(weights)
+    kept = middle_half(weights)
     return np.asarray((kept * ordered).sum(axis=-1) / kept.sum(axis=-1))
 
 
@@ -127,17 +128,19 @@ def run_weights(sizes: tuple[int, ...]) -> NDArray[np.int64]:
         sizes: Runs of each task.
 
     Returns:
-        Of shape (N,), task by task. Exact where the least common multiple of the sizes is below
-        `WEIGHTS_BELOW` / m, and rounded to about as many digits where it is not.
+        Of shape (N,), task by task: 1 where all sizes are equal, and where they are not, such that
+        a quarter of the sum is whole. Exact where four times the least common multiple of the sizes
+        is below `WEIGHTS_BELOW` / m, and rounded to about as many digits where it is not.
     """
-    whole = min(math.lcm(*sizes), WEIGHTS_BELOW // len(sizes))
+    parts = 1 if len(set(sizes)) == 1 else 4
+    whole = min(parts * math.lcm(*sizes), WEIGHTS_BELOW // len(sizes))
     return np.repeat([max(1, round(whole / size)) for size in sizes], sizes).astype(np.int64)
 
 
 def middle_bounds(scores: TaskScores) -> tuple[float, float]:
-    """Lowest and highest score, of shape (N,), that the interquartile mean keeps."""
+    """Lowest and highest of scores (N,) that the interquartile mean keeps, be it in part."""
     ordered, weights = _ordered(scores)
-    kept = ordered[middle_half(weights)]
+    kept = ordered[middle_half(weights) > 0]
     return float(kept[0]), float(kept[-1])
 
 
@@ -155,9 +158,10 @@ def _ordered(scores: TaskScores) -> tuple[Array, NDArray[np.int64]]:
     return np.take_along_axis(scores.values, order, axis=-1), weights[order]
 
 
-def middle_half(weights: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which runs the interquartile mean keeps, of weights (…, N) in the order of their scores."""
+def middle_half(weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What the interquartile mean keeps of weights (…, N), which are in the order of the scores."""
     total = weights.sum(axis=-1, keepdims=True)
     quarter = total // 4
     reached = np.cumsum(weights, axis=-1)
-    return np.asarray((reached > quarter) & (reached - weights < total - quarter))
+    within = np.minimum(reached, total - quarter) - np.maximum(reached - weights, quarter)
+    return np.asarray(np.maximum(within, 0))

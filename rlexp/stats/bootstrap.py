@@ -156,14 +156,14 @@ def _without_ends(
 
 
 def _coverage(one: Resampled, resampling: Resampling, method: str) -> float | None:
-    """Of the task with fewest runs, where it was simulated."""
+    """Where it was simulated: of tasks that all have as many runs."""
     aggregate = aggregate_of(one.statistic)
     simulated = resampling.level == coverage.LEVEL
-    simulated &= resampling.repetitions >= coverage.REPETITIONS
+    simulated &= resampling.repetitions >= coverage.REPETITIONS and one.scores.balanced
     if aggregate is None or aggregate.cap is not None or not simulated:
         return None
     sizes = one.scores.sizes
-    return coverage.expected_coverage(method, aggregate.centre, min(sizes), len(sizes))
+    return coverage.expected_coverage(method, aggregate.centre, sizes[0], len(sizes))
 
 
 def _ends(one: Resampled, resampling: Resampling, method: str) -> Ends:
@@ -204,7 +204,8 @@ def bca_ends(one: Resampled, resampling: Resampling, accelerated: float) -> Ends
     """Ends by Efron's BCa method with a given acceleration."""
     from scipy.special import ndtr, ndtri
 
-    slack = ROUNDING * np.abs(one.values).max()
+    # Of a typical value: beside one far away all others would lie at the estimate.
+    slack = ROUNDING * np.median(np.abs(one.values))
     below = float((one.values < one.estimate - slack).mean())
     if below in {0, 1}:
         return "every resample lies on one side of the estimate"

@@ -31,8 +31,8 @@ def count_and_walk(
     """Sum the middle half of the runs that each row draws.
 
     The runs are sorted once. Each row counts how often it draws each of them, and walks the counts
-    from both ends until whole runs that weigh a quarter are dropped: no row is sorted, and whole
-    numbers sum to the same in any order.
+    from both ends until the next run weighs more than is left of the quarter to cut: no row is
+    sorted, and whole numbers sum to the same in any order.
 
     Args:
         words: Of shape (rows, N): random 32-bit words; each draws a run of its task.
@@ -40,8 +40,9 @@ def count_and_walk(
         ranks: Of shape (N,): place of each run, task by task, in the order of scores.
         weights: Of shape (N,), in the order of scores.
         contributions: Of shape (N,), in the order of scores: weighted scores.
-        quarter: What is dropped at each end weighs at most this.
-        sums: Of shape (2, rows), written: contributions and weights of the middle half.
+        quarter: What is cut at each end weighs this.
+        sums: Of shape (5, rows), written: contributions of the runs that are not cut whole, the
+            place of the lowest of them and what of its weight is cut, and those of the highest.
     """
     counts = np.zeros(len(ranks), np.int64)
     for row in range(len(words)):
@@ -59,17 +60,17 @@ def count_and_walk(
             room -= counts[low] * weights[low]
             low += np.uint64(1)
         counts[low] -= room // weights[low]
+        sums[1, row], sums[2, row] = np.int64(low), room % weights[low]
         high, room = np.uint64(len(counts) - 1), quarter
         while counts[high] * weights[high] <= room:
             room -= counts[high] * weights[high]
             high -= np.uint64(1)
         counts[high] -= room // weights[high]
-        total = weight = np.int64(0)
+        sums[3, row], sums[4, row] = np.int64(high), room % weights[high]
+        total = np.int64(0)
         for place in range(low, high + np.uint64(1)):
             total += counts[place] * contributions[place]
-            weight += counts[place] * weights[place]
         sums[0, row] = total
-        sums[1, row] = weight
 
 
 def kernel(cells: int) -> Sums | None:

@@ -32,8 +32,8 @@ class Band:
         n: Runs of all tasks.
         tasks: How many there are.
         seed: Of the resampling; none where no point has an interval.
-        coverage: How often an interval of this method holds the true value, with as many runs as
-            the task has that has fewest, where simulations showed it.
+        coverage: How often an interval of this method holds the true value, where simulations
+            showed it: at points at which every task has as many runs, the one with fewest.
         reason: Why no point has an interval.
         gaps: Where some points have none: how many, and why.
     """
@@ -234,8 +234,9 @@ def _segments(known: NDArray[np.bool_]) -> list[tuple[int, int]]:
 def _coverage(
     found: Points, left: NDArray[np.int64], resampling: Resampling, method: str
 ) -> float | None:
-    """Of the task and the point with the fewest runs, of (T, m), among those with an interval."""
+    """Of the point with fewest runs, of (T, m), among those with an interval and balanced tasks."""
     drawn = left[[reason is None for reason in found.reasons]]
+    drawn = drawn[(drawn == drawn[:, :1]).all(axis=1)]
     simulated = resampling.level == coverage.LEVEL
     simulated &= resampling.repetitions >= coverage.REPETITIONS
     if not simulated or not len(drawn):

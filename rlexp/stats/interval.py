@@ -9,8 +9,8 @@ class Interval:
 
     `low` and `high` are missing where no interval is possible, and `reason` says why. `n` counts
     the runs of all tasks. `coverage` is how often an interval of this method holds the true value
-    at this n and number of tasks, as simulations showed it; nothing where it is not known. An
-    exact interval has no seed and no repetitions.
+    at this n and number of tasks, as simulations showed it; nothing where it is not known, as where
+    tasks have different numbers of runs. An exact interval has no seed and no repetitions.
     """
 
     estimate: float

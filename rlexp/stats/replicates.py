@@ -12,7 +12,7 @@ from rlexp.stats.compiled import Sums, kernel
 from rlexp.stats.draws import BLOCK, Draws, blocks, draw, rows_of_block
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_numbers import PooledRuns, TaskSums
+from rlexp.stats.whole_numbers import PooledRuns, TaskSums, fits
 
 Array = NDArray[np.float64]
 Evaluation = Callable[[Draws], Array]
@@ -88,7 +88,8 @@ def worthwhile_threads(cells: int) -> int:
 def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> Evaluation:
     """How to compute a statistic of draws."""
     aggregate = aggregate_of(statistic)
-    if aggregate is None:
+    # That must not depend on what is installed, or on threads: the bytes would.
+    if aggregate is None or not fits(aggregate.capped(scores)):
         return lambda draws: statistic(TaskScores(scores.values[draws.positions], scores.sizes))
     centre = _centre(aggregate, sums)(aggregate.capped(scores))
     cap = aggregate.cap

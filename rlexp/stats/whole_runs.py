@@ -106,24 +106,10 @@ def middle_means(runs: OrderedRuns, drawn: Counts, above: Counts) -> Array:
     above[0] = total - quarter
     for rank, place in enumerate(runs.places):
         np.subtract(above[rank], drawn[place], out=above[rank + 1])
-    # A value is the lowest one and the steps up to it: each step counts for what lies beyond it.
+    # A value is that of a run in the middle and the steps from there: each step counts for what
+    # lies beyond it. A run far away that is cut adds nothing, so no digit is lost to it.
+    centre = len(runs.values) // 2
     kept = np.clip(above[1:-1], 0, middle)
+    kept[:centre] -= middle
     summed = np.einsum("i,ib->b", np.diff(runs.values), kept)
-    if len(set(runs.weights.tolist())) == 1:
-        return np.asarray(runs.values[0] + summed / middle)
-    extra, mass = _cut_runs(runs, above, middle)
-    return np.asarray(runs.values[0] + (summed + extra) / (middle + mass))
-
-
-def _cut_runs(runs: OrderedRuns, above: Counts, middle: int) -> tuple[Array, NDArray[np.int64]]:
-    """What the runs at the two cuts add, which are kept whole: values and weights, each (rows,).
-
-    Values are counted from the lowest one.
-    """
-    columns = np.arange(above.shape[1])
-    low = (above[1:] >= middle).sum(axis=0)
-    high = (above[1:] > 0).sum(axis=0)
-    below = (above[low, columns] - middle) % runs.weights[low]
-    beyond = -above[high + 1, columns] % runs.weights[high]
-    steps = runs.values - runs.values[0]
-    return below * steps[low] + beyond * steps[high], below + beyond
+    return np.asarray(runs.values[centre] + summed / middle)

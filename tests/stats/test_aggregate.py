@@ -30,19 +30,25 @@ def scored(*tasks: list[float]) -> TaskScores:
     return TaskScores.from_tasks(tasks)
 
 
-def dropped_one_by_one(tasks: list[list[float]]) -> Fraction:
+def cut_one_by_one(tasks: list[list[float]]) -> Fraction:
     """The interquartile mean as its definition says it, in fractions."""
     runs = [(score, Fraction(1, len(task) * len(tasks))) for task in tasks for score in task]
-    ends = []
-    for order in (sorted(runs), sorted(runs, key=lambda run: (-run[0], -run[1]))):
-        dropped, weight = 0, Fraction(0)
-        while weight + order[dropped][1] <= Fraction(1, 4):
-            weight += order[dropped][1]
-            dropped += 1
-        ends.append(dropped)
-    kept = sorted(runs)[ends[0] : len(runs) - ends[1]]
-    weight = sum((w for _, w in kept), Fraction(0))
-    return sum((Fraction(x) * w for x, w in kept), Fraction(0)) / weight
+    balanced = len({len(task) for task in tasks}) == 1
+    quarter = Fraction(len(runs) // 4, len(runs)) if balanced else Fraction(1, 4)
+    kept = without_lowest(without_lowest(runs, quarter), quarter)
+    return sum((Fraction(x) * w for x, w in kept), Fraction(0)) / (1 - 2 * quarter)
+
+
+def without_lowest(
+    runs: list[tuple[float, Fraction]], quarter: Fraction
+) -> list[tuple[float, Fraction]]:
+    """Runs and weights without so much weight of the lowest, upside down."""
+    left = []
+    for score, weight in sorted(runs):
+        cut = min(weight, quarter)
+        quarter -= cut
+        left.append((-score, weight - cut))
+    return left
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -83,24 +89,54 @@ def test_the_middle_half_is_averaged(values: list[float], expected: float) -> No
     [
         # weights 1/4 and 1/8 of eight eighths: two eighths go at each end
         ([0.0, 8.0], [1.0, 2.0, 3.0, 4.0], (1 + 2 + 3 + 4) / 4),
-        # the lowest three of the second weigh 3/8, so only two go; above goes the 9 of 1/4
+        # the lowest two of the second weigh a quarter; above goes the 9 of 1/4
         ([5.0, 9.0], [1.0, 2.0, 3.0, 4.0], (3 + 4 + 2 * 5) / 4),
-        # one run weighs a half: it is never dropped
-        ([100.0], [1.0, 2.0, 3.0], (2 + 3 + 3 * 100) / 5),
+        # of twelfths the 100 weighs six, of which three go, and the others two: 1, and half of 2
+        ([100.0], [1.0, 2.0, 3.0], (2 + 2 * 3 + 3 * 100) / 6),
+        # above goes the 8 of 1/4, and below two eighths of the three that the zeros weigh
+        ([0.0, 8.0], [4.0, 7.0, 1.0, 0.0], (1 + 4 + 7 + 0) / 4),
+        # below goes the 1 of 1/4, and above half of the 5, which weighs as much as the others
+        ([5.0], [1.0, 2.0], (2 * 2 + 2 * 5) / 4),
     ],
 )
-def test_whole_runs_are_dropped_by_weight(
+def test_a_quarter_of_the_weight_is_cut(
     first: list[float], second: list[float], expected: float
 ) -> None:
-    """While those dropped at an end weigh at most a quarter of all."""
+    """Of runs that weigh differently the one at the cut counts in part."""
     assert expected == pytest.approx(float(interquartile_mean(scored(first, second))), rel=1e-15)
 
 
 @given(tasks())
 def test_the_definition_is_followed(runs: list[list[float]]) -> None:
-    """Dropping run after run, in exact fractions, gives the same."""
+    """Cutting run after run, in exact fractions, gives the same."""
     found = float(interquartile_mean(scored(*runs)))
-    assert float(dropped_one_by_one(runs)) == pytest.approx(found, rel=1e-12, abs=1e-12)
+    assert float(cut_one_by_one(runs)) == pytest.approx(found, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["iqm", "mean", "median"])
+@given(tasks(), st.randoms(), st.integers(1, 1000))
+def test_a_score_that_rises_lets_no_aggregate_fall(
+    name: str, runs: list[list[float]], random: Random, rise: int
+) -> None:
+    """Whatever the numbers of runs: the bounds of a report rest on it."""
+    before = statistics()[name](scored(*runs))
+    task = random.choice(runs)
+    task[random.randrange(len(task))] += rise / 8
+    assert before <= statistics()[name](scored(*runs)) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher"),
+    [
+        ([[1.0, 0.0], [0.125, 1.0, 1.0, 0.625]], [[1.0, 0.125], [0.125, 1.0, 1.0, 0.625]]),
+        ([[0.0, 6.0], [4.0, 7.0, 1.0, 0.0, 0.0]], [[0.0, 8.0], [4.0, 7.0, 1.0, 0.0, 0.0]]),
+    ],
+)
+def test_dropping_whole_runs_would_let_it_fall(
+    lower: list[list[float]], higher: list[list[float]]
+) -> None:
+    """Where one that weighs more takes the place of others at the cut."""
+    assert interquartile_mean(scored(*lower)) <= interquartile_mean(scored(*higher))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
@@ -149,8 +185,8 @@ def test_what_lies_above_gamma_closes_no_gap() -> None:
 
 
 def test_runs_weigh_inversely_to_those_of_their_task() -> None:
-    """In the smallest whole numbers; every task weighs as much."""
-    assert [6, 3, 3, 2, 2, 2] == run_weights((1, 2, 3)).tolist()
+    """In the smallest whole numbers of which a quarter can be cut; every task weighs as much."""
+    assert [24, 12, 12, 8, 8, 8] == run_weights((1, 2, 3)).tolist()
     assert [1, 1, 1, 1] == run_weights((2, 2)).tolist()
 
 
@@ -172,7 +208,8 @@ def test_the_scores_stay_as_they_were() -> None:
 
 
 def test_bounds_are_the_ends_of_the_middle_half() -> None:
-    """The lowest and the highest run that is kept."""
+    """The lowest and the highest run that is kept, be it in part."""
+    assert (2.0, 5.0) == middle_bounds(scored([5.0], [1.0, 2.0]))
     assert (2.0, 5.0) == middle_bounds(scored([0.0, 2.0, 5.0, 9.0]))
     assert (1.0, 4.0) == middle_bounds(scored([0.0, 8.0], [1.0, 2.0, 3.0, 4.0]))
 

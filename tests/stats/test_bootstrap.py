@@ -14,6 +14,7 @@ from scipy import stats
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
 from rlexp.stats.bootstrap import METHODS, Resampled, bca_ends, interval, intervals
+from rlexp.stats.coverage import expected_coverage
 from rlexp.stats.interval import Interval
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
@@ -295,10 +296,43 @@ def test_coverage_is_told_where_it_was_simulated(
     assert None is interval(scores, partial(mean), resampling).coverage
 
 
-def test_the_task_with_fewest_runs_decides_the_coverage() -> None:
-    """Of unequal tasks, it is the least that is told."""
-    scores = TaskScores.from_tasks([[1.0, 2.0, 3.0], [*range(10)], [*range(10)]])
-    assert 0.928 == interval(scores, mean, Resampling(repetitions=1000)).coverage
+@pytest.mark.parametrize("method", METHODS)
+def test_of_unequal_numbers_of_runs_no_coverage_is_told(method: str) -> None:
+    """None was simulated, and it is less than that of the task with fewest."""
+    resampling = Resampling(repetitions=1000)
+    unequal = TaskScores.from_tasks([[1.0, 2.0, 3.0], [*range(10)], [*range(10)]])
+    assert None is interval(unequal, mean, resampling, method=method).coverage
+    equal = TaskScores.from_tasks([[*range(10)]] * 3)
+    expected = expected_coverage(method, "mean", 10, 3)
+    assert expected == interval(equal, mean, resampling, method=method).coverage
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sizes", [(5,) * 8, (4, 5, 6, 5, 4, 6, 5, 5)])
+@pytest.mark.parametrize("far", [-1e12, 1e12, -1e17, 1e17, -1e149])
+def test_a_run_far_away_takes_no_digits_from_the_others(
+    method: str, sizes: tuple[int, ...], far: float
+) -> None:
+    """It is cut, so however far it is the interquartile mean varies as much."""
+    generator = np.random.default_rng(5)
+    runs = [generator.normal(1, 0.3, size=size) for size in sizes]
+    found = []
+    for value in (far, np.sign(far) * 1e3):
+        runs[2][0] = value
+        scores = TaskScores.from_tasks(runs)
+        found.append(interval(scores, interquartile_mean, FEW, method=method))
+    assert found[1].low is not None
+    assert (found[1].low, found[1].high) == pytest.approx((found[0].low, found[0].high), rel=1e-9)
+
+
+@pytest.mark.parametrize("far", [-1e3, -1e17, -1e149])
+def test_a_run_far_away_does_not_bias_the_others(far: float) -> None:
+    """Resamples that keep it lie far below; the correction of BCa sees the others apart."""
+    scores = TaskScores.from_tasks([[far, 0.9, 1.0, 1.1, 1.4]])
+    found = interval(scores, interquartile_mean, FEW, method="bca")
+    near = TaskScores.from_tasks([[-100.0, 0.9, 1.0, 1.1, 1.4]])
+    expected = interval(near, interquartile_mean, FEW, method="bca")
+    assert expected.high == pytest.approx(found.high, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import METHODS, interval
+from rlexp.stats.coverage import expected_coverage
 from rlexp.stats.curves import align, area_under_curve, band, common_grid
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
@@ -207,6 +208,20 @@ def test_runs_that_end_early_are_counted() -> None:
     ) == found.gaps
     assert found.coverage is not None
     assert 4 == found.n
+
+
+def test_coverage_is_told_of_points_where_tasks_have_as_many_runs() -> None:
+    """Of three runs of both, not of four and three, nor of two and three."""
+    rising = np.arange(20.0).reshape(4, 5) % 7
+    first, second = rising.copy(), rising[:3, ::-1].copy()
+    resampling = Resampling(repetitions=1_000)
+    assert None is band([first, second], resampling).coverage
+    first[3, 2:] = NAN
+    expected = expected_coverage("t", "interquartile mean", 3, 2)
+    assert expected is not None
+    assert expected == band([first, second], resampling).coverage
+    first[2, 4:] = NAN
+    assert expected == band([first, second], resampling).coverage
 
 
 @pytest.mark.parametrize(

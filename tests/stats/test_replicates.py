@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlexp.stats import draws, replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.whole_numbers import fits
 
 SIZES = [(5,), (4, 4, 4), (1, 3, 2), (7, 5, 9, 8)]
 
@@ -50,6 +51,43 @@ def test_scores_may_be_of_any_size(scale: float) -> None:
     expected = replicates.replicates(small, {"": statistics()["iqm"]}, resampling)[""]
     found = replicates.replicates(large, {"": statistics()["iqm"]}, resampling)[""]
     assert expected == pytest.approx(found / scale, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["iqm", "mean", "median"])
+@pytest.mark.parametrize("sizes", [(5,) * 8, (4, 5, 6)])
+@pytest.mark.parametrize("far", [1e12, -1e17, 1e149])
+def test_a_score_far_away_takes_no_digits_from_the_others(
+    name: str, sizes: tuple[int, ...], far: float
+) -> None:
+    """Resamples without it give what they give where it is near."""
+    scores, resampling = normal(sizes), Resampling(repetitions=300)
+    apart = scores.values.copy()
+    apart[0] = far
+    near = replicates.replicates(scores, {"": statistics()[name]}, resampling)[""]
+    found = replicates.replicates(TaskScores(apart, sizes), {"": statistics()[name]}, resampling)[
+        ""
+    ]
+    without = (draws.draw(sizes, resampling, 0).positions > 0).all(axis=-1)
+    assert 0 < without.sum() < 300
+    assert near[without] == pytest.approx(found[without], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0, 0.0], True),
+        ([-1.0, 0.0, 2.0**20], True),
+        ([1.0, 1.0, 1.0, -(2.0**21)], False),
+        ([2.0**-29, 1.0, 1.0], True),
+        ([2.0**-31, 1.0, 1.0], False),
+        ([1.0, -1e17, 1e17, 1e17, -1e17], False),
+    ],
+)
+def test_whole_numbers_take_scores_that_are_near_in_size(
+    values: list[float], expected: bool
+) -> None:
+    """None may be so large that a typical one, or the least, loses its digits."""
+    assert expected == fits(TaskScores(np.asarray(values), (len(values),)))
 
 
 @pytest.mark.parametrize("sizes", SIZES)

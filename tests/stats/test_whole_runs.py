@@ -36,6 +36,21 @@ def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
     assert found[0].std() > 0
 
 
+@pytest.mark.parametrize("sizes", [(5,) * 8, (4, 5, 6)])
+@pytest.mark.parametrize("far", [1e12, -1e12, -1e17, 1e149, -1e149])
+def test_a_run_far_away_takes_no_digits_from_the_others(
+    sizes: tuple[int, ...], far: float
+) -> None:
+    """Resamples without it give what they give where it is near."""
+    near = np.random.default_rng(4).normal(1, 0.3, size=sum(sizes))
+    apart = near.copy()
+    apart[0] = far
+    found = whole_run_replicates(np.stack([near, apart]), sizes, FEW)
+    without = (draw(sizes, FEW, 0).positions > 0).all(axis=-1)
+    assert 0 < without.sum() < FEW.repetitions
+    np.testing.assert_allclose(found[1][without], found[0][without], rtol=1e-12)
+
+
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
 def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does how many blocks there are."""
