@@ -38,7 +38,8 @@ def test_every_import_is_asked_for() -> None:
         for module in modules - set(sys.stdlib_module_names)
         for provider in providers[module]
     }
-    assert set() == imported - names(PROJECT["dependencies"]) - names(EXTRAS["video"])
+    asked_when_needed = [*EXTRAS["fast"], *EXTRAS["figures"], *EXTRAS["video"]]
+    assert set() == imported - names(PROJECT["dependencies"]) - names(asked_when_needed)
 
 
 def test_every_dependency_is_imported() -> None:
