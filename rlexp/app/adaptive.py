@@ -13,7 +13,7 @@ from rlexp.app.design import (
     Ledger,
     freeze,
     freeze_again,
-    frozen_design,
+    frozen_alike,
     record_look,
 )
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
@@ -102,9 +102,10 @@ def _until_decided(
         if looked.finished:
             _tell(looked, design, evidence, console)
             return 0
+        _check_scores(looked, design, evidence, paths)
         experiment, plan = _plan(looked, paths, design)
         if not plan.missing:
-            raise RecordError(_without_score(failed_for_good(evidence), paths))
+            raise RecordError(_without_score([], paths))
         write_experiment(paths, experiment)
         driving = _driving(experiment, asked, place)
         stopped = drive(paths, Phase.TEST, plan, driving, place, console)
@@ -119,20 +120,25 @@ def _rehearse(
 ) -> int:
     evidence = gather([paths.name], Phase.TEST, place)
     looked = look_at(design, evidence)
-    if looked.finished and frozen_design(paths) == design.plain():
+    frozen = None if asked.restart else frozen_alike(paths, design)
+    if looked.finished and frozen is not None:
         _tell(looked, design, evidence, console)
         return 0
     if looked.finished:
         # Telling would let a user try designs until one decides.
-        console.line("Nothing to run: the scores that are there are all that the design needs")
+        said = "Nothing to run: the scores that are there are all that the design needs"
+        console.show({"wanted": [], "most_runs": design.most_runs}, [said])
         return 0
+    _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, paths, design)
     driving = _driving(experiment, asked, place)
     show_plan(paths.name, Phase.TEST, plan, driving, read_code(place.folder), console)
-    console.line(
+    said = (
         f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
-        f"{design.most_runs} runs in all",
+        f"{design.most_runs} runs in all"
     )
+    value = {"look": looked.looks + 1, "wanted": looked.wanted, "runs": len(plan.missing)}
+    console.show({**value, "most_runs": design.most_runs}, [said])
     return 0
 
 
@@ -195,6 +201,17 @@ def _check_seeds(experiment: Experiment) -> None:
             f"{experiment.name} lists its test seeds one by one; --adaptive adds seeds to a "
             "count: start an experiment with seeds.test=N",
         )
+
+
+def _check_scores(
+    looked: Looked, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
+) -> None:
+    """Refuse a look that can never be made, before anything is trained for it."""
+    seeds = range((looked.looks + 1) * design.group)
+    scoreless = failed_for_good(evidence)
+    members = [m for m in scoreless if m.label in looked.wanted and m.record.spec.seed in seeds]
+    if members:
+        raise RecordError(_without_score(members, paths))
 
 
 def _without_score(members: Sequence[Member], paths: ExperimentPaths) -> str:

@@ -12,7 +12,7 @@ from rlexp.app.report import REFUSED, make_study, read_phase
 from rlexp.app.study import Study as Place
 from rlexp.config.report import read_report
 from rlexp.console import Console
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import Study, Table
 from rlexp.reports.evidence import Evidence
@@ -100,7 +100,11 @@ def _adaptive(
     one_by_one = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or one_by_one:
         return None
-    frozen = frozen_design(place.experiment(evidence.experiments[0].name))
+    try:
+        frozen = frozen_design(place.experiment(evidence.experiments[0].name))
+    except RecordError:
+        # What it lacks is said by --adaptive itself; the comparison does not need it.
+        return None
     design = _drawn(evidence, settings, frozen or {})
     if design is None or failed_for_good(evidence) or frozen not in (None, design.plain()):
         return None

@@ -1,7 +1,7 @@
 """The design of a sequential comparison: frozen on disk at its first look, every look recorded."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import isclose
 from typing import Any
 
@@ -84,8 +84,20 @@ def freeze(paths: ExperimentPaths, design: FrozenDesign, scores: int) -> Ledger:
     Raises:
         RecordError: Another design is frozen; says what differs.
     """
+    there = frozen_alike(paths, design)
+    if there is not None:
+        return there
+    return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=[]))
+
+
+def frozen_alike(paths: ExperimentPaths, design: FrozenDesign) -> Ledger | None:
+    """The ledger of this design; nothing where no design is frozen.
+
+    Raises:
+        RecordError: Another design is frozen; says what differs.
+    """
     if not paths.adaptive.exists():
-        return _write(paths, Ledger(design=design.plain(), scores=scores, looks={}, earlier=[]))
+        return None
     there = _read(paths)
     frozen = there.design
     if frozen != design.plain():
@@ -117,13 +129,16 @@ def _read(paths: ExperimentPaths) -> Ledger:
     there = read_json(paths.adaptive)
     try:
         return Ledger(
-            design=dict(there["design"]),
+            design={f.name: there["design"][f.name] for f in fields(FrozenDesign)},
             scores=int(there["scores"]),
             looks=dict(there["looks"]),
             earlier=list(there["earlier"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{paths.adaptive} is damaged: {error!r}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(
+            f"{paths.adaptive} is damaged: {error!r}; the looks that it recorded are not covered "
+            "by a new design: move the file away to begin one",
+        ) from error
 
 
 def frozen_design(paths: ExperimentPaths) -> dict[str, Any] | None:

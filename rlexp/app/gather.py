@@ -25,7 +25,7 @@ class Target:
 
 def read_target(text: str) -> Target:
     """Read `EXPERIMENT` or `EXPERIMENT/LABEL`; a folder's slash at the end is ignored."""
-    experiment, _, label = text.removeprefix("runs/").rstrip("/").partition("/")
+    experiment, _, label = text.removeprefix("./").removeprefix("runs/").rstrip("/").partition("/")
     return Target(experiment, label or None)
 
 
@@ -111,7 +111,13 @@ def _provenance(run: Found) -> Mapping[str, Any]:
     except (RlexpError, *DAMAGE):
         return {}
     masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
-    return masked
+    return masked if _is_provenance(masked) else {}
+
+
+def _is_provenance(plain: Mapping[str, Any]) -> bool:
+    """Whether its parts are what `rlexp.store.provenance.collect` writes."""
+    mappings = all(isinstance(plain.get(k, {}), Mapping) for k in ("code", "packages", "machine"))
+    return mappings and isinstance(plain.get("command", []), list)
 
 
 def _common_phase(surveys: Mapping[str, Survey]) -> Phase:

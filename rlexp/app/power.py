@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from rlexp.app.gather import gather
@@ -68,6 +69,8 @@ def _check(target: str | None, plan: Plan) -> None:
             "--effect needs no pilot; give --difference in units of scores, or leave out the "
             "experiment",
         )
+    if not all(isfinite(found) for found in (plan.effect, plan.difference) if found is not None):
+        raise ConfigError("what is to be found must be a finite number")
     if plan.effect is None and plan.difference is None and plan.seeds is None:
         raise ConfigError(
             "say what is to be found: --effect in standard deviations, --difference in units of "

@@ -147,9 +147,12 @@ def _rendered(study: Study, name: str, links: Mapping[str, str]) -> Mapping[str,
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigError(f"{path.parent} is no folder: name another with --output") from error
-    publish(path, content)
+        publish(path, content)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}; name another folder with --output, or "
+            "with --figures for figures",
+        ) from error
 
 
 def _folder(place: Place, evidence: Evidence) -> Path:

@@ -100,6 +100,7 @@ def compare(
     """Compare labels of one or several experiments, with a verdict for each pair."""
     words = _words(settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed)
     console = console_for(as_json=as_json)
+    _check_together(adaptive, restart or dry_run, phase, strict)
     if adaptive:
         from rlexp.app.adaptive import Asked, compare_adaptively
 
@@ -152,6 +153,15 @@ def power(
         words=_words(settings, alpha=alpha, power=wanted),
     )
     raise typer.Exit(plan_seeds(target, plan, here(allow_import), console_for(as_json=as_json)))
+
+
+def _check_together(adaptive: bool, of_adaptive: bool, phase: str | None, strict: bool) -> None:
+    from rlexp.errors import ConfigError
+
+    if of_adaptive and not adaptive:
+        raise ConfigError("--restart and --dry-run belong to --adaptive; give that, too")
+    if adaptive and (strict or phase not in {None, "test"}):
+        raise ConfigError("--adaptive is about test seeds: leave out --phase and --strict")
 
 
 def _words(settings: list[str] | None, **given: float | str | None) -> tuple[str, ...]:

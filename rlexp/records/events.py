@@ -139,6 +139,8 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
             if values.get("failure") is not None:
                 values["failure"] = Failure(values["failure"])
         values["time"] = float(values["time"])
+        if kind in {Evaluated, RunEnded}:
+            values["seconds"] = float(values["seconds"])
         if kind is not RunStarted:
             values["step"] = int(values["step"])
         return kind(**values)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
+from math import isfinite
 
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import (
@@ -16,7 +17,7 @@ from rlexp.records.events import (
     RunStarted,
 )
 
-LARGEST_SCORE = 1e150
+LARGEST_SCORE = 1e90
 """What is larger is no score: differences and sums of such numbers overflow."""
 FURTHER_ATTEMPTS = 2
 """How often a run is tried again after the machine failed it."""
@@ -80,7 +81,7 @@ class RunRecord:
     def score(self) -> float | None:
         """The score as the budget declares it, of a completed run; nothing for any other.
 
-        What is no finite number, or one beyond 1e150, is no score.
+        What is no finite number, or one beyond 1e90, is no score.
         """
         score = self._declared_score() if self.state is State.COMPLETED else None
         return score if score is not None and abs(score) <= LARGEST_SCORE else None
@@ -184,7 +185,7 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         reason=event.reason,
         step=max(event.step, record.step),
         ended=event.time,
-        seconds=event.seconds,
+        seconds=event.seconds if isfinite(event.seconds) else None,
         weights=event.weights,
         machine_failures=record.machine_failures + failed_by_machine,
     )

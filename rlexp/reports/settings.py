@@ -33,7 +33,7 @@ class Settings:
     level: Open
     alpha: Open
     power: Open
-    margin: Annotated[float, Gt(0)] | None
+    margin: Annotated[float, Gt(0), Lt(1e90)] | None
     repetitions: Annotated[int, Ge(100)]
     curve_repetitions: Annotated[int, Ge(100)]
     curve_points: Annotated[int, Ge(2)]

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rlexp.errors import RecordError
 from rlexp.protocol.budget import Budget, Compute
-from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.experiment import Configuration, Experiment, Failures
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, RunEnded, from_plain, to_plain
@@ -61,13 +62,13 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
     try:
         seeds = plain["seeds"]
         return Experiment(
-            name=plain["name"],
+            name=paths.name,
             configurations=tuple(_configuration(c) for c in plain["configurations"]),
             seeds=SeedPlan(
                 root=seeds["root"],
                 **{p: tuple(s) if isinstance(s := seeds[p], list) else s for p in Phase},
             ),
-            failures=plain["failures"],
+            failures=_failures(plain["failures"]),
             allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -75,6 +76,8 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
 
 
 def _configuration(plain: Mapping[str, Any]) -> Configuration:
+    _check_words(plain["label"], plain["task"])
+    _check_reference(plain["reference"])
     return Configuration(
         label=plain["label"],
         task=plain["task"],
@@ -85,6 +88,28 @@ def _configuration(plain: Mapping[str, Any]) -> Configuration:
         budget=Budget(**plain["budget"], checkpoint_every=None, timeout=None),
         compute=Compute(**plain["compute"]),
     )
+
+
+def _failures(word: Any) -> Failures:
+    if word not in get_args(Failures):
+        raise ValueError(f"failures={word!r}")
+    rule: Failures = word
+    return rule
+
+
+def _check_words(*words: Any) -> None:
+    for word in words:
+        if not isinstance(word, str) or not word.strip() or not word.isprintable():
+            raise ValueError(f"{word!r} is no name")
+
+
+def _check_reference(reference: Any) -> None:
+    if not isinstance(reference, Mapping):
+        raise TypeError(f"reference={reference!r} holds no known scores")
+    for key, value in reference.items():
+        number = isinstance(value, int | float) and isfinite(value)
+        if key != "source" and value is not None and not number:
+            raise ValueError(f"reference.{key}={value!r} is no number")
 
 
 def write_run(paths: RunPaths, spec: RunSpec) -> None:

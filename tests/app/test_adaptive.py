@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_runs import Stored, configuration, stored
+from stored_runs import Stored, configuration, failed, stored
 
 from rlexp.app import adaptive
 from rlexp.app.adaptive import Asked, compare_adaptively
+from rlexp.app.compare import Sides, compare
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.engine.plan import Plan
@@ -241,3 +242,50 @@ def test_a_run_without_a_number_stops_the_comparison_in_words(
     stored(place.layout, "alpha", PPO, A2C, test=1)
     with pytest.raises(RecordError, match="2 runs that the next look needs ended without a score"):
         compare_adaptively(ASKED, place, Console())
+
+
+def test_a_rehearsal_is_json_for_machines(
+    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One value, of what the next look would run."""
+    stored(place.layout, "alpha", PPO, A2C, test=1)
+    rehearsal = Asked(targets=("alpha",), group=4, interims=4, words=QUICK, dry_run=True)
+    found = result(place, capsys, rehearsal)
+    assert {"look": 1, "wanted": ["ppo", "a2c"], "runs": 8, "most_runs": 32} == found
+
+
+def test_a_rehearsal_of_another_design_than_the_frozen_one_is_refused(
+    place: Study, trained: dict[str, Any]
+) -> None:
+    """Just as the command itself is."""
+    stored(place.layout, "alpha", PPO, A2C, test=1)
+    assert compare_adaptively(ASKED, place, Console()) == 0
+    other = Asked(targets=("alpha",), group=8, interims=4, words=QUICK, dry_run=True)
+    with pytest.raises(RecordError, match="frozen at its first look"):
+        compare_adaptively(other, place, Console())
+
+
+def test_nothing_is_trained_for_a_look_that_can_never_be_made(
+    place: Study, trained: dict[str, Any]
+) -> None:
+    """A run of the next group that failed for good is named first."""
+    there = stored(place.layout, "alpha", PPO, A2C, test=2)
+    there.attempt(1, failed())
+    with pytest.raises(RecordError, match="1 run that the next look needs ended without a score"):
+        compare_adaptively(ASKED, place, Console())
+    assert {} == trained["runs"]
+
+
+@pytest.mark.parametrize("content", ["[]", "garb", '{"schema": 1, "design": {"group": 0}}'])
+def test_a_damaged_ledger_stops_only_what_needs_it(
+    place: Study, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sequential comparison says what is wrong; a plain one goes on."""
+    there = stored(place.layout, "alpha", PPO, A2C, test=1)
+    for label in ("ppo", "a2c"):
+        there.complete(0, 1.0, label=label)
+    there.paths.adaptive.write_text(content)
+    with pytest.raises(RecordError, match=r"adaptive\.json"):
+        compare_adaptively(ASKED, place, Console())
+    assert compare(Sides(targets=("alpha",), words=QUICK), place, Console()) == 0
+    assert "--adaptive" not in capsys.readouterr().out

@@ -154,3 +154,17 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
     stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
     with pytest.raises(RecordError, match="alpha has no label 'ppx'; did you mean 'ppo'"):
         gather(["alpha/ppx", "alpha"], None, place)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"code": 7}, {"packages": ["x"]}, {"machine": "here"}, {"command": 7}]
+)
+def test_a_provenance_of_another_shape_is_none(tmp_path: Path, damage: dict[str, object]) -> None:
+    """Its run keeps its score; where it comes from is not known."""
+    place = study(tmp_path)
+    own = stored(place.layout, "alpha", test=1)
+    run = own.complete(0, 5.0)
+    path = run.attempts()[0].provenance
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    (member,) = gather(["alpha"], None, place).members
+    assert (5.0, {}) == (member.score, member.provenance)

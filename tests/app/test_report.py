@@ -246,7 +246,17 @@ def test_a_file_is_no_folder_to_write_to(tmp_path: Path) -> None:
     """The mistake is told."""
     alpha(tmp_path)
     (tmp_path / "taken").write_text("")
-    with pytest.raises(ConfigError, match="is no folder: name another with --output"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be written: .*; name another folder with --output"
+    ):
+        write(tmp_path, output=str(tmp_path / "taken"))
+
+
+def test_a_folder_is_no_file_to_write_to(tmp_path: Path) -> None:
+    """The mistake is told."""
+    alpha(tmp_path)
+    (tmp_path / "taken" / "report.html").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
         write(tmp_path, output=str(tmp_path / "taken"))
 
 

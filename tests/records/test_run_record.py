@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import ended, evaluated, spec, started
 
-from rlexp.records.events import Checkpointed, Ending, Event, Failure, Measured
+from rlexp.records.events import (
+    Checkpointed,
+    Ending,
+    Event,
+    Failure,
+    Measured,
+    from_plain,
+    to_plain,
+)
 from rlexp.records.run import RunRecord, State
 
 
@@ -211,3 +219,12 @@ def test_many_measurements_are_folded_in_time() -> None:
     """A long run's journal takes time in proportion to its lines."""
     record = fold([started(), *(measured(step) for step in range(50_000))], alive=True)
     assert (50_000, 49_999) == (len(record.measurements), record.step)
+
+
+def test_seconds_that_are_no_number_are_unknown() -> None:
+    """A journal may hold them as words; the run and its score are not lost."""
+    end = {**to_plain(ended()), "seconds": "nan"}
+    record = RunRecord.fold(
+        spec(), [[started(), evaluated(100, 9.0, final=True), from_plain(end)]]
+    )
+    assert (State.COMPLETED, 9.0, None) == (record.state, record.score, record.seconds)

@@ -194,11 +194,13 @@ def test_a_pair_is_not_compared_on_raw_scores_of_several_tasks() -> None:
 
 
 def test_scores_that_cannot_be_compared_are_told() -> None:
-    """What the statistics refuse becomes a reason, not a traceback."""
+    """A return beyond all measure is no score: its run is named as one without."""
     own = of_scores({("ppo", CARTPOLE): [1e120, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
+    cell = own.cells["ppo", CARTPOLE]
+    assert (1, 1, 2) == (cell.n, len(cell.unscored), cell.planned)
     found = pairs(inquiry(own))[0]
-    assert found.decision is None
-    assert found.reason
+    assert found.decision is not None
+    assert ((1,), (2,)) == found.decision.member.comparison.sizes
 
 
 def test_a_margin_is_in_units_of_the_score() -> None:

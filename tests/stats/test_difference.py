@@ -151,7 +151,7 @@ def test_the_spread_of_a_pair_is_its_standard_error() -> None:
         (label([1.0]), label([1.0], [2.0]), "1 tasks cannot be compared with 2"),
         (TaskScores(np.ones((2, 3)), (3,)), label([1.0]), "not of batches"),
         (TaskScores(np.array([1.0, np.nan]), (2,)), label([1.0]), "a failure is no score"),
-        (label([1e120]), label([1.0]), "up to 1e100"),
+        (TaskScores(np.array([1e120]), (1,)), label([1.0]), "up to 1e100"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(x: TaskScores, y: TaskScores, message: str) -> None:

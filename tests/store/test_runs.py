@@ -47,13 +47,44 @@ def change(path: Path, **changes: Any) -> None:
 def test_an_experiment_is_read_as_it_was_asked(question: ExperimentPaths) -> None:
     """But for how it is executed, which is no part of the question."""
     seeds = SeedPlan(root=5, tuning=(7, 3), selection=0, test=4)
-    asked = replace(experiment(configuration("ppo"), configuration("a2c")), seeds=seeds)
+    both = experiment(configuration("ppo"), configuration("a2c"))
+    asked = replace(both, name="question", seeds=seeds)
     write_experiment(question, asked)
     read = read_experiment(question)
     assert (asked, asked.fingerprint) == (read, read.fingerprint)
     operational = replace(asked, configurations=(configuration(timeout=1.0),))
     write_experiment(question, operational)
     assert (configuration(),) == read_experiment(question).configurations
+
+
+def test_an_experiment_has_the_name_of_its_folder(question: ExperimentPaths) -> None:
+    """A folder may be renamed or copied: nothing else needs to be changed."""
+    write_experiment(question, experiment())
+    question.folder.rename(question.folder.with_name("renamed"))
+    moved = ExperimentPaths(question.folder.with_name("renamed"))
+    assert "renamed" == read_experiment(moved).name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label": 7},
+        {"label": " "},
+        {"task": "a\x1b[31m"},
+        {"reference": "x"},
+        {"reference": {"random": float("nan")}},
+        {"reference": {"threshold": "high"}},
+    ],
+)
+def test_a_damaged_configuration_is_named(
+    question: ExperimentPaths, changes: dict[str, Any]
+) -> None:
+    """What is no name and no score reaches no report."""
+    write_experiment(question, experiment())
+    plain = json.loads(question.definition.read_text())
+    change(question.definition, configurations=[{**plain["configurations"][0], **changes}])
+    with pytest.raises(RecordError, match=r"experiment.json is damaged"):
+        read_experiment(question)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +98,7 @@ def test_an_experiment_is_read_as_it_was_asked(question: ExperimentPaths) -> Non
         {"configurations": ["ppo"]},
         {"configurations": [{}]},
         {"failures": ...},
-        {"name": ...},
+        {"failures": "zero"},
     ],
 )
 def test_a_damaged_experiment_is_named(question: ExperimentPaths, changes: dict[str, Any]) -> None:
