@@ -272,6 +272,16 @@ def not_finite() -> Evidence:
     )
 
 
+def immense_scores() -> Evidence:
+    """Returns of runs that diverged, which no number can be made of."""
+    return of_scores(
+        {
+            ("ppo", CARTPOLE): [400.0, 1e200, 420.0],
+            ("a2c", CARTPOLE): [200.0, -1e149, 210.0],
+        }
+    )
+
+
 def constant() -> Evidence:
     """Every run of two labels reached the same score."""
     return of_scores({(label, CARTPOLE): [500.0] * 5 for label in LABELS[:2]})
@@ -366,6 +376,7 @@ SAMPLES: Mapping[str, Callable[[], Evidence]] = {
     make.__name__: make
     for make in (
         typical,
+        immense_scores,
         one_task,
         one_label,
         one_seed,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.records.run import State
+from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.wording import counted, states
 
@@ -87,10 +87,11 @@ def seconds_of(member: Member) -> Array:
 
 
 def curve_of(member: Member, x: Callable[[Member], Array] = steps_of) -> Curve:
-    """The evaluations of a run over x."""
+    """The evaluations of a run over x; what is beyond all measure is no value."""
     y = np.asarray([e.mean for e in member.record.evaluations], dtype=np.float64)
     completed = member.record.state is State.COMPLETED
-    return Curve(x(member), np.where(np.isfinite(y), y, np.nan), completed)
+    measurable = np.abs(y) <= LARGEST_SCORE
+    return Curve(x(member), np.where(measurable, y, np.nan), completed)
 
 
 def is_evaluated(member: Member) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.records.run import State
+from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.curve_data import curve_of, is_evaluated
 from rlexp.reports.evidence import Member
 from rlexp.reports.inquiry import Inquiry
@@ -107,7 +107,7 @@ def _has_curve(member: Member) -> bool:
 
 def _is_final(member: Member) -> bool:
     final = member.record.final
-    return final is not None and bool(np.isfinite(final.returns).all())
+    return final is not None and bool((np.abs(final.returns) <= LARGEST_SCORE).all())
 
 
 def _scaled(inquiry: Inquiry, task: str) -> tuple[Callable[[Array], Array], float | None]:

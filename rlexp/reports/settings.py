@@ -1,6 +1,7 @@
 """What a report is told: which statistics, at which level, from which random seed."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
@@ -33,7 +34,7 @@ class Settings:
     level: Open
     alpha: Open
     power: Open
-    margin: Annotated[float, Gt(0), Lt(1e90)] | None
+    margin: Annotated[float, Gt(0), Lt(inf)] | None
     repetitions: Annotated[int, Ge(100)]
     curve_repetitions: Annotated[int, Ge(100)]
     curve_points: Annotated[int, Ge(2)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlexp.records.run import LARGEST_SCORE, State
+from rlexp.records.run import State
 from rlexp.reports.blocks import Axis, Block, Column, Lines, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.curve_data import by_steps, curve_of, is_evaluated
 from rlexp.reports.curve_lines import Drawn, aggregate
@@ -140,7 +140,7 @@ def _areas(evidence: Evidence, label: str, task: str) -> Areas:
 
 def _area(member: Member) -> float | None:
     curve = curve_of(member)
-    if len(curve.x) < 2 or not is_evaluated(member) or not (abs(curve.y) <= LARGEST_SCORE).all():
+    if len(curve.x) < 2 or not is_evaluated(member) or not np.isfinite(curve.y).all():
         return None
     return float(area_under_curve(curve.x, curve.y))
 
