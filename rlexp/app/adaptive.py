@@ -20,17 +20,17 @@ from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.gather import gather, read_target
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
 from rlexp.app.study import Study as Place
-from rlexp.app.summary import Entry, read_entries
+from rlexp.app.summary import read_entries
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import build
 from rlexp.console import Console
-from rlexp.console.words import counted
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
@@ -94,6 +94,7 @@ def _until_decided(
     design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
 ) -> int:
     """Look, launch what the look asks for, and look again."""
+    driving = _driving(read_experiment(paths), asked, place)
     while True:
         evidence = gather([paths.name], Phase.TEST, place)
         looked = look_at(design, evidence)
@@ -103,13 +104,12 @@ def _until_decided(
             _tell(looked, design, evidence, console)
             return 0
         _check_scores(looked, design, evidence, paths)
-        experiment, plan = _plan(looked, paths, design)
+        experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
         write_experiment(paths, experiment)
-        driving = _driving(experiment, asked, place)
         stopped = drive(paths, Phase.TEST, plan, driving, place, console)
-        remember_speeds(_entries(paths, experiment), plan)
+        remember_speeds(read_entries(paths, experiment, Phase.TEST), plan)
         if stopped is not None:
             console.line(f"To continue: {shlex.join(asked.command)}")
             return stopped
@@ -130,7 +130,7 @@ def _rehearse(
         console.show({"wanted": [], "most_runs": design.most_runs}, [said])
         return 0
     _check_scores(looked, design, evidence, paths)
-    experiment, plan = _plan(looked, paths, design)
+    experiment, plan = _plan(looked, evidence, design)
     driving = _driving(experiment, asked, place)
     show_plan(paths.name, Phase.TEST, plan, driving, read_code(place.folder), console)
     said = (
@@ -142,10 +142,10 @@ def _rehearse(
     return 0
 
 
-def _plan(looked: Looked, paths: ExperimentPaths, design: FrozenDesign) -> tuple[Experiment, Plan]:
+def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Experiment, Plan]:
     """The experiment grown by one group of each wanted label, and what that leaves to run."""
-    experiment = _grown(read_experiment(paths), looked, design)
-    records = {s.record.spec.id: s.record for _, s in _entries(paths, experiment)}
+    experiment = _grown(evidence.experiments[0], looked, design)
+    records = {m.record.spec.id: m.record for m in evidence.members}
     seeds = set(range((looked.looks + 1) * design.group))
     specs = [
         spec
@@ -179,10 +179,6 @@ def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
         timeout=None,
         command=asked.command,
     )
-
-
-def _entries(paths: ExperimentPaths, experiment: Experiment) -> list[Entry]:
-    return read_entries(paths, experiment, Phase.TEST)
 
 
 def _experiment(asked: Asked) -> str:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rlexp.app.design import FrozenDesign
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.evidence import Cell, Evidence, Member
-from rlexp.reports.scale import scales
+from rlexp.reports.scale import common_scale
+from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
-from rlexp.reports.wording import counted
 from rlexp.stats.sequential import (
     Design,
     Family,
@@ -171,13 +171,13 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
 
 
 def _anchors(evidence: Evidence, settings: Settings) -> Mapping[str, tuple[float, float]]:
-    if len(evidence.tasks) < 2:
+    found = common_scale(evidence, settings)
+    if found is None:
         return {}
     if settings.normalisation == "observed":
         raise ConfigError(
             "normalisation=observed changes with every run; a frozen design needs anchors",
         )
-    found = scales(evidence, settings)
     bare = [task for task, own in found.items() if own is None]
     if bare:
         raise ConfigError(

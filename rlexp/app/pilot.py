@@ -9,7 +9,7 @@ from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone
 from rlexp.reports.estimates import unit as in_units_of
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.fairness import warnings
-from rlexp.reports.scale import scales, task_scores
+from rlexp.reports.scale import common_scale, task_scores
 from rlexp.reports.settings import Settings
 from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
 from rlexp.stats.power import detectable_effect
@@ -82,7 +82,7 @@ def _pilots(
     evidence: Evidence, settings: Settings
 ) -> tuple[list[tuple[str, list[TaskScores]]], dict[str, str]]:
     """Each label by itself, and the pair where there are two; or why a label tells nothing."""
-    scale = scales(evidence, settings) if len(evidence.tasks) > 1 else None
+    scale = common_scale(evidence, settings)
     found: dict[str, TaskScores] = {}
     reasons: dict[str, str] = {}
     for label in evidence.labels:

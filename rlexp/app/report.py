@@ -18,7 +18,7 @@ from rlexp.reports.blocks import Notice, Study
 from rlexp.reports.checklist import failed_checks
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import counted, listed
+from rlexp.reports.sentences import counted, listed
 from rlexp.store.files import publish
 
 REFUSED = 3

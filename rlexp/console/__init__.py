@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.lines import Lines
-from rlexp.console.words import SCORES, cell, counted, duration, finite, interval, printable, size
+from rlexp.console.words import SCORES, cell, duration, finite, interval, printable, size
+from rlexp.reports.sentences import counted
 
 if TYPE_CHECKING:
     from rlexp.engine.loop import Running

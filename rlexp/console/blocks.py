@@ -9,7 +9,7 @@ from rich.text import Text as RichText
 
 from rlexp.console.words import printable
 from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
-from rlexp.reports.number_words import ends, footnotes, number, possible, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
 from rlexp.stats.interval import Interval
 
 STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
@@ -135,19 +135,9 @@ def _down(titles: Sequence[str], rows: Rows, width: int) -> Iterator[RichTable]:
 
 def cell(value: Value, column: Column) -> str:
     """A value as it stands in a table: an estimate with its interval, a missing value as `—`."""
-    match value:
-        case None:
-            return "—"
-        case bool():
-            return "yes" if value else "no"
-        case Interval():
-            return _interval(value, column.digits)
-        case int():
-            return f"{value:,}"
-        case float():
-            return number(value, column.digits)
-        case _:
-            return value
+    if isinstance(value, Interval):
+        return _interval(value, column.digits)
+    return plain_value(value, column.digits)
 
 
 def _interval(value: Interval, digits: int) -> str:

@@ -145,8 +145,3 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things (`1 run`, `5 runs`)."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlexp.metrics import Metric
-from rlexp.reports.estimates import common_scale, is_capped
+from rlexp.reports.estimates import is_capped
 from rlexp.reports.evidence import Cell
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import Scales, scales, without_anchors
-from rlexp.reports.wording import listed
+from rlexp.reports.scale import Scales, common_scale, scales, without_anchors
+from rlexp.reports.sentences import listed
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 
 UNBOUNDED = LARGEST_SCORE
@@ -46,7 +46,10 @@ def bounds(inquiry: Inquiry) -> tuple[Bounds, ...]:
     Such a run stands for anything between the least and the greatest score that its task
     declares. It holds for metrics that rise, or fall, with every score.
     """
-    scale, known = common_scale(inquiry), scales(inquiry.evidence, inquiry.settings)
+    scale, known = (
+        common_scale(inquiry.evidence, inquiry.settings),
+        scales(inquiry.evidence, inquiry.settings),
+    )
     found = []
     for label in inquiry.evidence.labels:
         cells = inquiry.evidence.of_label(label)

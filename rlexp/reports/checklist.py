@@ -12,7 +12,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages, seeds_in_words
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import counted, listed, numbers, score_in_words, shortened, states
+from rlexp.reports.sentences import counted, listed, numbers, shortened
+from rlexp.reports.wording import score_in_words, states
 
 THAT_MATTER = (9, 10, 11, 12, 13)
 """Items whose answer must not be no where a report is to be strict."""

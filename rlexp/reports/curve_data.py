@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence import Evidence, Member
-from rlexp.reports.wording import counted, states
+from rlexp.reports.sentences import counted
+from rlexp.reports.wording import states
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rlexp.reports.blocks import Line
 from rlexp.reports.curve_data import Curve, Curves, common_points, thinned
 from rlexp.reports.number_words import SHORT_OF_NOMINAL, per_cent
+from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
-from rlexp.reports.wording import counted
 from rlexp.stats.curves import Band, align, band
 
 Array = NDArray[np.float64]

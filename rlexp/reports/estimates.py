@@ -13,8 +13,9 @@ from rlexp.metrics import Metric
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.possible import cut_to, possible_scores
-from rlexp.reports.scale import Scales, scales, task_scores, without_anchors
-from rlexp.reports.wording import listed, states
+from rlexp.reports.scale import Scales, common_scale, scales, task_scores, without_anchors
+from rlexp.reports.sentences import listed
+from rlexp.reports.wording import states
 from rlexp.stats.aggregate import aggregate_of
 from rlexp.stats.bootstrap import intervals
 from rlexp.stats.comparison import PrimaryTest
@@ -76,20 +77,13 @@ def unit(evidence: Evidence) -> str:
     return "normalised score" if len(evidence.tasks) > 1 else "return"
 
 
-def common_scale(inquiry: Inquiry) -> Scales | None:
-    """The scale of every task where there are several; nothing where there is one."""
-    if len(inquiry.evidence.tasks) < 2:
-        return None
-    return scales(inquiry.evidence, inquiry.settings)
-
-
 def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label over all tasks, in the order of the labels.
 
     There is none for a label that was not asked for on every task or has no score on one, nor
     for any label where a task has no anchors.
     """
-    scale = common_scale(inquiry)
+    scale = common_scale(inquiry.evidence, inquiry.settings)
     found = []
     for label in inquiry.evidence.labels:
         reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale, inquiry))
@@ -119,7 +113,7 @@ def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
     scores, it gets no verdict. One that is compared and cannot be tested is.
     """
-    settings, scale = inquiry.settings, common_scale(inquiry)
+    settings, scale = inquiry.settings, common_scale(inquiry.evidence, inquiry.settings)
     labels = combinations(inquiry.evidence.labels, 2)
     found = [_joined(a, b, inquiry.evidence) for a, b in labels]
     scored = [_scores_of_both(pair, inquiry, scale) for pair in found]

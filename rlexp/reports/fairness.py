@@ -8,7 +8,7 @@ from typing import Any
 
 from rlexp.reports.blocks import Notice, Tone
 from rlexp.reports.evidence import Cell, Evidence, Member
-from rlexp.reports.wording import counted, listed, numbers, shortened
+from rlexp.reports.sentences import counted, listed, numbers, shortened
 
 PACKAGES = (
     "gymnasium",

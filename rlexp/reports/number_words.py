@@ -18,6 +18,21 @@ def number(value: float, digits: int) -> str:
     return ("−" if negative else "") + text.lstrip("-")
 
 
+def plain_value(value: str | float | bool | None, digits: int) -> str:
+    """What stands in a table, but for intervals: `yes`, `—` for a missing value, `12,300`."""
+    match value:
+        case None:
+            return "—"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return number(value, 0)
+        case float():
+            return number(value, digits)
+        case _:
+            return value
+
+
 def per_cent(share: float) -> str:
     """A share of one in per cent (`95 %`)."""
     return f"{100 * share:.3g} %"

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.sentences import listed
 from rlexp.reports.settings import Settings
-from rlexp.reports.wording import listed
+from rlexp.stats.normalise import min_max
 from rlexp.stats.task_scores import TaskScores
 
 
@@ -24,7 +25,7 @@ class Scale:
 
     def normalised(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores as shares of the way from `low` to `high`, of the same shape."""
-        return (scores - self.low) / (self.high - self.low)
+        return min_max(scores, self.low, self.high)
 
 
 Scales = Mapping[str, Scale | None]
@@ -50,6 +51,11 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
 def scales(evidence: Evidence, settings: Settings) -> Scales:
     """The scale of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
+
+
+def common_scale(evidence: Evidence, settings: Settings) -> Scales | None:
+    """The scale of every task where there are several; nothing where there is one."""
+    return scales(evidence, settings) if len(evidence.tasks) > 1 else None
 
 
 def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:

@@ -3,15 +3,8 @@
 import pytest
 from evidence_samples import configured, incomplete, not_finite
 
-from rlexp.reports.wording import (
-    counted,
-    listed,
-    numbers,
-    score_in_words,
-    shortened,
-    state,
-    states,
-)
+from rlexp.reports.sentences import counted, listed, numbers, shortened
+from rlexp.reports.wording import score_in_words, state, states
 
 
 def test_things_are_counted() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.blocks import Column, Figure, Intervals, Matrix, Table, Value
-from rlexp.reports.number_words import ends, footnotes, number, possible, too_narrow
+from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
 from rlexp.stats.interval import Interval
 
 
@@ -38,19 +38,9 @@ def cell(value: Value, column: Column) -> str:
 
     A † says that the interval is too narrow, a ‡ that none is possible; the notes say more.
     """
-    match value:
-        case None:
-            return "—"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return number(value, 0)
-        case float():
-            return number(value, column.digits)
-        case Interval():
-            return _interval(value, column.digits)
-        case _:
-            return value
+    if isinstance(value, Interval):
+        return _interval(value, column.digits)
+    return plain_value(value, column.digits)
 
 
 def interval_notes(intervals: Iterable[Interval]) -> list[str]:

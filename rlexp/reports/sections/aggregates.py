@@ -21,7 +21,7 @@ from rlexp.reports.estimates import Estimates, aggregates, is_capped, unit
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import digits_for, per_cent, too_narrow
 from rlexp.reports.scale import scales
-from rlexp.reports.wording import listed
+from rlexp.reports.sentences import listed
 from rlexp.stats.interval import Interval
 
 

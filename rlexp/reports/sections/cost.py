@@ -7,7 +7,7 @@ from math import fsum
 from rlexp.reports.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence import Cell, Evidence, Member
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import counted
+from rlexp.reports.sentences import counted
 
 HOUR = 3600.0
 COLUMNS = (

@@ -9,7 +9,7 @@ from rlexp.reports.curve_lines import SHOWN, Drawn, aggregate, single_lines
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.possible import possible_scores
-from rlexp.reports.wording import counted
+from rlexp.reports.sentences import counted
 
 Reader = Callable[[Evidence, str, str], Curves]
 

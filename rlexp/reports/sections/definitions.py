@@ -8,7 +8,7 @@ from rlexp.metrics import Metric
 from rlexp.reports.blocks import Column, Part, Table, Text
 from rlexp.reports.estimates import is_capped
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import listed
+from rlexp.reports.sentences import listed
 
 AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice"

@@ -7,7 +7,7 @@ from itertools import combinations
 from rlexp.reports.blocks import Block, Column, Matrix, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import listed, shortened
+from rlexp.reports.sentences import listed, shortened
 from rlexp.stats.improvement import probability_of_improvement
 from rlexp.stats.interval import Interval
 from rlexp.stats.task_scores import TaskScores

@@ -10,7 +10,8 @@ from rlexp.reports.estimates import unit
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import digits_for
-from rlexp.reports.wording import counted, listed, state, states
+from rlexp.reports.sentences import counted, listed
+from rlexp.reports.wording import state, states
 
 MEANING = {
     Phase.TUNING: "hyperparameters may have been chosen by these very scores",

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.reports.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
-from rlexp.reports.estimates import common_scale
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import per_cent
-from rlexp.reports.scale import Scales, task_scores, without_anchors
-from rlexp.reports.wording import counted, states
+from rlexp.reports.scale import Scales, common_scale, task_scores, without_anchors
+from rlexp.reports.sentences import counted
+from rlexp.reports.wording import states
 from rlexp.stats.profile import Profile, performance_profile
 from rlexp.stats.task_scores import TaskScores
 
@@ -32,7 +32,7 @@ class PerformanceProfiles:
         evidence = inquiry.evidence
         if not evidence.labels:
             return None
-        scale = common_scale(inquiry)
+        scale = common_scale(inquiry.evidence, inquiry.settings)
         lacking = without_anchors(scale, inquiry) if scale else None
         block = _no_profile(lacking) if lacking else _figure(inquiry, scale)
         about = (Text(text=ABOUT),) if isinstance(block, Lines) else ()

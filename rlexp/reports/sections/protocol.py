@@ -10,7 +10,8 @@ from rlexp.reports.blocks import Block, Column, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import listed, numbers, score_in_words
+from rlexp.reports.sentences import listed, numbers
+from rlexp.reports.wording import score_in_words
 
 FAILURES = {
     "missing": "A failed run is a missing score.",

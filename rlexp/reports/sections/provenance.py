@@ -10,7 +10,7 @@ from rlexp.reports.blocks import Block, Column, Listing, Notice, Part, Table, To
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.wording import counted, listed, shortened
+from rlexp.reports.sentences import counted, listed, shortened
 
 Key = TypeVar("Key", bound=Hashable)
 SHORT = 12

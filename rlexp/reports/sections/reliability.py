@@ -10,7 +10,7 @@ from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import digits_for, per_cent
 from rlexp.reports.reliability_metrics import Assessed, of_final_policies, of_training
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.wording import shortened
+from rlexp.reports.sentences import shortened
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.interval import Interval
 from rlexp.stats.reliability_estimates import Reliability as Metric

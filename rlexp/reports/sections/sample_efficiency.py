@@ -9,13 +9,13 @@ from rlexp.records.run import State
 from rlexp.reports.blocks import Axis, Block, Column, Lines, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.curve_data import by_steps, curve_of, is_evaluated
 from rlexp.reports.curve_lines import Drawn, aggregate
-from rlexp.reports.estimates import common_scale
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.possible import cut_to, possible_scores
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.scale import Scale, Scales, without_anchors
-from rlexp.reports.wording import listed, states
+from rlexp.reports.scale import Scale, Scales, common_scale, without_anchors
+from rlexp.reports.sentences import listed
+from rlexp.reports.wording import states
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.curves import area_under_curve
@@ -51,7 +51,7 @@ class SampleEfficiency:
         """Compute the part; nothing where no run was asked for."""
         if not inquiry.evidence.labels:
             return None
-        scale = common_scale(inquiry)
+        scale = common_scale(inquiry.evidence, inquiry.settings)
         figure = [] if scale is None else [_over_tasks(inquiry, scale)]
         about = [Text(text=ABOUT)] if any(isinstance(block, Lines) for block in figure) else []
         blocks = (*about, *figure, _table(inquiry, scale))

@@ -20,7 +20,7 @@ from rlexp.reports.blocks import (
 from rlexp.reports.estimates import Estimates, is_capped, per_task
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import digits_for, per_cent, too_narrow
-from rlexp.reports.wording import listed
+from rlexp.reports.sentences import listed
 
 MARKED = ("random", "threshold")
 """Known scores of a task that figures mark."""

@@ -10,7 +10,7 @@ from rlexp.reports.blocks import Axis, Block, Column, Line, Lines, Part, Table, 
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.reaching import Followed, follow
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.wording import counted, listed
+from rlexp.reports.sentences import counted, listed
 from rlexp.stats.interval import Interval
 from rlexp.stats.multiplicity import holm
 from rlexp.stats.survival import Median, SurvivalCurve, median_time, restricted_mean

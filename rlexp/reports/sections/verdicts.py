@@ -9,7 +9,8 @@ from rlexp.reports.evidence import Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import ends, number, per_cent
-from rlexp.reports.wording import counted, listed, score_in_words, shortened, states
+from rlexp.reports.sentences import counted, listed, shortened
+from rlexp.reports.wording import score_in_words, states
 from rlexp.stats.family import Verdict
 
 MANY = 15
