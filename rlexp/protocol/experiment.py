@@ -7,6 +7,7 @@ from typing import Any, Literal
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import Plain, RunSpec, digest
+from rlexp.protocol.sweep import Sweep
 
 Failures = Literal["missing", "worst"]
 """How a failed run counts: as a missing score, or as the declared minimum of its task."""
@@ -64,6 +65,10 @@ class Experiment:
 
     `allotted` gives the number of test seeds, by fingerprint, of the configurations that are
     asked for fewer than the plan's: a sequential comparison spends seeds where they decide.
+
+    Where a `sweep` finds the configurations, `configurations` are those that are run on test
+    seeds: the default alone until the winner is chosen, then both. Its trials are run on tuning
+    seeds, its finalists on selection seeds.
     """
 
     name: str
@@ -71,13 +76,23 @@ class Experiment:
     seeds: SeedPlan
     failures: Failures
     allotted: Mapping[str, int] = field(default_factory=dict)
+    sweep: Sweep | None = None
+    trials: tuple[Configuration, ...] = ()
+    finalists: tuple[Configuration, ...] = ()
+
+    def of_phase(self, phase: Phase) -> tuple[Configuration, ...]:
+        """The configurations that are run in a phase."""
+        if self.sweep is None or phase is Phase.TEST:
+            return self.configurations
+        return self.trials if phase is Phase.TUNING else self.finalists
 
     def specs(self, phase: Phase) -> Iterator[tuple[Configuration, RunSpec]]:
         """Every run of a phase: seeds outermost, so that each configuration advances alike."""
         seeds = self.seeds.seeds(phase)
-        counts = [self._count(c, phase) for c in self.configurations]
+        configurations = self.of_phase(phase)
+        counts = [self._count(c, phase) for c in configurations]
         for position, seed in enumerate(seeds):
-            for configuration, count in zip(self.configurations, counts, strict=True):
+            for configuration, count in zip(configurations, counts, strict=True):
                 if position < count:
                     yield configuration, configuration.spec(phase, self.seeds.root, seed)
 

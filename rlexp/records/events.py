@@ -96,7 +96,10 @@ class Checkpointed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The attempt is over. `weights` is the sha256 of the final parameters."""
+    """The attempt is over. `weights` is the sha256 of the final parameters.
+
+    `rung` is the step at which a pruned run was judged: what it did after that does not count.
+    """
 
     tag: ClassVar[str] = "ended"
     time: float
@@ -106,6 +109,7 @@ class RunEnded:
     failure: Failure | None = None
     reason: str | None = None
     weights: str | None = None
+    rung: int | None = None
 
 
 Event = RunStarted | Measured | Evaluated | Checkpointed | RunEnded

@@ -56,6 +56,8 @@ class RunRecord:
     final: Evaluated | None = None
     measurements: tuple[Measured, ...] = field(default=(), repr=False)
     checkpoints: tuple[Checkpointed, ...] = ()
+    spent: int = 0
+    """Environment steps that were really trained, all attempts included."""
 
     @classmethod
     def fold(
@@ -128,16 +130,21 @@ def _attempt(record: RunRecord, events: Iterable[Event]) -> RunRecord:
         reason=None,
         ended=None,
     )
+    begun = record.step
     measurements: list[Measured] = []
     for event in events:
+        if isinstance(event, RunStarted):
+            begun = event.continued_from or 0
         # Gathered, for there can be very many.
         if isinstance(event, Measured):
             measurements.append(event)
         else:
             record = _apply(record, event)
+    step = max([record.step, *(event.step for event in measurements)])
     return replace(
         record,
-        step=max([record.step, *(event.step for event in measurements)]),
+        step=step,
+        spent=record.spent + max(step - begun, 0),
         measurements=(*record.measurements, *measurements),
     )
 
@@ -187,8 +194,13 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         ended=event.time,
         seconds=event.seconds if isfinite(event.seconds) else None,
         weights=event.weights,
+        evaluations=_until(record.evaluations, event.rung),
         machine_failures=record.machine_failures + failed_by_machine,
     )
+
+
+def _until(evaluations: tuple[Evaluated, ...], rung: int | None) -> tuple[Evaluated, ...]:
+    return evaluations if rung is None else tuple(e for e in evaluations if e.step <= rung)
 
 
 def area_under_curve(evaluations: Sequence[Evaluated]) -> float | None:

@@ -155,6 +155,81 @@ class Matrix:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Points of one kind in a scatter plot, with what a reader is told of each.
+
+    Attributes:
+        label: What they are (`complete`, `pruned`, `default`).
+        x: Of shape (points,).
+        y: Of shape (points,).
+        names: Of each point, shown where it is pointed at (`trial 7`).
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """Points over an axis, with lines (an incumbent's stairs) and named horizontal marks.
+
+    With `ticks`, the x axis has these names at 0, 1, 2, … instead of numbers.
+    """
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    clouds: tuple[Cloud, ...]
+    lines: tuple[Line, ...] = ()
+    marks: tuple[tuple[str, float], ...] = ()
+    ticks: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """One axis of parallel coordinates: numbers from `low` to `high`, or the names of choices.
+
+    With `names`, values are positions among them.
+    """
+
+    title: str
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """One trial through parallel coordinates: a value on each, or none where it has none.
+
+    `value` gives its colour; without one it is drawn faint. `marked` ones stand in front, with
+    their name.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    value: float | None
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """Parallel coordinates: a line for each trial, coloured by what it reached."""
+
+    name: str
+    title: str
+    coordinates: tuple[Coordinate, ...]
+    threads: tuple[Thread, ...]
+    colour: Axis
+    note: str = ""
+
+
 Figure = Lines | Intervals | Matrix
 Block = Text | Notice | Listing | Table | Figure
 

@@ -14,6 +14,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.records.scores import Entry, ScoreTable
+from rlexp.reports.sweep_evidence import SweepEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ class Evidence:
         left_out: Runs of other phases in the same experiments, which nothing here is about.
         problems: What could not be read, a line each.
         folders: Where the experiments are, by name.
+        sweeps: The sweeps among the experiments, with everything that led to the winner.
     """
 
     phase: Phase
@@ -124,6 +126,7 @@ class Evidence:
     left_out: Mapping[Phase, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     folders: Mapping[str, str] = field(default_factory=dict)
+    sweeps: tuple[SweepEvidence, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse runs that must not stand together.

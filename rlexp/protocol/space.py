@@ -1,0 +1,276 @@
+"""Search spaces: which values each hyperparameter may take, and when it is there at all."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.spec import canonical
+
+SWITCH = "switch."
+"""Begins the keys of parameters that no configuration has: they only decide about others."""
+
+Scale = Literal["linear", "log", "flipped_log"]
+"""`flipped_log` is logarithmic in the distance from 1, as discount factors want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """Real numbers from `low` to `high`, both included."""
+
+    low: float
+    high: float
+    scale: Scale = "linear"
+
+    def __post_init__(self) -> None:
+        """Refuse an empty range, and one that its scale cannot take."""
+        _check_ends(self.low, self.high)
+        if self.scale == "log" and self.low <= 0:
+            raise ConfigError(f"a log range must begin above 0, not at {self.low:g}")
+        if self.scale == "flipped_log" and self.high >= 1:
+            raise ConfigError(f"a flipped_log range must end below 1, not at {self.high:g}")
+
+    def from_unit(self, share: float) -> float:
+        """The value at a share in [0, 1] of the way, on the scale of the range."""
+        low, high = self._on_scale(self.low), self._on_scale(self.high)
+        value = self._back(low + share * (high - low))
+        return min(max(value, self.low), self.high)
+
+    def to_unit(self, value: Any) -> float | None:
+        """The share that leads to a value; a number outside goes to the nearer end."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            return None
+        low, high = self._on_scale(self.low), self._on_scale(self.high)
+        inside = min(max(float(value), self.low), self.high)
+        return min(max((self._on_scale(inside) - low) / (high - low), 0.0), 1.0)
+
+    def _on_scale(self, value: float) -> float:
+        match self.scale:
+            case "log":
+                return math.log(value)
+            case "flipped_log":
+                return -math.log1p(-value)
+            case _:
+                return value
+
+    def _back(self, value: float) -> float:
+        match self.scale:
+            case "log":
+                return math.exp(value)
+            case "flipped_log":
+                return -math.expm1(-value)
+            case _:
+                return value
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """Whole numbers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an empty range, and a log range that holds no positive number only."""
+        _check_ends(self.low, self.high)
+        if self.log and self.low < 1:
+            raise ConfigError(f"a log range of whole numbers must begin at 1, not at {self.low}")
+
+    def from_unit(self, share: float) -> int:
+        """The value at a share in [0, 1]; each has the same width on the range's scale."""
+        low, high = self._ends()
+        value = low + share * (high - low)
+        return min(max(round(math.exp(value) if self.log else value), self.low), self.high)
+
+    def to_unit(self, value: Any) -> float | None:
+        """The share in the middle of a value's width; one outside goes to the nearer end."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            return None
+        low, high = self._ends()
+        inside = min(max(float(value), self.low), self.high)
+        return ((math.log(inside) if self.log else inside) - low) / (high - low)
+
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.low - 0.5, self.high + 0.5
+        return (math.log(low), math.log(high)) if self.log else (low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some values, without an order."""
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than two values, and one that is there twice."""
+        if len(self.values) < 2:
+            raise ConfigError("a choice needs two values or more")
+        if len({canonical(value) for value in self.values}) < len(self.values):
+            raise ConfigError("a choice names a value twice")
+
+    def from_unit(self, share: float) -> Any:
+        """The value whose equal part of [0, 1] holds a share."""
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+    def to_unit(self, value: Any) -> float | None:
+        """The middle of a value's part, or nothing for what is no choice."""
+        position = self.position(value)
+        return None if position is None else (position + 0.5) / len(self.values)
+
+    def position(self, value: Any) -> int | None:
+        """Where a value stands among the choices (`1` is not `True`), or nothing."""
+        texts = [canonical(one) for one in self.values]
+        text = canonical(value)
+        return texts.index(text) if text in texts else None
+
+
+Domain = Real | Integer | Choice
+
+
+def _check_ends(low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ConfigError("the ends of a range must be finite")
+    if low >= high:
+        raise ConfigError(f"a range must go up: {low:g} is not below {high:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A key of the configuration that is tuned.
+
+    Attributes:
+        key: As it is written on the command line: `algorithm.learning_rate`, or a group's name.
+        domain: The values it may take.
+        when: It is there only where each of these parameters has one of these values.
+    """
+
+    key: str
+    domain: Domain
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def is_active(self, values: Mapping[str, Any]) -> bool:
+        """Whether the parameter is there, given the values of those before it."""
+        return all(
+            key in values and canonical(values[key]) in {canonical(v) for v in allowed}
+            for key, allowed in self.when.items()
+        )
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it only decides about others, and is no key of the configuration."""
+        return self.key.startswith(SWITCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """The parameters of a sweep. One that depends on another stands behind it."""
+
+    parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty space, and conditions on what is no choice before it."""
+        if not self.parameters:
+            raise ConfigError("the search space is empty: name a parameter in sweep.space")
+        before: dict[str, Domain] = {}
+        for parameter in self.parameters:
+            for key, allowed in parameter.when.items():
+                _check_condition(parameter.key, key, allowed, before)
+            before[parameter.key] = parameter.domain
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys, in order."""
+        return tuple(p.key for p in self.parameters)
+
+    def active(self, values: Mapping[str, Any]) -> tuple[Parameter, ...]:
+        """The parameters that are there for these values."""
+        return tuple(p for p in self.parameters if p.is_active(values))
+
+    def decode(self, point: Sequence[float]) -> dict[str, Any]:
+        """The values at a point of the unit cube, those only that are there.
+
+        Args:
+            point: A share in [0, 1] for each parameter, of shape (parameters,).
+        """
+        values: dict[str, Any] = {}
+        for parameter, share in zip(self.parameters, point, strict=True):
+            if parameter.is_active(values):
+                values[parameter.key] = parameter.domain.from_unit(float(share))
+        return values
+
+    def encode(self, values: Mapping[str, Any]) -> list[float | None]:
+        """The point of the unit cube for values; nothing where one is not there or no choice."""
+        active = {p.key for p in self.active(values)}
+        return [
+            p.domain.to_unit(values[p.key]) if p.key in active and p.key in values else None
+            for p in self.parameters
+        ]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The space as JSON values, one for each parameter."""
+        return [
+            {
+                "key": p.key,
+                **_plain_domain(p.domain),
+                **({"when": {k: list(v) for k, v in p.when.items()}} if p.when else {}),
+            }
+            for p in self.parameters
+        ]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> "Space":
+        """The inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+        """
+        return cls(
+            parameters=tuple(
+                Parameter(
+                    key=one["key"],
+                    domain=_domain(one),
+                    when={k: tuple(v) for k, v in one.get("when", {}).items()},
+                )
+                for one in plain
+            ),
+        )
+
+
+def _check_condition(
+    key: str, parent: str, allowed: Sequence[Any], before: Mapping[str, Domain]
+) -> None:
+    domain = before.get(parent)
+    if not isinstance(domain, Choice):
+        choices = [k for k, d in before.items() if isinstance(d, Choice)]
+        raise ConfigError(
+            f"{key} depends on {parent}, which is no choice that stands before it"
+            f"{did_you_mean(parent, choices)}"
+        )
+    for value in allowed:
+        if domain.position(value) is None:
+            known = ", ".join(map(str, domain.values))
+            raise ConfigError(f"{key}: {parent} is never {value} (it is one of {known})")
+
+
+def _plain_domain(domain: Domain) -> dict[str, Any]:
+    match domain:
+        case Real():
+            return {"type": "real", "low": domain.low, "high": domain.high, "scale": domain.scale}
+        case Integer():
+            return {"type": "integer", "low": domain.low, "high": domain.high, "log": domain.log}
+        case Choice():
+            return {"type": "choice", "values": list(domain.values)}
+
+
+def _domain(plain: Mapping[str, Any]) -> Domain:
+    match plain["type"]:
+        case "real":
+            return Real(plain["low"], plain["high"], plain["scale"])
+        case "integer":
+            return Integer(plain["low"], plain["high"], plain["log"])
+        case "choice":
+            return Choice(tuple(plain["values"]))
+        case other:
+            raise ValueError(f"{other!r} is no type of parameter")

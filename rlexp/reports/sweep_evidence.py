@@ -1,0 +1,98 @@
+"""The evidence of a sweep: every trial, the choice, and what it all cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.protocol.sweep import Sweep
+from rlexp.records.selection import Selection
+from rlexp.stats.interval import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEvidence:
+    """One trial.
+
+    Attributes:
+        number: From 0, the default configuration.
+        parameters: The value of every parameter of the space that it had, those of the default
+            included; one that was not there is left out.
+        steps: Environment steps of each of its runs; fewer than the budget's at a low fidelity.
+        state: `complete`, `pruned`, `failed` or `unfinished`.
+        value: What was optimised (the first objective), in its own units; nothing without one.
+        values: Every objective, in its own units.
+        scores: Of its runs that have one, by tuning seed.
+        eligible: Whether it was run on all tuning seeds at the full budget, and so could win.
+        ended_at: Environment steps that the whole search had spent up to and including it.
+        spent: Environment steps that its own runs took.
+        runs: Names of its runs.
+        reason: Why it failed or was pruned.
+    """
+
+    number: int
+    parameters: Mapping[str, Any]
+    steps: int
+    state: str
+    value: float | None
+    values: tuple[float, ...]
+    scores: Mapping[int, float]
+    eligible: bool
+    ended_at: int
+    spent: int
+    runs: tuple[str, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importance:
+    """How much the objective depends on each parameter, by one method.
+
+    Attributes:
+        method: `PED-ANOVA` or `fANOVA`.
+        shares: By parameter, summing to 1, with intervals over resampled trials.
+        quality: Cross-validated R² of the surrogate, where there is one.
+        reason: Why there are no shares.
+    """
+
+    method: str
+    shares: Mapping[str, Interval]
+    quality: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseCost:
+    """What one phase took: runs begun, environment steps and seconds of its runs."""
+
+    runs: int
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepEvidence:
+    """A sweep as its records tell it.
+
+    Attributes:
+        experiment: Its name.
+        sweep: The question.
+        steps: Full budget of a run.
+        tuning_seeds: Those that it could use.
+        selection_seeds: Those that finalists were scored on.
+        trials: By number.
+        selection: The choice, once it was made.
+        default: The value of every parameter in the default configuration.
+        importances: By method; empty until there are trials enough.
+        costs: By phase (`tuning`, `selection`, `test`).
+    """
+
+    experiment: str
+    sweep: Sweep
+    steps: int
+    tuning_seeds: tuple[int, ...]
+    selection_seeds: tuple[int, ...]
+    trials: tuple[TrialEvidence, ...]
+    selection: Selection | None
+    default: Mapping[str, Any]
+    importances: tuple[Importance, ...]
+    costs: Mapping[str, PhaseCost]
