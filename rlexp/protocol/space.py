@@ -35,7 +35,7 @@ class Real:
         """The value at a share in [0, 1] of the way, on the scale of the range."""
         low, high = self._on_scale(self.low), self._on_scale(self.high)
         value = self._back(low + share * (high - low))
-        return min(max(value, self.low), self.high)
+        return float(min(max(value, self.low), self.high))
 
     def to_unit(self, value: Any) -> float | None:
         """The share that leads to a value; a number outside goes to the nearer end."""

@@ -1,0 +1,44 @@
+"""Sobol' search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlexp.records.trial import Trial
+from rlexp.tuners import Problem, Suggester, Suggestion
+from rlexp.tuners.points import sobol_point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SobolSequence:
+    """Points that fill the space more evenly than random ones: a scrambled Sobol' sequence.
+
+    Trial n is point n of the sequence, whose scrambling depends on the seed (Sobol', 1967; linear
+    matrix scrambling and a digital shift, Matoušek, 1998).
+    """
+
+    def open(self, problem: Problem) -> Suggester:
+        """Begin to work on a problem.
+
+        Raises:
+            ConfigError: It has more parameters than the sequence has dimensions.
+        """
+        sobol_point(len(problem.space.parameters), problem.seed, 1)
+        return _Points(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    problem: Problem
+
+    def needs(self, number: int) -> int:
+        """No trial: points do not depend on any."""
+        del number
+        return 0
+
+    def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
+        """The point of the sequence that belongs to the number."""
+        del trials
+        space = self.problem.space
+        return Suggestion(
+            space.decode(sobol_point(len(space.parameters), self.problem.seed, number).tolist())
+        )

@@ -1,0 +1,92 @@
+"""Every tuner searches on: after failures, bad values, odd defaults, and far ahead."""
+
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from members import member
+from searches import NUMERIC, drawn, ended, problem
+from tuner_cases import COUNT, check, every_case, every_tuner, found, usual
+
+from rlexp.records.trial import TrialState
+from rlexp.tuners import Suggestion
+
+
+@every_tuner
+def test_failed_trials_may_be_left_out(name: str) -> None:
+    """A sweep that excludes them gives the others, whose numbers then have gaps."""
+    asked, done = found(name, "numeric", usual(name))
+    past = [t for t in done.histories[COUNT] if t.state is not TrialState.FAILED]
+    suggestion = member("tuner", name).open(asked).suggest(past, COUNT)
+    check(asked, suggestion, COUNT)
+
+
+@every_case
+@pytest.mark.parametrize("bad", [None, nan, inf, -inf, 0.0, -1e300])
+def test_bad_values_break_nothing(
+    name: str, kind: str, objectives: int, bad: float | None
+) -> None:
+    """All trials fail, are equal, or have values that are no numbers or close to none."""
+    asked, done = found(name, kind, objectives)
+    state = TrialState.FAILED if bad is None else TrialState.COMPLETE
+    values = () if bad is None else (bad,) * objectives
+    past = [replace(t, values=values, state=state) for t in done.histories[COUNT]]
+    check(asked, member("tuner", name).open(asked).suggest(past, COUNT), COUNT)
+    mixed = [*past[:7], *done.histories[COUNT][7:]]
+    check(asked, member("tuner", name).open(asked).suggest(mixed, COUNT), COUNT)
+
+
+@every_tuner
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"algorithm.learning_rate": 0.0, "agent.layers": 99},
+        {"algorithm.learning_rate": None},
+        {"algorithm.clip_range": "linear"},
+        {"algorithm.n_steps": 20.5},
+    ],
+)
+def test_the_default_may_lie_outside_the_space(name: str, foreign: dict[str, Any]) -> None:
+    """The configuration's own values need not be ones that are searched."""
+    asked, done = found(name, "numeric", usual(name))
+    default = done.trials[0]
+    past = [replace(default, parameters={**default.parameters, **foreign})]
+    suggestion = member("tuner", name).open(asked).suggest(past + done.histories[COUNT][1:], COUNT)
+    check(asked, suggestion, COUNT)
+
+
+@every_tuner
+def test_the_default_may_lack_parameters(name: str) -> None:
+    """No configuration has the key of a switch, nor that of another algorithm."""
+    asked, done = found(name, "branched", usual(name))
+    past = [replace(done.trials[0], parameters={"algorithm": "dqn"}), *done.histories[COUNT][1:]]
+    check(asked, member("tuner", name).open(asked).suggest(past, COUNT), COUNT)
+
+
+@every_tuner
+def test_many_workers_start_far_ahead(name: str) -> None:
+    """A trial may be suggested long before those before it are over."""
+    asked, done = found(name, "numeric", usual(name))
+    suggester = member("tuner", name).open(asked)
+    number = max(n for n in range(1, COUNT + 1) if suggester.needs(n) <= 1)
+    check(asked, suggester.suggest(done.trials[: suggester.needs(number)], number), number)
+    assert suggester.suggest(done.trials[:1], number) == member("tuner", name).open(asked).suggest(
+        done.trials[:1], number
+    )
+
+
+@settings(max_examples=15)
+@every_tuner
+@given(seed=st.integers(0, 2**32 - 1), number=st.integers(1, 10_000))
+def test_any_seed_and_number_will_do(name: str, seed: int, number: int) -> None:
+    """Suggestions from the default alone are values of the space, whatever the number."""
+    asked = problem(NUMERIC, usual(name), seed)
+    suggester = member("tuner", name).open(asked)
+    if suggester.needs(number) <= 1:
+        default = ended(NUMERIC, 0, Suggestion(drawn(NUMERIC, 0)), usual(name))
+        suggestion = suggester.suggest([default], number)
+        if suggestion is not None:
+            check(asked, suggestion, number)

@@ -1,0 +1,249 @@
+"""CMA-ES replays its generations from the history as the library would have gone on."""
+
+from dataclasses import replace
+from math import exp
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from round_searches import (
+    complete,
+    cube,
+    failed,
+    follow,
+    is_clearly_greater,
+    points,
+    problem_in,
+)
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners import Suggestion
+from rlexp.tuners.cma_es import CMAES, Strategy
+from rlexp.tuners.evolution_strategies import Gaussian, Mixed, distribution, listed_shares
+from rlexp.tuners.rounds import Member
+
+PLAIN = CMAES(population=None, sigma=0.3)
+MIXED = Space(
+    parameters=(
+        Parameter(key="x0", domain=Real(0.0, 1.0)),
+        Parameter(key="layers", domain=Integer(1, 8)),
+        Parameter(key="x1", domain=Real(0.0, 1.0)),
+        Parameter(key="activation", domain=Choice(("relu", "tanh", "elu", "silu"))),
+        Parameter(key="size", domain=Integer(1, 1000)),
+    )
+)
+BEST = np.array([0.2, 0.7, 0.35, 0.85, 0.6])
+
+
+def distance(suggestion: Suggestion, number: int) -> Trial:
+    """Greatest, 0, at `BEST`."""
+    x = np.array(list(suggestion.parameters.values()))
+    return complete(number, suggestion, -float(((x - BEST[: len(x)]) ** 2).sum()))
+
+
+def library_seed(seed: int, generation: int) -> int:
+    """What a generation is drawn with."""
+    return int(np.random.SeedSequence([seed, generation]).generate_state(1)[0])
+
+
+def test_generations_are_those_of_the_library() -> None:
+    """One optimiser that is never copied, told generation after generation, draws the same."""
+    from cmaes import CMA
+
+    trials = follow(PLAIN, problem_in(cube(3), seed=6), distance, 1 + 7 * 8)
+    optimiser = CMA(np.full(3, 0.5), 0.3, bounds=np.array([[0.0, 1.0]] * 3), population_size=7)
+    expected = []
+    for generation in range(1, 9):
+        optimiser.reseed_rng(library_seed(6, generation))
+        drawn = [optimiser.ask() for _ in range(7)]
+        optimiser.tell([(x, float(((x - BEST[:3]) ** 2).sum())) for x in drawn])
+        expected += [x.tolist() for x in drawn]
+    assert pytest.approx(np.array(expected), abs=1e-12) == points(trials[1:])
+
+
+ACTIVATIONS = ("relu", "tanh", "elu", "silu")
+LAYERS = listed_shares(Integer(1, 8))
+
+
+def mixed_cost(layers: int, activation: str, x: float = 0.9) -> float:
+    """Least, 0, for one layer, relu and 0.9."""
+    return (x - 0.9) ** 2 + (layers - 1) ** 2 / 64 + ACTIVATIONS.index(activation)
+
+
+@pytest.mark.parametrize("real", [1, 0])
+def test_mixed_generations_are_those_of_the_library(real: int) -> None:
+    """Points are told as they were drawn, before they were moved to bounds and whole numbers.
+
+    Without real numbers many of them are the same.
+    """
+    from cmaes import CatCMAwM
+
+    size = 6 + real
+
+    def read(solution: Any) -> tuple[Any, ...]:
+        layers = LAYERS.index(solution.z[0]) + 1
+        rest = () if solution.x is None else (solution.x[0],)
+        return (layers, ACTIVATIONS[solution.c[0].argmax()], *rest)
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        return complete(number, suggestion, -mixed_cost(*suggestion.parameters.values()))
+
+    kinds = (MIXED.parameters[1], MIXED.parameters[3], MIXED.parameters[0])
+    space = Space(parameters=kinds[: 2 + real])
+    default = {p.key: value for p, value in zip(space.parameters, (5, "relu", 0.5), strict=False)}
+    trials = follow(PLAIN, problem_in(space, seed=3), judge, 1 + size * 6, default)
+    optimiser = CatCMAwM(
+        x_space=[[0.0, 1.0]] if real else None,
+        z_space=[LAYERS],
+        c_space=[4],
+        population_size=size,
+        mean=np.array([0.5] * real + [LAYERS[4]]),
+        sigma=0.3,
+        cov=np.eye(1 + real),
+    )
+    expected: list[tuple[Any, ...]] = []
+    for generation in range(1, 7):
+        optimiser.reseed_rng(library_seed(3, generation))
+        drawn = [optimiser.ask() for _ in range(size)]
+        order = sorted(drawn, key=lambda s: mixed_cost(*read(s)))
+        optimiser.tell([(s, float(rank)) for rank, s in enumerate(order)])
+        expected += map(read, drawn)
+    assert expected == [tuple(t.parameters.values()) for t in trials[1:]]
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [(cube(2), Gaussian), (MIXED, Mixed), (Space(parameters=MIXED.parameters[-1:]), Gaussian)],
+)
+def test_the_distribution_suits_the_space(space: Space, kind: type[Any]) -> None:
+    """A long range of whole numbers counts as continuous; choices and short ones do not."""
+    assert type(distribution(space, (0.5,) * len(space.parameters), 0.3, 6)) is kind
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "population", "expected"), [(1, None, 4), (5, None, 8), (5, 13, 13)]
+)
+def test_a_generation_waits_for_the_one_before_it(
+    dimensions: int, population: int | None, expected: int
+) -> None:
+    """4 + ⌊3 ln d⌋ trials, unless said; the first waits for the default configuration."""
+    suggester = replace(PLAIN, population=population).open(problem_in(cube(dimensions)))
+    needs = [suggester.needs(number) for number in range(2 * expected + 2)]
+    assert [0] + [1] * expected + [1 + expected] * expected + [1 + 2 * expected] == needs
+
+
+def test_it_begins_at_the_default() -> None:
+    """And in the middle where the default failed, or was excluded for that."""
+    space, near = cube(2), replace(PLAIN, sigma=0.01)
+    default = Suggestion({"x0": 0.2, "x1": 0.9})
+
+    def first(*trials: Trial) -> Any:
+        suggester = near.open(problem_in(space))
+        found = [suggester.suggest(trials, number) for number in range(1, 7)]
+        return np.mean([list(s.parameters.values()) for s in found if s], axis=0)
+
+    assert pytest.approx([0.2, 0.9], abs=0.02) == first(complete(0, default, 1.0))
+    assert pytest.approx([0.5, 0.5], abs=0.02) == first(failed(0, default))
+    assert pytest.approx([0.5, 0.5], abs=0.02) == first()
+
+
+def members(*trials: Trial) -> list[Member]:
+    """Members as they were run, in the unit cube."""
+    return [Member(t.number, tuple(t.parameters.values()), t) for t in trials]
+
+
+@pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.FAILED])
+def test_a_generation_of_equals_teaches_nothing(state: TrialState) -> None:
+    """Whether all have the same value, or all failed."""
+    strategy = Strategy(cube(2), 0.3, 6, 0)
+    before = strategy.begin()
+    drawn = strategy.ask(before, 1)
+    values = (1.0,) if state is TrialState.COMPLETE else ()
+    trials = [
+        replace(
+            complete(n, Suggestion(dict(zip(("x0", "x1"), c.point, strict=True)))),
+            state=state,
+            values=values,
+        )
+        for n, c in enumerate(drawn, 1)
+    ]
+    assert strategy.tell(before, 1, members(*trials)) is before
+    better = [replace(trials[0], state=TrialState.COMPLETE, values=(2.0,)), *trials[1:]]
+    assert strategy.tell(before, 1, members(*better)) is not before
+
+
+@pytest.mark.parametrize("space", [cube(3), MIXED], ids=["gaussian", "mixed"])
+def test_no_call_changes_a_state(space: Space) -> None:
+    """Asked again after it was told, a distribution draws the same."""
+    strategy = Strategy(space, 0.3, 6, 0)
+    before = strategy.begin()
+    drawn = strategy.ask(before, 1)
+    trials = [complete(n, Suggestion(space.decode(c.point)), n) for n, c in enumerate(drawn, 1)]
+    told = [Member(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
+    after = strategy.tell(before, 1, told)
+    assert drawn == strategy.ask(before, 1)
+    assert strategy.ask(after, 2) == strategy.ask(strategy.tell(before, 1, told), 2)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1000), bad=st.sets(st.integers(0, 30), max_size=12))
+def test_only_the_order_of_values_counts(seed: int, bad: set[int]) -> None:
+    """Any transformation that keeps it leads to the same search, failures included."""
+
+    def judged(transform: Any) -> list[Trial]:
+        def judge(suggestion: Suggestion, number: int) -> Trial:
+            if number in bad:
+                return failed(number, suggestion)
+            return complete(number, suggestion, transform(distance(suggestion, 0).values[0]))
+
+        return follow(PLAIN, problem_in(cube(2), seed), judge, 31)
+
+    plain, curved = judged(lambda v: v), judged(lambda v: 1e9 * exp(v) - 7)
+    assert [t.parameters for t in plain] == [t.parameters for t in curved]
+
+
+def test_choices_and_whole_numbers_are_found() -> None:
+    """A mixed optimum is reached in most of the searches."""
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        values = suggestion.parameters
+        cost = (values["x0"] - 0.8) ** 2 + (values["x1"] - 0.3) ** 2
+        cost += (values["layers"] - 6) ** 2 / 20 + (values["activation"] != "elu")
+        return complete(number, suggestion, -cost - (values["size"] / 1000 - 0.4) ** 2)
+
+    default = {"x0": 0.5, "x1": 0.5, "layers": 3, "activation": "relu", "size": 500}
+    ends = [
+        follow(PLAIN, problem_in(MIXED, seed), judge, 161, default)[-1].parameters
+        for seed in range(10)
+    ]
+    found = [one["layers"] in {5, 6, 7} and one["activation"] == "elu" for one in ends]
+    assert sum(found) >= 8
+
+
+def test_it_begins_again_where_it_has_converged() -> None:
+    """Elsewhere, and as wide as at first."""
+    trials = follow(PLAIN, problem_in(cube(1), seed=1), distance, 601)
+    spread = points(trials[1:]).reshape(-1, 4).std(axis=1)
+    assert spread.min() < 1e-9
+    assert spread[int(spread.argmin()) :].max() > 0.05
+
+
+def test_several_objectives_are_refused() -> None:
+    """And the tuners named that have them."""
+    with pytest.raises(ConfigError, match="choose tuner=nsga2 or tuner=tpe"):
+        PLAIN.open(problem_in(cube(2), objectives=2))
+
+
+def test_it_beats_random_search() -> None:
+    """From the middle, within a hundred trials."""
+    found, by_chance = [], []
+    for seed in range(25):
+        trials = follow(PLAIN, problem_in(cube(5), seed), distance, 101)[1:]
+        found.append(max(t.values[0] for t in trials))
+        draws = np.random.default_rng([9, seed]).random((100, 5))
+        by_chance.append(-float(((draws - BEST) ** 2).sum(axis=1).min()))
+    assert is_clearly_greater(found, by_chance)

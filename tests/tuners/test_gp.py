@@ -1,0 +1,138 @@
+"""Bayesian optimisation: what the Gaussian process is fitted to, and what it leads to."""
+
+from dataclasses import replace
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from searches import BRANCHED, NUMERIC, SPACES, STEPS, best, complete, drawn, problem
+
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners.gp import GaussianProcess, kept, shares
+from rlexp.tuners.random import RandomSearch
+from rlexp.tuners.sobol import SobolSequence
+
+TUNER = GaussianProcess(startup=10, most=100)
+AXIS = "algorithm.clip_range"
+
+
+def test_the_first_trials_are_points_of_a_sequence() -> None:
+    """By number; afterwards the process speaks, if one trial at least is complete."""
+    trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(12)]
+    failed = [replace(t, state=TrialState.FAILED, values=()) for t in trials]
+    gp, sobol = TUNER.open(problem(NUMERIC)), SobolSequence().open(problem(NUMERIC))
+    points = {number: sobol.suggest((), number) for number in (10, 11, 30)}
+    assert points[10] == gp.suggest(trials, 10)
+    assert points[30] == gp.suggest(trials[:9], 30)
+    assert points[30] == gp.suggest(failed, 30)
+    assert points[11] != gp.suggest(trials[:10], 11)
+    assert points[30] != gp.suggest([*failed[:-1], trials[-1]], 30)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "mixed"])
+def test_it_finds_better_trials_than_random_search(kind: str) -> None:
+    """Much nearer to the best after 22 trials, over two seeds."""
+    space = SPACES[kind]
+    mine, random = (
+        mean(best(tuner, problem(space, seed=seed), 22) for seed in (1, 2))
+        for tuner in (TUNER, RandomSearch())
+    )
+    assert mine > 0.6 * random
+
+
+def cut(number: int, state: TrialState, limit: float) -> Trial:
+    """A trial that comes to this end where `AXIS` is below a limit; otherwise lower is better."""
+    values = drawn(NUMERIC, number)
+    trial = complete(NUMERIC, number, values)
+    if values[AXIS] > limit:
+        return trial
+    return replace(trial, state=state, values=(), intermediate={STEPS // 2: 0.0})
+
+
+@pytest.mark.parametrize("state", [TrialState.FAILED, TrialState.PRUNED])
+@pytest.mark.parametrize("count", [15, 40])
+def test_where_trials_fail_or_are_pruned_it_does_not_go_again(
+    state: TrialState, count: int
+) -> None:
+    """Though the best value seems to lie there."""
+    trials = [cut(number, state, 0.4) for number in range(count)]
+    suggester = TUNER.open(problem(NUMERIC))
+    found = [suggester.suggest(trials, number) for number in range(50, 62)]
+    assert mean(s is not None and s.parameters[AXIS] < 0.3 for s in found) < 0.2
+
+
+def test_shares() -> None:
+    """From the worst complete trial, 0, to the best, 1; pruned at the quartile, failed below."""
+    values = [(10.0,), (), (30.0,), (), (20.0,), (50.0,), (40.0,)]
+    pruned = [False, True, False, False, False, False, False]
+    expected = [0, 0.25, 0.5, -0.1, 0.25, 1, 0.75]
+    assert expected == pytest.approx(shares(values, pruned)[:, 0])
+
+
+def test_shares_of_several_objectives() -> None:
+    """Each on its own scale, the greatest numbers and equal ones included."""
+    values = [(-1e308, 3.0), (1e308, 3.0), (), (0.0, 3.0)]
+    found = shares(values, [False, False, False, False])
+    assert [[0, 0], [1, 0], [-0.1, -0.1], [0.5, 0]] == found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "expected"),
+    [
+        ([[3], [1], [2]], 3, [0, 1, 2]),
+        ([[3], [9], [2], [1], [0]], 4, [0, 1, 3, 4]),
+        ([[5], [5], [5], [5], [5]], 2, [0, 4]),
+        ([[0, 9], [9, 0], [1, 1], [5, 5], [0, 0], [2, 2]], 4, [0, 1, 4, 5]),
+    ],
+)
+def test_kept(values: list[list[float]], most: int, expected: list[int]) -> None:
+    """The half that the fewest dominate, then the latest."""
+    assert expected == kept(np.array(values, dtype=float), most)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(2, 40))
+def test_the_best_and_the_latest_are_kept(values: list[int], most: int) -> None:
+    """As many as there may be, in order, each once."""
+    found = kept(np.array(values, dtype=float)[:, None], most)
+    assert min(most, len(values)) == len(found)
+    assert sorted(set(found)) == found
+    assert values.index(max(values)) in found
+    assert len(values) <= 1 or len(values) - 1 in found
+
+
+def test_what_is_not_kept_does_not_count() -> None:
+    """A suggestion from many trials is that from the kept ones alone."""
+    trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(60)]
+    trials.append(complete(NUMERIC, 60, drawn(NUMERIC, 60), (-99.0,)))  # the scale begins there
+    few = [trials[i] for i in kept(np.array([t.values for t in trials]), 20)]
+    assert [20, 60] == [len(few), few[-1].number]
+    capped = replace(TUNER, most=20).open(problem(NUMERIC))
+    assert capped.suggest(trials, 70) == TUNER.open(problem(NUMERIC)).suggest(few, 70)
+    assert capped.suggest(trials, 70) != TUNER.open(problem(NUMERIC)).suggest(trials, 70)
+
+
+def test_branches_share_one_process() -> None:
+    """The branch with the best trials is suggested, with good values of its own parameters."""
+    trials = []
+    for number in range(60):
+        values = drawn(BRANCHED, number)
+        score = -abs(values[AXIS] - 0.3) if values["algorithm"] == "ppo" else -2.0
+        trials.append(complete(BRANCHED, number, values, (score,)))
+    suggester = TUNER.open(problem(BRANCHED))
+    found = [suggester.suggest(trials, number) for number in range(70, 76)]
+    assert all(s is not None and s.parameters["algorithm"] == "ppo" for s in found)
+    assert all(s is not None and abs(s.parameters[AXIS] - 0.3) < 0.15 for s in found)
+
+
+def test_several_objectives_have_several_processes() -> None:
+    """With optima at 0.3 and 0.7 on an axis, suggestions lie between them."""
+    trials = []
+    for number in range(30):
+        values = drawn(NUMERIC, number)
+        goals = (-((values[AXIS] - 0.3) ** 2), -((values[AXIS] - 0.7) ** 2))
+        trials.append(complete(NUMERIC, number, values, goals))
+    suggester = TUNER.open(problem(NUMERIC, objectives=2))
+    found = [suggester.suggest(trials, number) for number in range(50, 53)]
+    assert all(s is not None and 0.2 < s.parameters[AXIS] < 0.8 for s in found)

@@ -1,0 +1,231 @@
+"""NSGA-II selects and varies as its paper says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from round_searches import (
+    complete,
+    cube,
+    failed,
+    follow,
+    is_clearly_greater,
+    points,
+    problem_in,
+)
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners import Suggestion
+from rlexp.tuners.nsga2 import NSGA2, polynomial_mutation, ranked, tournament
+from rlexp.tuners.points import generator, random_point
+from rlexp.tuners.rounds import Member
+
+PLAIN = NSGA2(
+    population=20, crossover_probability=0.9, mutation_probability=None, mutation_index=20.0
+)
+SMALL = replace(PLAIN, population=4)
+
+
+def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> Member:
+    """A member with these values."""
+    trial = complete(number, Suggestion({}), *values)
+    steps = {100: 0.0} if state is TrialState.PRUNED else {}
+    return Member(number, (), replace(trial, state=state, intermediate=steps))
+
+
+def test_selection_by_hand() -> None:
+    """Fronts, then crowding, then numbers; behind them the pruned, then what failed."""
+    members = [
+        member(1, state=TrialState.FAILED),
+        member(2, 1.0, 1.0),
+        member(3, state=TrialState.PRUNED),
+        member(4, 2.0, 8.0),
+        member(5, 5.0, 1.0),
+        member(6, 10.0, 0.0),
+        member(7, 0.0, 10.0),
+        Member(8, (), None),
+        member(9, nan, 99.0),
+    ]
+    expected = [(6, 0), (7, 0), (5, 0), (4, 0), (2, 1), (3, 2), (1, 3), (8, 3), (9, 3)]
+    assert expected == [(one.number, one.rank) for one in ranked(members)]
+
+
+def test_a_tournament_is_won_by_the_better() -> None:
+    """The worst of all never wins; every other one can."""
+    population = ranked([member(n, float(n), float(n)) for n in range(4)])
+    winners = {tournament(population, generator(0, n)).number for n in range(200)}
+    assert {1, 2, 3} == winners
+
+
+def test_a_tournament_of_equals_is_won_by_either() -> None:
+    """By the one that is drawn first, whatever its number."""
+    population = ranked([member(1, 0.0, 1.0), member(2, 1.0, 0.0)])
+    assert {1, 2} == {tournament(population, generator(0, n)).number for n in range(50)}
+
+
+@pytest.mark.parametrize(
+    ("share", "draw", "expected"),
+    [
+        (0.3, 0.5, 0.3),
+        (0.3, 0.0, 0.0),
+        (0.0, 0.25, 0.0),
+        (1.0, 0.75, 1.0),
+        (0.2, 0.25, 0.1055385),
+        (0.2, 0.75, 0.4788897),
+    ],
+)
+def test_polynomial_mutation_by_hand(share: float, draw: float, expected: float) -> None:
+    """With η = 1, a quarter leads from 0.2 to 0.2 + √(½ + ½ · 0.8²) − 1."""
+    assert pytest.approx(expected) == polynomial_mutation(share, draw, 1.0)
+
+
+@given(st.floats(0, 1), st.floats(0, 1, exclude_max=True), st.floats(0, 100))
+def test_polynomial_mutation_stays_inside(share: float, draw: float, index: float) -> None:
+    """And goes down below ½, up above."""
+    found = polynomial_mutation(share, draw, index)
+    assert 0 <= found <= 1
+    assert (found - share) * (draw - 0.5) >= -1e-12
+
+
+def schaffer(suggestion: Suggestion, number: int) -> Trial:
+    """Two goals; between them, on a line, no point is better than another."""
+    x = np.array(list(suggestion.parameters.values()))
+    return complete(
+        number, suggestion, -float(((x - 0.3) ** 2).sum()), -float(((x - 0.6) ** 2).sum())
+    )
+
+
+def test_generations_follow_each_other() -> None:
+    """The default configuration is in the first, which waits for nothing."""
+    suggester = SMALL.open(problem_in(cube(2), objectives=2))
+    assert [0, 0, 0, 0, 0, 5, 5, 5, 5, 9] == [suggester.needs(number) for number in range(10)]
+
+
+def test_the_first_generation_is_random() -> None:
+    """Each point from the seed and its number alone."""
+    trials = follow(SMALL, problem_in(cube(3), 5, objectives=2), schaffer, 5)
+    assert [random_point(3, 5, n).tolist() for n in range(1, 5)] == points(trials[1:]).tolist()
+
+
+def test_the_default_can_be_a_parent() -> None:
+    """Where it is better than all others its values come back."""
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        values = (0.0, 0.0) if number == 0 else (-1.0 - number, -1.0 - number)
+        return complete(number, suggestion, *values)
+
+    default = {f"x{i}": 0.123 for i in range(6)}
+    trials = follow(SMALL, problem_in(cube(6), objectives=2), judge, 9, default)
+    assert 0 < sum(0.123 in t.parameters.values() for t in trials[5:])
+
+
+def test_what_failed_is_no_parent_where_enough_did_not() -> None:
+    """Nor what the sweep excludes for that: the children are the same."""
+    problem = problem_in(cube(3), 1, objectives=2)
+    bad = {2, 3, 6}
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        return failed(number, suggestion) if number in bad else schaffer(suggestion, number)
+
+    trials = follow(SMALL, problem, judge, 13)
+    excluded = [t for t in trials if t.number not in bad]
+    first, second = SMALL.open(problem), SMALL.open(problem)
+    numbers = range(9, 13)
+    assert [first.suggest(trials, n) for n in numbers] == [
+        second.suggest(excluded, n) for n in numbers
+    ]
+    genes = set(points([t for t in trials if t.number in {2, 3}]).ravel().tolist())
+    children = points(trials[9:]).ravel().tolist()
+    assert set() == genes & set(children)
+
+
+@pytest.mark.parametrize(("probability", "mixed"), [(1.0, True), (0.0, False)])
+def test_children_have_the_genes_of_two_parents(probability: float, mixed: bool) -> None:
+    """With crossover each parameter is that of either; without it and mutation they are clones."""
+    tuner = replace(SMALL, crossover_probability=probability, mutation_probability=1e-12)
+    trials = follow(tuner, problem_in(cube(6), 2, objectives=2), schaffer, 9)
+    known = points(trials[:5])
+    sources = [
+        [np.flatnonzero(known[:, i] == gene) for i, gene in enumerate(child)]
+        for child in points(trials[5:])
+    ]
+    assert all(len(found) == 1 for child in sources for found in child)
+    assert {2 if mixed else 1} == {len({int(found[0]) for found in child}) for child in sources}
+
+
+def test_children_are_new() -> None:
+    """In a space of few values no child repeats a member of the population."""
+    space = Space(
+        parameters=(
+            Parameter(key="x0", domain=Choice(("a", "b", "c"))),
+            Parameter(key="x1", domain=Integer(1, 20)),
+        )
+    )
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        size = suggestion.parameters["x1"]
+        return complete(number, suggestion, size, -size * (suggestion.parameters["x0"] == "b"))
+
+    trials = follow(SMALL, problem_in(space, objectives=2), judge, 29, {"x0": "a", "x1": 3})
+    for first in range(5, 29, 4):
+        before = ranked([Member(t.number, (), t) for t in trials[:first]])[:4]
+        known = [trials[one.number].parameters for one in before]
+        assert [] == [t for t in trials[first : first + 4] if t.parameters in known]
+
+
+def test_a_mutation_of_few_values_draws_them_anew() -> None:
+    """So that a choice, and a short range of whole numbers, reach all their values."""
+    space = Space(
+        parameters=(
+            Parameter(key="x0", domain=Choice(("a", "b", "c", "d", "e"))),
+            Parameter(key="x1", domain=Integer(1, 5)),
+            Parameter(key="x2", domain=Real(0.0, 1.0)),
+        )
+    )
+    tuner = replace(SMALL, mutation_probability=1.0)
+
+    def judge(suggestion: Suggestion, number: int) -> Trial:
+        return complete(number, suggestion, *((1.0, 1.0) if number == 0 else (0.0, 0.0)))
+
+    default: dict[str, Any] = {"x0": "a", "x1": 1, "x2": 0.5}
+    trials = follow(tuner, problem_in(space, objectives=2), judge, 105, default)
+    children = [t.parameters for t in trials[5:]]
+    assert set("abcde") == {c["x0"] for c in children}
+    assert set(range(1, 6)) == {c["x1"] for c in children}
+
+
+def test_one_objective_is_refused() -> None:
+    """And the tuner named that suits it."""
+    with pytest.raises(ConfigError, match="choose tuner=tpe"):
+        PLAIN.open(problem_in(cube(2)))
+
+
+def hypervolume(values: Sequence[tuple[float, ...]]) -> float:
+    """The area between a set of pairs and (−1, −1), greater is better."""
+    area, height = 0.0, -1.0
+    for first, second in sorted(values, reverse=True):
+        if first > -1 and second > height:
+            area += (first + 1) * (second - height)
+            height = second
+    return area
+
+
+def test_it_beats_random_search() -> None:
+    """Its fronts dominate more, after two hundred trials."""
+    found, by_chance = [], []
+    for seed in range(25):
+        trials = follow(PLAIN, problem_in(cube(6), seed, objectives=2), schaffer, 201)[1:]
+        found.append(hypervolume([t.values for t in trials]))
+        draws = np.random.default_rng([9, seed]).random((200, 6))
+        costs = [((draws - goal) ** 2).sum(axis=1) for goal in (0.3, 0.6)]
+        by_chance.append(
+            hypervolume([(-float(a), -float(b)) for a, b in zip(*costs, strict=True)])
+        )
+    assert is_clearly_greater(found, by_chance)

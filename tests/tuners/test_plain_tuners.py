@@ -1,0 +1,75 @@
+"""Random and Sobol' search: points of the unit cube, decoded."""
+
+from typing import Any
+
+import pytest
+from searches import BRANCHED, MIXED, NUMERIC, SPACES, problem
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.space import Parameter, Real, Space
+from rlexp.tuners import Suggester, Tuner
+from rlexp.tuners.gp import GaussianProcess
+from rlexp.tuners.points import random_point, sobol_point
+from rlexp.tuners.random import RandomSearch
+from rlexp.tuners.sobol import SobolSequence
+from rlexp.tuners.tpe import TPE
+
+
+def suggested(suggester: Suggester, number: int) -> dict[str, Any]:
+    """The values that are suggested without any trial."""
+    suggestion = suggester.suggest((), number)
+    assert suggestion is not None
+    return dict(suggestion.parameters)
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_suggestions_are_decoded_points(kind: str) -> None:
+    """Of the trial's own stream, or of the sequence, whatever happened before."""
+    space = SPACES[kind]
+    draws = RandomSearch().open(problem(space))
+    points = SobolSequence().open(problem(space))
+    for number in (1, 2, 77):
+        size = len(space.parameters)
+        drawn, point = random_point(size, 11, number), sobol_point(size, 11, number)
+        assert space.decode(drawn.tolist()) == suggested(draws, number)
+        assert space.decode(point.tolist()) == suggested(points, number)
+
+
+@pytest.mark.parametrize("tuner", [RandomSearch(), SobolSequence()])
+def test_choices_are_drawn_equally_often(tuner: Tuner) -> None:
+    """And the parameters of a branch only where it is chosen."""
+    suggester = tuner.open(problem(BRANCHED))
+    found = [suggested(suggester, number) for number in range(1, 769)]
+    chosen = [values["algorithm"] for values in found]
+    assert [256] * 3 == pytest.approx([chosen.count(a) for a in ("ppo", "dqn", "a2c")], abs=40)
+    assert all(("switch.noise" in values) == (values["algorithm"] == "dqn") for values in found)
+
+
+def test_ranges_are_covered_on_their_own_scale() -> None:
+    """Half of a logarithmic range lies below its geometric mean."""
+    suggester = SobolSequence().open(problem(NUMERIC))
+    rates = [suggested(suggester, number)["algorithm.learning_rate"] for number in range(1, 257)]
+    assert 128 == sum(rate < 1e-5**0.5 for rate in rates)
+
+
+def test_equal_seeds_search_alike() -> None:
+    """A suggestion does not depend on the number of objectives or on the trials."""
+    one, two = (RandomSearch().open(problem(MIXED, k)) for k in (1, 2))
+    assert one.suggest((), 9) == two.suggest((), 9)
+
+
+@pytest.mark.parametrize(
+    "tuner",
+    [
+        SobolSequence(),
+        TPE(startup=10, candidates=24, multivariate=True),
+        GaussianProcess(startup=10, most=100),
+    ],
+)
+def test_too_many_parameters_are_refused_at_once(tuner: Tuner) -> None:
+    """Before anything is suggested."""
+    many = Space(
+        parameters=tuple(Parameter(key=f"p{i}", domain=Real(0, 1)) for i in range(21_202))
+    )
+    with pytest.raises(ConfigError, match="take tuner=random"):
+        tuner.open(problem(many))

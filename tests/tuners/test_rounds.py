@@ -1,0 +1,127 @@
+"""Rounds are replayed from the history, and from nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from round_searches import complete, cube
+
+from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners import Suggestion
+from rlexp.tuners.rounds import Candidate, Generations, Member, Replay, as_run, standing
+
+SPACE = Space(
+    parameters=(
+        Parameter(key="kind", domain=Choice(("a", "b"))),
+        Parameter(key="rate", domain=Real(1e-5, 1e-1, "log"), when={"kind": ("a",)}),
+        Parameter(key="layers", domain=Integer(1, 4)),
+    )
+)
+
+
+class Sums:
+    """A method whose state is the sum of all values: its points are tenths of that."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def begin(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def ask(self, state: float, index: int) -> Sequence[Candidate]:
+        """Two points at a tenth of the state."""
+        return [Candidate((state / 10,))] * (1 if index == 0 else 2)
+
+    def tell(self, state: float, index: int, members: Sequence[Member]) -> float:
+        """Add the values."""
+        self.told.append(index)
+        return state + sum(m.trial.values[0] for m in members if m.trial)
+
+
+def history(*values: float) -> list[Trial]:
+    """Trials with these values."""
+    return [complete(n, Suggestion({"x0": 0.0}), v) for n, v in enumerate(values)]
+
+
+def first_value(suggestion: Suggestion | None) -> float:
+    """The only parameter."""
+    assert suggestion is not None
+    value: float = suggestion.parameters["x0"]
+    return value
+
+
+def test_rounds_are_told_once() -> None:
+    """What was replayed before is not replayed again, and later rounds go on from there."""
+    method = Sums()
+    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    past = history(1.0, 1.0, 2.0, 3.0, 1.0)
+    assert [0.1, 0.4, 0.8] == [first_value(replay.suggest(past, n)) for n in (1, 3, 5)]
+    assert [0.8, 0.1] == [first_value(replay.suggest(past, n)) for n in (6, 2)]
+    assert [0, 1, 2] == method.told
+
+
+def test_another_history_is_another_state() -> None:
+    """From the first round on that differs; the same one comes back."""
+    method = Sums()
+    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    past, other = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
+    found = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
+    assert pytest.approx([0.8, 0.7, 0.8]) == found
+    assert [0, 1, 2, 1, 2, 1, 2] == method.told
+
+
+def test_a_trial_that_is_missing_has_no_value() -> None:
+    """As where the sweep excludes those that failed."""
+    replay = Replay(cube(1), Generations(initial=1, size=2), Sums())
+    past = history(1.0, 1.0, 2.0)
+    assert pytest.approx(0.3) == first_value(replay.suggest([past[0], past[2]], 3))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"kind": "a", "rate": 1e-3, "layers": 2}, (0.2, 0.5, 0.3)),
+        ({"kind": "a", "rate": 1e-2, "layers": 2}, (0.2, 0.75, 0.3)),
+        ({"kind": "b", "layers": 4}, (0.75, 0.5, 0.875)),
+        ({"kind": "c", "rate": 1.0, "layers": None}, (0.2, 0.5, 0.3)),
+        ({"kind": "a", "rate": 1.0, "layers": 99}, (0.2, 1.0, 0.875)),
+        ({}, (0.2, 0.5, 0.3)),
+    ],
+)
+def test_a_point_is_where_its_trial_was_run(
+    parameters: dict[str, object], expected: tuple[float, ...]
+) -> None:
+    """Exactly as asked where that leads to the same values, at those values elsewhere."""
+    trial = complete(1, Suggestion(parameters))
+    assert pytest.approx(expected) == as_run(SPACE, (0.2, 0.5, 0.3), trial)
+
+
+def test_a_trial_that_is_missing_was_run_where_it_was_asked_for() -> None:
+    """As far as anyone knows."""
+    assert (0.2, 0.5, 0.3) == as_run(SPACE, (0.2, 0.5, 0.3), None)
+
+
+def test_asked_points_are_kept_to_the_last_bit() -> None:
+    """Though decoding and encoding again may round."""
+    asked = (0.1, 0.123456789012345, 0.71)
+    trial = complete(1, Suggestion(SPACE.decode(asked)))
+    assert asked == as_run(SPACE, asked, trial)
+
+
+def test_pruned_trials_come_behind_complete_ones() -> None:
+    """In the order of how far they came, and then of their value there; the failed are last."""
+    some = complete(1, Suggestion({}), -5.0)
+    pruned = [
+        replace(some, state=TrialState.PRUNED, values=(), intermediate=values)
+        for values in ({200: -9.0}, {100: 3.0}, {100: 2.0, 50: 99.0})
+    ]
+    last = [
+        replace(some, state=TrialState.FAILED, values=()),
+        replace(some, values=(float("nan"),)),
+        replace(some, state=TrialState.PRUNED, values=()),
+    ]
+    order = [some, *pruned, *last]
+    assert order == sorted(order, key=standing, reverse=True)
+    assert {standing(None)} == {standing(t) for t in last}

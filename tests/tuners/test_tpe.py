@@ -1,0 +1,204 @@
+"""TPE: learns from complete, pruned and failed trials, and stays fast."""
+
+import time
+from dataclasses import replace
+from statistics import mean
+from typing import Any
+
+import pytest
+from optuna.trial import FrozenTrial
+from searches import MIXED, NUMERIC, SPACES, STEPS, best, complete, drawn, ended, problem, value
+
+from rlexp.protocol.space import Choice, Parameter, Real, Space
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners import Suggester, Suggestion
+from rlexp.tuners.optuna_trials import distributions, frozen
+from rlexp.tuners.random import RandomSearch
+from rlexp.tuners.sobol import SobolSequence
+from rlexp.tuners.tpe import TPE, audible
+
+TUNER = TPE(startup=10, candidates=24, multivariate=True)
+AXIS = "algorithm.clip_range"
+
+
+def failing(number: int, above: float) -> Trial:
+    """A trial that fails where `AXIS` is above a limit, and is good or bad regardless of it."""
+    values = drawn(NUMERIC, number)
+    trial = complete(NUMERIC, number, values, (value(NUMERIC, {**values, AXIS: 0.3}),))
+    return replace(trial, state=TrialState.FAILED, values=()) if values[AXIS] > above else trial
+
+
+def share_above(suggester: Suggester, trials: list[Trial], limit: float) -> float:
+    """How many of forty suggestions have `AXIS` above a limit."""
+    numbers = range(len(trials) + 10, len(trials) + 50)
+    found = [suggester.suggest(trials, number) for number in numbers]
+    return mean(one is not None and one.parameters[AXIS] > limit for one in found)
+
+
+def test_the_first_trials_are_points_of_a_sequence() -> None:
+    """By number; afterwards the model speaks, if it knows enough trials."""
+    trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(12)]
+    tpe, sobol = TUNER.open(problem(NUMERIC)), SobolSequence().open(problem(NUMERIC))
+    points = {number: sobol.suggest((), number) for number in (1, 10, 11, 30)}
+    assert points[1] == tpe.suggest(trials[:1], 1)
+    assert points[10] == tpe.suggest(trials, 10)
+    assert points[30] == tpe.suggest(trials[:9], 30)
+    assert points[11] != tpe.suggest(trials[:10], 11)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "mixed"])
+def test_it_finds_better_trials_than_random_search(kind: str) -> None:
+    """Halfway nearer to the best, over four seeds, after fifty trials."""
+    space = SPACES[kind]
+    mine, random = (
+        mean(best(tuner, problem(space, seed=seed), 50) for seed in range(4))
+        for tuner in (TUNER, RandomSearch())
+    )
+    assert mine > random / 2
+
+
+@pytest.mark.parametrize(("count", "limit"), [(12, 0.5), (30, 0.5), (200, 0.5), (200, 0.1)])
+def test_where_trials_fail_it_does_not_go(count: int, limit: float) -> None:
+    """In a short history and a long one, where a half fails and where nine of ten do."""
+    trials = [failing(number, limit) for number in range(count)]
+    assert share_above(TUNER.open(problem(NUMERIC)), trials, limit) < (1 - limit) / 4
+
+
+@pytest.mark.parametrize("multivariate", [True, False])
+def test_where_trials_are_pruned_early_it_does_not_go(multivariate: bool) -> None:
+    """Those pruned later are better; at the same step the value decides."""
+    tuner = replace(TUNER, multivariate=multivariate).open(problem(NUMERIC))
+    early, worse = [], []
+    for number in range(60):
+        trial = replace(failing(number, 1.0), state=TrialState.PRUNED, values=())
+        bad = trial.parameters[AXIS] > 0.5
+        early.append(replace(trial, intermediate={100 if bad else 900: 1.0}))
+        worse.append(replace(trial, intermediate={100: 5.0, 900: -9.0 if bad else 1.0}))
+    assert share_above(tuner, early, 0.5) < 0.1
+    assert share_above(tuner, worse, 0.5) < 0.1
+
+
+def test_a_failed_trial_ranks_below_a_pruned_one() -> None:
+    """And one whose last evaluation is no number lies between them."""
+    states = [TrialState.FAILED, TrialState.PRUNED]
+    for bad, good in ((0, 1), (1, 0)):
+        trials = []
+        for number in range(60):
+            values = drawn(NUMERIC, number)
+            state = states[bad if values[AXIS] > 0.5 else good]
+            steps = {100: 0.0} if state is TrialState.PRUNED else {}
+            trials.append(
+                Trial(
+                    number=number, parameters=values, steps=STEPS, state=state, intermediate=steps
+                )
+            )
+        share = share_above(TUNER.open(problem(NUMERIC)), trials, 0.5)
+        assert share < 0.1 if bad == 0 else share > 0.9
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"steps": STEPS - 1},
+        {"parameters": {**drawn(MIXED, 3), "agent.net_arch": [7]}},
+        {"parameters": {**drawn(MIXED, 3), "algorithm.gamma": None}},
+    ],
+)
+def test_cheaper_and_foreign_trials_are_left_out(other: dict[str, Any]) -> None:
+    """As if they had never been; nothing else is."""
+    trials = [complete(MIXED, i, drawn(MIXED, i)) for i in range(20)]
+    last = complete(MIXED, 20, drawn(MIXED, 3), (9.0,))
+    tpe = TUNER.open(problem(MIXED))
+    assert tpe.suggest(trials, 25) == tpe.suggest([*trials, replace(last, **other)], 25)
+    assert tpe.suggest(trials, 25) != tpe.suggest([*trials, last], 25)
+
+
+def trial(number: int, kind: str) -> FrozenTrial:
+    """A trial that is (c)omplete, (p)runed or (f)ailed."""
+    searched = distributions(NUMERIC)
+    if kind == "c":
+        return frozen(number, {}, searched, values=[0.0])
+    return frozen(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("", ""),
+        ("fff", ""),
+        ("cpf", "cpf"),
+        ("f" * 9 + "c", "f" * 9 + "c"),
+        ("f" * 30 + "c", "f" * 9 + "c"),
+        ("c" + "f" * 12 + "p" + "f" * 10, "c" + "f" * 8 + "p" + "f" * 10),
+    ],
+)
+def test_failed_trials_are_nine_tenths_at_most(kinds: str, expected: str) -> None:
+    """The latest ones; a tenth of all trials is called good."""
+    found = audible([trial(i, kind) for i, kind in enumerate(kinds)])
+    assert expected == "".join(
+        "c" if t.values else "p" if t.intermediate_values else "f" for t in found
+    )
+    assert sorted(t.number for t in found) == [t.number for t in found]
+
+
+def test_more_failed_trials_than_that_are_not_heard_of() -> None:
+    """The oldest of thirty, beside two complete trials, change nothing."""
+    trials = [failing(number, -1.0) for number in range(30)]
+    trials += [complete(NUMERIC, number, drawn(NUMERIC, number)) for number in (30, 31)]
+    tpe = TUNER.open(problem(NUMERIC))
+    assert tpe.suggest(trials, 40) == tpe.suggest(trials[12:], 40)
+
+
+def test_branches_are_modelled_together() -> None:
+    """Where two parameters of a branch must be both high or both low, most suggestions are."""
+    space = Space(
+        parameters=(
+            Parameter(key="algorithm", domain=Choice(("ppo", "dqn"))),
+            *(
+                Parameter(key=key, domain=Real(0, 1), when={"algorithm": ("ppo",)})
+                for key in ("a", "b")
+            ),
+        )
+    )
+    trials = []
+    for number in range(200):
+        values = drawn(space, number)
+        score = -abs(values["a"] - values["b"]) if "a" in values else -2.0
+        trials.append(complete(space, number, values, (score,)))
+
+    def distance(tuner: TPE) -> float:
+        suggester = tuner.open(problem(space))
+        found = [suggester.suggest(trials, number) for number in range(300, 340)]
+        chosen = [s.parameters for s in found if s is not None and "a" in s.parameters]
+        assert len(chosen) > 30
+        return float(mean(abs(values["a"] - values["b"]) for values in chosen))
+
+    assert distance(TUNER) < 0.1 < distance(replace(TUNER, multivariate=False))
+
+
+def test_several_objectives_are_sought_together() -> None:
+    """With optima at 0.3 and 0.7 on every axis, suggestions lie between them."""
+    space = Space(parameters=tuple(Parameter(key=key, domain=Real(0, 1)) for key in "ab"))
+    trials = [
+        ended(space, 6 * number, Suggestion(drawn(space, number)), objectives=2)
+        for number in range(100)
+    ]
+    suggester = TUNER.open(problem(space, objectives=2))
+    found = [suggester.suggest(trials, number) for number in range(700, 740)]
+    inside = [s is not None and 0.2 < s.parameters["a"] < 0.8 for s in found]
+    assert mean(inside) > 0.8
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_a_suggestion_at_a_thousand_trials_takes_less_than_50_ms(kind: str) -> None:
+    """When the ones before it are known; of this process, the fastest of seven."""
+    space = SPACES[kind]
+    trials = [ended(space, i, Suggestion(drawn(space, i))) for i in range(1007)]
+    suggester = TUNER.open(problem(space))
+    suggester.suggest(trials[:1000], 1000)
+    times = []
+    for number in range(1000, 1007):
+        start = time.process_time()
+        suggester.suggest(trials[:number], number)
+        times.append(time.process_time() - start)
+    assert min(times) < 0.05
