@@ -1,0 +1,127 @@
+"""A mirror kept up to date by a thread of its own, so that a search never waits for it."""
+
+from collections.abc import Sequence
+from threading import Condition, Thread
+from time import monotonic
+
+from rlexp.errors import RlexpError
+from rlexp.exchange.optuna_study import Mirror, MirroredTrial
+
+SHARE = 0.1
+"""Of its time, the thread works this much at most while the search goes on."""
+PAUSE = (0.2, 30.0)
+"""Shortest and longest pause between two attempts, in seconds."""
+
+
+class BackgroundMirror:
+    """A mirror with a thread that owns it. Every method returns at once, or when it says.
+
+    Only the newest snapshot counts: those that came while the database was slow or away are
+    skipped. What is not mirrored at the end is by the next command.
+    """
+
+    def __init__(self, mirror: Mirror) -> None:
+        """Start the thread, which opens the study.
+
+        Args:
+            mirror: Used by the thread alone from now on.
+        """
+        self._mirror = mirror
+        self._changed = Condition()
+        self._newest: tuple[MirroredTrial, ...] | None = None
+        self._offered = self._mirrored = self._attempts = 0
+        self._problem: str | None = None
+        self._closing = self._given_up = False
+        self._thread = Thread(target=self._work, name="optuna mirror", daemon=True)
+        self._thread.start()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last attempt failed, in one line without passwords; nothing if it did not."""
+        with self._changed:
+            return self._problem
+
+    def offer(self, trials: Sequence[MirroredTrial]) -> None:
+        """Take all trials as they are now; an older snapshot that waits is dropped."""
+        with self._changed:
+            self._newest = tuple(trials)
+            self._offered += 1
+            self._changed.notify_all()
+
+    def check(self, patience: float = 3.0) -> str | None:
+        """Wait for the end of the first attempt, for a few seconds; what is wrong, if anything."""
+        with self._changed:
+            if self._changed.wait_for(lambda: self._attempts > 0, patience):
+                return self._problem
+            return self._say("it has not answered yet")
+
+    def close(self, patience: float = 5.0) -> str | None:
+        """Mirror the newest snapshot, or stop trying after a few seconds; what is wrong, if so."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not self._is_behind(), patience)
+            self._given_up = True
+            self._changed.notify_all()
+            problem = None if done else self._problem or self._say("it is too slow")
+        self._thread.join(max(patience, 1.0) if done else 0.0)
+        return problem
+
+    def _is_behind(self) -> bool:
+        return self._mirrored < self._offered
+
+    def _work(self) -> None:
+        pause = 0.0
+        while self._wait(pause):
+            began = monotonic()
+            if self._attempt():
+                took = monotonic() - began
+                pause = min(max(took / SHARE - took, PAUSE[0]), PAUSE[1])
+            else:
+                pause = min(max(2 * pause, PAUSE[0]), PAUSE[1])
+        self._mirror.close()
+
+    def _wait(self, pause: float) -> bool:
+        """Wait for something to do, not before the pause is over; whether there is any."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, pause)
+            if self._closing and self._problem:
+                self._changed.wait_for(lambda: self._given_up, PAUSE[0])
+            self._changed.wait_for(lambda: self._closing or self._is_due())
+            return not self._given_up and (self._is_behind() or not self._closing)
+
+    def _is_due(self) -> bool:
+        return self._is_behind() or self._attempts == 0 or self._problem is not None
+
+    def _attempt(self) -> bool:
+        """Mirror the newest snapshot, or open the study where there is none; whether it worked."""
+        with self._changed:
+            newest, number = self._newest, self._offered
+        problem = None
+        try:
+            self._mirror.open() if newest is None else self._mirror.sync(newest)
+        except Exception as error:  # noqa: BLE001 drivers raise what they like
+            problem = str(error) if isinstance(error, RlexpError) else self._say(_reason(error))
+        with self._changed:
+            self._problem = problem
+            self._attempts += 1
+            if problem is None:
+                self._mirrored = number
+            self._changed.notify_all()
+        return problem is None
+
+    def _say(self, reason: str) -> str:
+        for secret in self._mirror.place.secrets:
+            reason = reason.replace(secret, "***")
+        return (
+            f"the study in {self._mirror.place.shown} is not up to date: {reason}; the search goes on, "
+            "and the study catches up when it can"
+        )
+
+
+def _reason(error: BaseException) -> str:
+    """The first cause, in one line."""
+    while (cause := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = cause
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".:;") if lines else type(error).__name__

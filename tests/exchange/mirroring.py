@@ -1,0 +1,133 @@
+"""A small sweep and its mirror, and what Optuna reads of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from sqlalchemy.pool import NullPool
+
+from rlexp.exchange.optuna_study import JOURNAL, Direction, Mirror, MirroredTrial
+from rlexp.exchange.optuna_trials import State
+from rlexp.exchange.quiet import silence
+from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
+
+NAME = "ppo_cartpole"
+SPACE = Space(
+    parameters=(
+        Parameter(key="algorithm.learning_rate", domain=Real(1e-5, 1e-1, "log")),
+        Parameter(key="algorithm.n_steps", domain=Integer(16, 2048, log=True)),
+        Parameter(key="agent.net_arch", domain=Choice(([64, 64], [256, 256]))),
+    ),
+)
+STATES = {
+    "running": "RUNNING",
+    "complete": "COMPLETE",
+    "pruned": "PRUNED",
+    "failed": "FAIL",
+}
+
+
+def mirrored(number: int, state: State = "complete", **changed: Any) -> MirroredTrial:
+    """A trial with all that one can have."""
+    fields = {
+        "parameters": {
+            "algorithm.learning_rate": 1e-4 * (number + 1),
+            "algorithm.n_steps": 64,
+            "agent.net_arch": [64, 64],
+        },
+        "values": (float(number % 5),) if state == "complete" else (),
+        "intermediate": {1000: 0.5, 2000: float(number)},
+        "attributes": {"seeds": [3, 4], "scores": [0.25, 0.75], "runs": ["a", "b"]},
+        "started": 1_700_000_000.0 + number,
+        "ended": None if state == "running" else 1_700_000_100.5 + number,
+        **changed,
+    }
+    return MirroredTrial(number=number, state=state, **fields)
+
+
+def mirror(folder: Path, url: str | None = None, **changed: Any) -> Mirror:
+    """A mirror of the small sweep."""
+    directions: tuple[Direction, ...] = ("maximize",)
+    settings = {"name": NAME, "space": SPACE, "directions": directions, **changed}
+    return Mirror(url, journal=folder / JOURNAL, **settings)
+
+
+def storage(folder: Path, url: str | None = None) -> BaseStorage:
+    """What Optuna opens by itself; no connection stays open."""
+    silence()
+    if url is not None:
+        return RDBStorage(url, engine_kwargs={"poolclass": NullPool})
+    return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+
+
+def study(folder: Path, url: str | None = None) -> optuna.Study:
+    """The study, as a user loads it."""
+    return optuna.load_study(study_name=NAME, storage=storage(folder, url))
+
+
+class Place:
+    """Where a sweep is mirrored: the journal file of a folder, or a URL."""
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        self.folder = folder
+        self.url = url
+        self.made: list[Mirror] = []
+
+    def mirror(self, **changed: Any) -> Mirror:
+        """A mirror that is closed with the place."""
+        self.made.append(mirror(self.folder, self.url, **changed))
+        return self.made[-1]
+
+    def storage(self) -> BaseStorage:
+        """What Optuna opens by itself."""
+        return storage(self.folder, self.url)
+
+    def study(self) -> optuna.Study:
+        """The study, as a user loads it."""
+        return study(self.folder, self.url)
+
+    def told(self) -> list[dict[str, Any]]:
+        """What the study says of its trials."""
+        return shown(self.study().trials)
+
+    def close(self) -> None:
+        """Close every mirror."""
+        for one in self.made:
+            one.close()
+
+
+def shown(trials: Sequence[optuna.trial.FrozenTrial]) -> list[dict[str, Any]]:
+    """What a study says of its trials; times are left out."""
+    return [
+        {
+            "number": trial.number,
+            "state": trial.state.name,
+            "values": trial.values or [],
+            "params": trial.params,
+            "intermediate": trial.intermediate_values,
+            "attributes": trial.user_attrs,
+        }
+        for trial in trials
+    ]
+
+
+def expected(trials: Sequence[MirroredTrial]) -> list[dict[str, Any]]:
+    """What a study should say of trials whose values lie in the ranges."""
+    return [
+        {
+            "number": trial.number,
+            "state": STATES[trial.state],
+            "values": list(trial.values),
+            "params": {
+                key: json.dumps(value, separators=(",", ":")) if isinstance(value, list) else value
+                for key, value in trial.parameters.items()
+            },
+            "intermediate": dict(trial.intermediate),
+            "attributes": dict(trial.attributes),
+        }
+        for trial in sorted(trials, key=lambda trial: trial.number)
+    ]

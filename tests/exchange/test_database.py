@@ -1,0 +1,66 @@
+"""URLs of databases, good and bad."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlexp.errors import ConfigError
+from rlexp.exchange.database import Database, _connect_args
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "not the URL of a database"),
+        ("secret-file.db", "not the URL of a database"),
+        ("postgresql://u:secret@host:port/d", "not the URL of a database"),
+        ("postgres://u:secret@host/d", "postgres is no database .* did you mean 'postgresql'"),
+        ("redis://:secret@host", "redis is no database"),
+        ("mssql://u:secret@host/d", "mssql is no database"),
+        ("sqlite://", "SQLite needs a file: write sqlite:///FILE"),
+        ("sqlite:///:memory:", "SQLite needs a file"),
+        ("sqlite:///file:secret?uri=true", "SQLite needs a file"),
+        ("mysql://u:secret@host/d", "mysqldb is not installed: pip install 'mysqlclient'"),
+        ("mysql+pymysql://u:secret@h/d", "pymysql is not installed: pip install 'pymysql'"),
+        ("postgresql+nonsense://u:secret@h/d", "the driver nonsense is not installed"),
+        ("sqlite+aiosqlite:///secret", "the driver aiosqlite is asynchronous"),
+    ],
+)
+def test_bad_urls(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL that cannot be meant is refused in one line that says what to write, without it."""
+    for driver in ("MySQLdb", "pymysql"):
+        monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(ConfigError, match=words) as caught:
+        Database(url)
+    assert 1 == len(str(caught.value).splitlines())
+    assert "secret" not in str(caught.value)
+
+
+def test_driver_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the driver of PostgreSQL, the error names the extra that brings it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"pip install 'rlexp\[postgresql\]'"):
+        Database("postgresql://u@host/d")
+
+
+def test_shown_without_secrets() -> None:
+    """A URL is shown without its password, and without its options."""
+    pytest.importorskip("psycopg")
+    database = Database("postgresql://me:se%40cret@host:5432/d?sslmode=require&sslpassword=hidden")
+    assert "postgresql+psycopg://me:***@host:5432/d" == database.shown
+    assert {"se@cret", "hidden"} == set(database.secrets)
+
+
+def test_limits() -> None:
+    """A server has some seconds to answer; what the URL says itself goes first."""
+    pytest.importorskip("psycopg")
+    assert 3 == _connect_args(Database("postgresql://h/d").url)["connect_timeout"]
+    own = Database("postgresql://h/d?connect_timeout=30").url
+    assert "connect_timeout" not in _connect_args(own)
+
+
+def test_nothing_is_opened(tmp_path: Path) -> None:
+    """Reading a URL opens no file and connects to nothing."""
+    Database(f"sqlite:///{tmp_path}/x.db")
+    assert [] == list(tmp_path.iterdir())

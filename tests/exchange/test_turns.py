@@ -1,0 +1,77 @@
+"""Turns of processes that mirror the same sweep."""
+
+import errno
+import fcntl
+import subprocess
+from pathlib import Path
+from threading import Thread
+from time import sleep
+
+import pytest
+from mirroring import expected, mirror, shown, study
+from race import TRIALS
+from racing import race, racer
+
+from rlexp.exchange.optuna_study import JOURNAL
+from rlexp.exchange.turns import file_turn
+
+
+def test_processes_on_a_fresh_journal(tmp_path: Path) -> None:
+    """Two processes make one journal, with every trial once."""
+    race(tmp_path)
+
+
+@pytest.mark.slow
+def test_processes_on_a_fresh_sqlite(tmp_path: Path) -> None:
+    """Two processes make one database, with every trial once."""
+    race(tmp_path, f"sqlite:///{tmp_path}/x.db")
+
+
+def test_killed_writer(tmp_path: Path) -> None:
+    """A process that is killed while it writes leaves a study that the next one completes."""
+    journal = tmp_path / JOURNAL
+    starter = tmp_path / "go"
+    starter.touch()
+    with subprocess.Popen(racer(tmp_path, starter), stdout=subprocess.PIPE) as writer:
+        while not journal.exists() or journal.read_bytes().count(b'"op_code":4') < 2:
+            sleep(0.001)
+        writer.kill()
+    mirror(tmp_path).sync(TRIALS)
+    assert expected(TRIALS) == shown(study(tmp_path).trials)
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    """The second waits for the first, and gets its turn."""
+    order: list[str] = []
+
+    def second() -> None:
+        with file_turn(tmp_path / "turn"):
+            order.append("second")
+
+    waiting = Thread(target=second)
+    with file_turn(tmp_path / "turn"):
+        waiting.start()
+        waiting.join(0.2)
+        order.append("first")
+    waiting.join(10)
+    assert ["first", "second"] == order
+
+
+def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that knows no locks does not stop the mirror."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with file_turn(tmp_path / "turn"):
+        reached = True
+    assert reached
+
+
+def test_errors_go_through(tmp_path: Path) -> None:
+    """A fault inside a turn ends it, and is the one that is raised."""
+    with pytest.raises(OSError, match="disk"), file_turn(tmp_path / "turn"):
+        raise OSError(errno.ENOSPC, "disk")
+    with file_turn(tmp_path / "turn"):
+        pass
