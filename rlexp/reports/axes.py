@@ -75,7 +75,7 @@ def tick_texts(values: list[float]) -> list[str]:
 
     On an axis of powers of ten each tick has its own unit.
     """
-    if len(values) < 2 or values[-1] > 50 * max(abs(values[0]), abs(values[1] - values[0])):
+    if len(values) < 2 or 0 < 50 * values[0] < values[-1]:
         return [_text(v, abs(v), abs(v)) for v in values]
     most = max(abs(v) for v in values)
     return [_text(v, most, values[1] - values[0]) for v in values]

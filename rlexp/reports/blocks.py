@@ -230,7 +230,7 @@ class Parallel:
     note: str = ""
 
 
-Figure = Lines | Intervals | Matrix
+Figure = Lines | Intervals | Matrix | Scatter | Parallel
 Block = Text | Notice | Listing | Table | Figure
 
 

@@ -17,6 +17,8 @@ from rlexp.reports.blocks import (
     Lines,
     Listing,
     Notice,
+    Parallel,
+    Scatter,
     Table,
     Text,
     Tone,
@@ -161,7 +163,9 @@ def test_figures_and_listings_are_for_other_formats() -> None:
     figure = Lines(name="f", title="F", x=axis, y=axis, lines=())
     text = Text(text="t")
     listing = Listing(name="l", title="L", text="x")
-    assert "t\nt" == shown(text, figure, listing, text)
+    points = Scatter(name="s", title="S", x=axis, y=axis, clouds=())
+    threads = Parallel(name="p", title="P", coordinates=(), threads=(), colour=axis)
+    assert "t\nt" == shown(text, figure, points, threads, listing, text)
 
 
 def test_a_pipe_has_no_edge() -> None:

@@ -14,6 +14,7 @@ from study_blocks import (
     single,
     verdicts,
 )
+from trial_samples import of_names, sweep_of
 
 from rlexp.reports.blocks import (
     Axis,
@@ -172,6 +173,21 @@ def logarithmic() -> Study:
     return Study(title="odd", subtitle="", labels=LABELS, parts=(part,), version="0.1.0")
 
 
+def sweep() -> Study:
+    """Forty trials, some pruned and some failed."""
+    return sweep_of(40)
+
+
+def hostile_sweep() -> Study:
+    """Trials, parameters and choices whose names try to be code."""
+    return of_names(HOSTILE)
+
+
+def one_trial() -> Study:
+    """A sweep of the default configuration alone."""
+    return sweep_of(1)
+
+
 SAMPLES: dict[str, Callable[[], Study]] = {
     make.__name__: make
     for make in (
@@ -183,6 +199,9 @@ SAMPLES: dict[str, Callable[[], Study]] = {
         all_impossible,
         empty,
         logarithmic,
+        sweep,
+        hostile_sweep,
+        one_trial,
     )
 }
 """Every sample by its name."""

@@ -46,6 +46,8 @@ def test_ticks_of_many_decades_are_powers_of_ten() -> None:
     ticks = Scale(1, 1e6, log=True).ticks(4)
     assert ["1", "100", "10k", "1M"] == [tick.text for tick in ticks]
     assert [0, 33.333, 66.667, 100] == [tick.at for tick in ticks]
+    ticks = Scale(2e-6, 0.05, log=True).ticks(4)
+    assert ["0.0001", "0.01"] == [tick.text for tick in ticks]
 
 
 def test_ticks_within_a_decade_are_one_two_five() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from study_samples import SAMPLES, one_run, typical
 
 from rlexp.reports.blocks import (
     Axis,
+    Cloud,
     Column,
+    Coordinate,
     Figure,
     Intervals,
     Line,
@@ -19,9 +22,12 @@ from rlexp.reports.blocks import (
     Mark,
     Matrix,
     Panel,
+    Parallel,
     Part,
+    Scatter,
     Study,
     Table,
+    Thread,
 )
 from rlexp.reports.formats.as_csv import EXECUTED, render
 
@@ -110,6 +116,49 @@ def test_a_matrix_is_written_pair_by_pair() -> None:
     )
     expected = f"row,column,{INTERVAL}\r\na,b,1.0,0.5,1.5,0.95,t,50000,10,3,0,0.94,\r\n"
     assert expected == _file(matrix)
+
+
+def test_points_are_written_one_by_one() -> None:
+    """A row per point with its name, then lines and marks; a tick stands under its name."""
+    figure = Scatter(
+        name="f",
+        title="",
+        x=Axis(title="activation"),
+        y=Axis(title="return"),
+        clouds=(Cloud(label="pruned", x=(0.0, 5.0), y=(2.0, 0.1), names=("trial 1", "=2")),),
+        lines=(Line(label="best", x=(1.0,), y=(2.5,)),),
+        marks=(("solved", 9.0),),
+        ticks=("tanh", "relu"),
+    )
+    expected = (
+        "kind,label,name,x,y,low,high\r\n"
+        "point,pruned,trial 1,tanh,2.0,,\r\n"
+        "point,pruned,'=2,5.0,0.1,,\r\n"
+        "line,best,,relu,2.5,,\r\n"
+        "mark,solved,,,9.0,,\r\n"
+    )
+    assert expected == _file(figure)
+    assert "point,pruned,trial 1,0.0,2.0" in _file(replace(figure, ticks=()))
+
+
+def test_threads_are_written_one_by_one() -> None:
+    """A column per coordinate, in which choices have their names."""
+    figure = Parallel(
+        name="f",
+        title="",
+        coordinates=(Coordinate(title="rate"), Coordinate(title="choice", names=("a", "b"))),
+        threads=(
+            Thread(name="trial 0", values=(0.1 + 0.2, 1.0), value=7.0, marked=True),
+            Thread(name="trial 1", values=(None, None), value=None),
+        ),
+        colour=Axis(title="return"),
+    )
+    expected = (
+        "name,marked,return,rate,choice\r\n"
+        "trial 0,true,7.0,0.30000000000000004,b\r\n"
+        "trial 1,false,,,\r\n"
+    )
+    assert expected == _file(figure)
 
 
 def test_each_block_has_its_file() -> None:

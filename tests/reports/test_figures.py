@@ -39,7 +39,10 @@ def _sample_figures(*makers: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"many_runs", "many_labels", "typical"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(set(SAMPLES) - {"many_runs", "many_labels", "typical", "sweep", "hostile_sweep"}),
+)
 def test_every_sample_is_drawn(name: str) -> None:
     """Each figure is a file of each format, whatever it holds, without a warning."""
     study = SAMPLES[name]()
@@ -132,7 +135,8 @@ def _without_runs() -> Study:
 def test_nothing_overlaps() -> None:
     """Legends stand clear of axes, ticks clear of each other, and all of it on the page."""
     for figure in _sample_figures(
-        typical, many_labels, SAMPLES["hostile"], one_run, _without_runs
+        *(typical, many_labels, SAMPLES["hostile"], one_run, _without_runs),
+        SAMPLES["hostile_sweep"],
     ):
         figure.draw_without_rendering()
         page = figure.bbox.padded(1)

@@ -17,7 +17,7 @@ from study_samples import HOSTILE, LABELS, SAMPLES, hostile, many_runs, study, t
 from rlexp.reports.blocks import Column, Lines, Listing, Notice, Part, Study, Table, Text, Tone
 from rlexp.reports.page.html import plain_json, render_html
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Outline(HTMLParser):

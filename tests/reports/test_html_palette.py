@@ -6,9 +6,22 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from study_samples import LABELS, SAMPLES, many_labels, typical
+from study_samples import LABELS, SAMPLES, many_labels, sweep, typical
 
-from rlexp.reports.palette import DARK, DASHES, LIGHT, MARKERS, Style, styles
+from rlexp.reports.blocks import Axis, Cloud, Part, Scatter, Study
+from rlexp.reports.palette import (
+    DARK,
+    DASHES,
+    FURTHER_SHAPES,
+    LIGHT,
+    MARKERS,
+    RISING_DARK,
+    RISING_LIGHT,
+    SHAPES,
+    Style,
+    shade,
+    styles,
+)
 
 # Machado, Oliveira, Fernandes (2009): a physiologically based model, severity 1
 SIGHT = {
@@ -109,3 +122,60 @@ def test_every_drawn_label_has_a_look(name: str) -> None:
     """Also one that a figure alone names."""
     study = SAMPLES[name]()
     assert set(study.labels) <= styles(study).keys()
+
+
+def scattered(*labels: str) -> Study:
+    """A figure with a cloud for each label."""
+    axis = Axis(title="")
+    clouds = tuple(Cloud(label=label, x=(0,), y=(0,), names=("a",)) for label in labels)
+    figure = Scatter(name="f", title="", x=axis, y=axis, clouds=clouds)
+    return replace(typical(), parts=(Part(name="p", title="", blocks=(figure,)),))
+
+
+def test_states_of_trials_have_shapes_of_their_own() -> None:
+    """The same in every report; what is in no cloud has none."""
+    looks = styles(sweep())
+    shapes = {name: looks[name].shape for name in ("complete", "pruned", "failed", "default")}
+    expected = {"complete": "disc", "pruned": "cross", "failed": "triangle", "default": "diamond"}
+    assert expected == shapes
+    assert ("", "") == (looks["winner"].shape, looks["best so far"].shape)
+
+
+def test_other_clouds_take_the_further_shapes() -> None:
+    """One after the other, so that no two in a figure look alike."""
+    labels = ("complete", "one", "two", "screened", "three")
+    looks = styles(scattered(*labels))
+    assert ["disc", "square", "peak", "ring", "plus"] == [looks[name].shape for name in labels]
+    assert len(SHAPES) == len(set(SHAPES.values()))
+    assert set(FURTHER_SHAPES) - set(SHAPES.values())
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize(("colours", "sign"), [(RISING_LIGHT, -1), (RISING_DARK, 1)])
+def test_rising_colours_rise_for_everyone(colours: tuple[str, ...], sign: int, sight: str) -> None:
+    """Darker step by step on white, brighter on dark, under each kind of sight."""
+    lightness = np.array([seen(colour, sight)[0] for colour in colours])
+    assert (sign * np.diff(lightness) > 0.015).all()
+
+
+@pytest.mark.parametrize("colours", [RISING_LIGHT, RISING_DARK])
+def test_rising_colours_are_even(colours: tuple[str, ...]) -> None:
+    """No step looks larger than another by more than a tenth."""
+    places = np.array([seen(colour, "normal") for colour in colours])
+    steps = np.linalg.norm(np.diff(places, axis=0), axis=1)
+    assert steps.max() < 1.1 * steps.min()
+
+
+@pytest.mark.parametrize(
+    ("colours", "paper"), [(RISING_LIGHT, "#FAFAF8"), (RISING_DARK, "#101216")]
+)
+def test_rising_colours_are_seen(colours: tuple[str, ...], paper: str) -> None:
+    """The lowest stands out from the page; the highest as far as text does."""
+    contrasts = [contrast(colour, paper) for colour in colours]
+    assert 1.7 < min(contrasts) == contrasts[0]
+    assert contrasts[-1] > 7
+
+
+def test_shades_share_the_axis() -> None:
+    """Evenly, and what is beyond an end has that of the end."""
+    assert [0, 0, 5, 6, 11, 11, 11] == [shade(at) for at in (-1.0, 0.0, 0.49, 0.5, 0.99, 1.0, 9.0)]

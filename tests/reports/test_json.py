@@ -20,6 +20,9 @@ OTHERS = (
     blocks.Axis,
     blocks.Mark,
     blocks.Panel,
+    blocks.Cloud,
+    blocks.Coordinate,
+    blocks.Thread,
     Interval,
 )
 

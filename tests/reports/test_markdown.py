@@ -12,14 +12,19 @@ from study_samples import HOSTILE, SAMPLES, hostile, typical
 from rlexp.reports.blocks import (
     Axis,
     Block,
+    Cloud,
     Column,
+    Coordinate,
     Line,
     Lines,
     Listing,
     Notice,
+    Parallel,
     Part,
+    Scatter,
     Study,
     Table,
+    Thread,
     Tone,
 )
 from rlexp.reports.characters import one_line
@@ -107,6 +112,53 @@ def test_a_figure_comes_to_its_end_points() -> None:
         "IQM."
     )
     assert expected == _report(figure)
+
+
+def test_points_come_to_their_ends() -> None:
+    """How many there are of each kind, and between which ends; what is not shown is said."""
+    figure = Scatter(
+        name="f",
+        title="History",
+        x=Axis(title="steps", log=True),
+        y=Axis(title="return"),
+        clouds=(
+            Cloud(label="complete", x=(1.0, 2.0, 0.0), y=(1.5, 20.0, 3.0), names=("", "", "")),
+            Cloud(label="failed", x=(), y=(), names=()),
+        ),
+        lines=(Line(label="best", x=(1.0, 2.0), y=(1.5, 20.0)),),
+    )
+    expected = (
+        "### History\n\n"
+        "| label | points | least return | greatest return |\n"
+        "| :--- | ---: | ---: | ---: |\n"
+        "| complete | 3 | 1.5 | 20.0 |\n"
+        "| failed | 0 | — | — |\n"
+        "| best | 2 | 1.5 | 20.0 |\n\n"
+        "1 point is not shown, for want of a place on these axes."
+    )
+    assert expected == _report(figure)
+
+
+def test_threads_come_to_those_that_matter() -> None:
+    """The marked ones with everything that they have, or else the highest and the lowest."""
+    threads = tuple(
+        Thread(name=f"trial {k}", values=(10.0**-k, float(k % 2)), value=value, marked=k == 2)
+        for k, value in enumerate((3.0, -12345.6, 7.0, None))
+    )
+    figure = Parallel(
+        name="f",
+        title="Threads",
+        coordinates=(Coordinate(title="rate"), Coordinate(title="choice", names=("a", "b"))),
+        threads=threads,
+        colour=Axis(title="return"),
+    )
+    head = "### Threads\n\n| — | trial 2 |\n| :--- | :--- |\n"
+    rows = "| return | 7 |\n| rate | 0.01 |\n| choice | a |\n\n1 of 4 has no value (grey)."
+    assert f"{head}{rows}".replace("| — |", "|  |") == _report(figure)
+    plain = replace(figure, threads=tuple(replace(t, marked=False) for t in threads))
+    assert "|  | trial 2 | trial 1 |" in _report(plain)
+    assert "| return | 7 | −12,346 |" in _report(plain)
+    assert "Nothing." in _report(replace(figure, threads=()))
 
 
 def test_drawn_figures_are_linked() -> None:

@@ -17,7 +17,9 @@ def test_every_figure_is_drawn(opened: Open, name: str) -> None:
     """Or says in words that there is nothing to draw."""
     page = opened(name)
     for figure in page.locator("figure.figure").all():
-        drawn = figure.locator(".curves path, .strip .estimate, td[class^=q]").count()
+        drawn = figure.locator(
+            ".curves path, .strip .estimate, td[class^=q], .points use, .threads path"
+        ).count()
         assert drawn or figure.get_by_text("There is no").count()
         box = figure.bounding_box()
         assert box is not None
@@ -39,7 +41,7 @@ def test_the_page_does_not_scroll_sideways(opened: Open, name: str, width: int) 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["typical", "hostile", "one_run"])
+@pytest.mark.parametrize("name", ["typical", "hostile", "one_run", "sweep"])
 def test_every_word_can_be_read(opened: Open, name: str, scheme: str) -> None:
     """Text stands out from what is behind it at 4.5 : 1."""
     page = opened(name, color_scheme=scheme)

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.blocks import Figure as Block
-from rlexp.reports.blocks import Intervals, Lines, Study, Table
+from rlexp.reports.blocks import Intervals, Lines, Matrix, Scatter, Study, Table
 from rlexp.reports.figures.canvas import look, saved
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
 from rlexp.reports.figures.matrix import draw_matrix
+from rlexp.reports.figures.parallel import draw_parallel
+from rlexp.reports.figures.scatter import draw_scatter
 from rlexp.reports.file_names import drawn_blocks, file_stems
 from rlexp.reports.palette import Style, styles
 
@@ -53,4 +55,8 @@ def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
         return draw_lines(block, looks)
     if isinstance(block, Intervals):
         return draw_intervals(block, looks)
-    return draw_matrix(block)
+    if isinstance(block, Matrix):
+        return draw_matrix(block)
+    if isinstance(block, Scatter):
+        return draw_scatter(block, looks)
+    return draw_parallel(block)

@@ -38,8 +38,8 @@ def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
     set_x(axes, figure.x, scales[0], TICKS, WIDTH)
     set_y(axes, figure.y, scales[1], TICKS, HEIGHT - 0.6)
     axes.grid(visible=True, axis="y")
-    _draw(axes, figure, scales, styles)
-    shown = [_legend_line(styles[name]) for name in labels]
+    draw_curves(axes, figure.lines, figure.marks, scales, styles)
+    shown = [legend_line(styles[name]) for name in labels]
     add_legend(drawn, shown, labels, SINGLE_COLUMN)
     return drawn
 
@@ -77,14 +77,19 @@ def _placed(line: Line, x: Scale, y: Scale) -> Line:
     )
 
 
-def _draw(
-    axes: "Axes", figure: Lines, scales: tuple[Scale, Scale], styles: Mapping[str, Style]
+def draw_curves(
+    axes: "Axes",
+    given: Sequence[Line],
+    marks: Sequence[tuple[str, float]],
+    scales: tuple[Scale, Scale],
+    styles: Mapping[str, Style],
 ) -> None:
-    lines = [_placed(line, *scales) for line in figure.lines]
+    """Draw lines and marked heights on axes of these scales."""
+    lines = [_placed(line, *scales) for line in given]
     aggregates = [line for line in lines if not line.faint]
     for line in aggregates:
         _band(axes, line, styles[line.label])
-    _marks(axes, [mark for mark in figure.marks if scales[1].at(mark[1]) is not None])
+    _marks(axes, [mark for mark in marks if scales[1].at(mark[1]) is not None])
     _single_runs(axes, [line for line in lines if line.faint], styles)
     for line in filter(_has_points, aggregates):
         look = _stroke(styles[line.label]) | {"clip_on": not _inside(line, *scales), "zorder": 4}
@@ -164,7 +169,8 @@ def _stroke(style: Style) -> dict[str, Any]:
     return {"color": style.light, "linestyle": (0, style.dash) if style.dash else "solid"}
 
 
-def _legend_line(style: Style) -> Any:
+def legend_line(style: Style) -> Any:
+    """What stands for a line in a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **_stroke(style))

@@ -5,8 +5,21 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 
-from rlexp.reports.blocks import Figure, Intervals, Lines, Matrix, Study, Table, Value
+from rlexp.reports.blocks import (
+    Figure,
+    Intervals,
+    Line,
+    Lines,
+    Matrix,
+    Parallel,
+    Scatter,
+    Study,
+    Table,
+    Value,
+)
 from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.reports.parallel_places import choice
+from rlexp.reports.scatter_places import tick_name
 from rlexp.stats.interval import Interval
 
 Row = Sequence[Value]
@@ -39,6 +52,10 @@ def rows_of(block: Table | Figure) -> Iterator[Row]:
             return _intervals(block)
         case Matrix():
             return _matrix(block)
+        case Scatter():
+            return _scatter(block)
+        case Parallel():
+            return _parallel(block)
 
 
 def written(rows: Iterator[Row]) -> bytes:
@@ -93,12 +110,15 @@ def _lines(figure: Lines) -> Iterator[Row]:
     yield ["kind", "label", "line", "x", "y", "low", "high"]
     for number, line in enumerate(figure.lines):
         kind = "run" if line.faint else "aggregate"
-        nothing = (None,) * len(line.x)
-        points = zip(line.x, line.y, line.low or nothing, line.high or nothing, strict=True)
-        for point in points:
+        for point in _points(line):
             yield [kind, line.label, number, *point]
     for name, y in figure.marks:
         yield ["mark", name, None, None, y, None, None]
+
+
+def _points(line: Line) -> Iterator[Row]:
+    nothing = (None,) * len(line.x)
+    return zip(line.x, line.y, line.low or nothing, line.high or nothing, strict=True)
 
 
 def _intervals(figure: Intervals) -> Iterator[Row]:
@@ -121,3 +141,29 @@ def _matrix(figure: Matrix) -> Iterator[Row]:
         for other, value in zip(figure.labels, values, strict=True):
             if value is not None:
                 yield [label, other, *_of(value)]
+
+
+def _scatter(figure: Scatter) -> Iterator[Row]:
+    """A row per point, per point of a line and per mark; a named tick stands for its number."""
+    yield ["kind", "label", "name", "x", "y", "low", "high"]
+    for cloud in figure.clouds:
+        for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=True):
+            yield ["point", cloud.label, name, _named(figure, x), y, None, None]
+    for line in figure.lines:
+        for at, *heights in _points(line):
+            yield ["line", line.label, None, _named(figure, at), *heights]
+    for name, y in figure.marks:
+        yield ["mark", name, None, None, y, None, None]
+
+
+def _named(figure: Scatter, x: Value) -> Value:
+    return tick_name(figure, x) or x if isinstance(x, float) else x
+
+
+def _parallel(figure: Parallel) -> Iterator[Row]:
+    """A row per thread; a choice stands under its name."""
+    titles = [coordinate.title for coordinate in figure.coordinates]
+    yield ["name", "marked", figure.colour.title, *titles]
+    for thread in figure.threads:
+        pairs = zip(figure.coordinates, thread.values, strict=True)
+        yield [thread.name, thread.marked, thread.value, *(choice(c, v) for c, v in pairs)]

@@ -12,6 +12,8 @@ from rlexp.reports.blocks import (
     Listing,
     Matrix,
     Notice,
+    Parallel,
+    Scatter,
     Study,
     Table,
     Text,
@@ -27,6 +29,8 @@ KINDS: Mapping[type, str] = {
     Lines: "lines",
     Intervals: "intervals",
     Matrix: "matrix",
+    Scatter: "scatter",
+    Parallel: "parallel",
 }
 
 

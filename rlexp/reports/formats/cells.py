@@ -3,8 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Column, Figure, Intervals, Matrix, Table, Value
+from rlexp.reports.blocks import (
+    Column,
+    Figure,
+    Intervals,
+    Matrix,
+    Parallel,
+    Scatter,
+    Table,
+    Value,
+)
 from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
+from rlexp.reports.parallel_places import parallel_words
+from rlexp.reports.scatter_places import left_out_words
 from rlexp.stats.interval import Interval
 
 
@@ -60,11 +71,20 @@ def caption_notes(figure: Figure) -> Iterator[str]:
     every = list(_intervals(figure))
     if figure.note:
         yield figure.note
+    yield from _remarks(figure)
     counts = sorted({interval.n for interval in every})
     if counts:
         spread = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
         yield f"n = {spread}."
     yield from interval_notes(every)
+
+
+def _remarks(figure: Figure) -> Iterator[str]:
+    match figure:
+        case Scatter() if words := left_out_words(figure):
+            yield words
+        case Parallel():
+            yield from parallel_words(figure)
 
 
 def _intervals(figure: Figure) -> Iterator[Interval]:

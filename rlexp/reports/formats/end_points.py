@@ -1,10 +1,25 @@
 """The numbers at the ends of a figure, as a small table for where it is not drawn."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from rlexp.reports.blocks import Column, Figure, Intervals, Line, Lines, Matrix, Table, Value
-from rlexp.reports.number_words import digits_for
+from rlexp.reports.blocks import (
+    Cloud,
+    Column,
+    Coordinate,
+    Figure,
+    Intervals,
+    Line,
+    Lines,
+    Matrix,
+    Parallel,
+    Scatter,
+    Table,
+    Thread,
+    Value,
+)
+from rlexp.reports.number_words import digits_for, number
+from rlexp.reports.parallel_places import choice
 
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
 
@@ -13,7 +28,9 @@ def end_points(figure: Figure) -> Table:
     """What a figure comes to, in a table with its name, title and note.
 
     Of each curve the last point that has a value, of single runs only where there is no
-    aggregate; of panels and matrices every estimate with its interval.
+    aggregate; of panels and matrices every estimate with its interval; of points how many there
+    are, and between which ends; of threads those that are marked, or else the highest and the
+    lowest.
     """
     match figure:
         case Lines():
@@ -22,6 +39,10 @@ def end_points(figure: Figure) -> Table:
             columns, rows = _intervals(figure)
         case Matrix():
             columns, rows = _matrix(figure)
+        case Scatter():
+            columns, rows = _scatter(figure)
+        case Parallel():
+            columns, rows = _parallel(figure)
     return Table(
         name=figure.name, title=figure.title, columns=columns, rows=rows, note=figure.note
     )
@@ -64,6 +85,57 @@ def _matrix(figure: Matrix) -> Content:
     columns = (Column(title=label, label=True) for label in figure.labels)
     pairs = zip(figure.labels, figure.values, strict=True)
     return (Column(title="", label=True), *columns), tuple((label, *own) for label, own in pairs)
+
+
+def _scatter(figure: Scatter) -> Content:
+    parts: tuple[Cloud | Line, ...] = (*figure.clouds, *figure.lines)
+    rows = tuple(map(_extent, parts))
+    digits = _digits(value for row in rows for value in row[2:])
+    columns = (
+        Column(title="label", label=True),
+        Column(title="points", digits=0),
+        Column(title=f"least {figure.y.title}", digits=digits),
+        Column(title=f"greatest {figure.y.title}", digits=digits),
+    )
+    return columns, rows
+
+
+def _extent(part: Cloud | Line) -> tuple[Value, ...]:
+    heights = [v for v in part.y if v is not None and math.isfinite(v)]
+    return part.label, len(heights), min(heights, default=None), max(heights, default=None)
+
+
+def _parallel(figure: Parallel) -> Content:
+    """A column for each thread that matters, as there are few of them and many coordinates."""
+    shown = _outstanding(figure.threads)
+    columns = (Column(title=""), *(Column(title=thread.name) for thread in shown))
+    reached = (figure.colour.title, *(_worded(thread.value) for thread in shown))
+    rows = (
+        (c.title, *(_chosen(c, thread.values[k]) for thread in shown))
+        for k, c in enumerate(figure.coordinates)
+    )
+    return columns, (reached, *rows) if shown else ()
+
+
+def _outstanding(threads: Sequence[Thread]) -> list[Thread]:
+    marked = [thread for thread in threads if thread.marked]
+    valued = [t for t in threads if t.value is not None and math.isfinite(t.value)]
+    if marked or not valued:
+        return marked
+    ranked = sorted(valued, key=lambda t: (-(t.value or 0.0), t.name))
+    return [ranked[0], ranked[-1]] if len(ranked) > 1 else ranked
+
+
+def _chosen(coordinate: Coordinate, value: float | None) -> str | None:
+    chosen = choice(coordinate, value)
+    return chosen if isinstance(chosen, str) else _worded(chosen)
+
+
+def _worded(value: float | None) -> str | None:
+    """A number with four digits that count, as coordinates differ by orders of magnitude."""
+    if value is None or not math.isfinite(value) or abs(value) >= 1e4:
+        return None if value is None else number(value, 0)
+    return f"{value:.4g}".replace("-", "−")
 
 
 def _digits(values: Iterable[Value]) -> int:

@@ -1,6 +1,7 @@
 """A study as one HTML page: styles, script and numbers are in it, and nothing is fetched."""
 
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -9,9 +10,20 @@ from typing import Any
 from rlexp.reports.blocks import Study
 from rlexp.reports.page.layout import numbers, sections
 from rlexp.reports.page.matrix import SHADES
-from rlexp.reports.palette import DARK, DASHES, LIGHT, styles
+from rlexp.reports.page.shapes import PATHS
+from rlexp.reports.palette import (
+    DARK,
+    DASHES,
+    LIGHT,
+    RISING_DARK,
+    RISING_LIGHT,
+    styles,
+)
 
 HERE = Path(__file__).parent
+CSS = ("style.css", "points.css", "print.css")
+SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
+"""In the order in which each builds on those before it."""
 
 
 def render_html(study: Study) -> str:
@@ -22,12 +34,14 @@ def render_html(study: Study) -> str:
     """
     looks = styles(study)
     drawn = sections(study, looks)
-    css = "\n".join((_label_colours(), _file("style.css"), _file("print.css")))
-    script = "\n".join((_file("ticks.js"), _file("script.js")))
+    css = "\n".join((_label_colours(), *map(_file, CSS)))
+    script = "\n".join(map(_file, SCRIPTS))
     page: str = _template().render(
         study=study,
         sections=drawn,
         styles=looks,
+        dotted=frozenset(n for n, s in looks.items() if s.shape and n not in study.labels),
+        shapes=PATHS,
         css=css,
         script=script,
         numbers=plain_json(numbers(drawn, looks)),
@@ -68,13 +82,20 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["pieces"] = pieces
     return environment.get_template("page.jinja")
+
+
+def pieces(name: str) -> list[str]:
+    """A name in pieces between which a line may break: after dots, slashes and underscores."""
+    return re.findall(r"[^._/]+[._/]*|[._/]+", name)
 
 
 def _label_colours() -> str:
     hues = (
-        f".c{k}{{--hue:light-dark({light},{dark})}}"
-        for k, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
+        f".{kind}{k}{{--hue:light-dark({light},{dark})}}"
+        for kind, lights, darks in (("c", LIGHT, DARK), ("v", RISING_LIGHT, RISING_DARK))
+        for k, (light, dark) in enumerate(zip(lights, darks, strict=True))
     )
     dashes = (f".d{k}{{--dash:{' '.join(map(str, d)) or 'none'}}}" for k, d in enumerate(DASHES))
     shades = (

@@ -7,12 +7,15 @@ from typing import Any
 
 from rlexp.reports.blocks import (
     Block,
+    Figure,
     Intervals,
     Lines,
     Listing,
     Matrix,
     Notice,
+    Parallel,
     Part,
+    Scatter,
     Study,
     Table,
     Text,
@@ -20,6 +23,8 @@ from rlexp.reports.blocks import (
 from rlexp.reports.page.intervals import forest
 from rlexp.reports.page.lines import LinePlot, line_plot
 from rlexp.reports.page.matrix import shaded_matrix
+from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
+from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
 from rlexp.reports.palette import Style
 
@@ -47,6 +52,11 @@ class Group:
         """Labels of its figures, once each."""
         return tuple(dict.fromkeys(label for block in self.blocks for label in block.labels))
 
+    @property
+    def dotted(self) -> frozenset[str]:
+        """Labels whose key is a point, not a line."""
+        return frozenset(label for block in self.blocks for label in block.dotted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
@@ -62,15 +72,31 @@ def sections(study: Study, styles: Mapping[str, Style]) -> list[Section]:
 
 
 def numbers(drawn: Sequence[Section], styles: Mapping[str, Style]) -> dict[str, Any]:
-    """What the script needs to know: the labels in their order, and the curves by figure."""
+    """What the script needs to know: labels and names in their order, and what figures hold."""
     plots = [
         block
         for section in drawn
         for group in section.groups
         for block in group.blocks
-        if isinstance(block, LinePlot) and block.data is not None
+        if isinstance(block, LinePlot | ScatterPlot | ParallelPlot) and block.data is not None
     ]
-    return {"labels": list(styles), "figures": {p.figure.name: p.data for p in plots}}
+    names: dict[str, int] = {}
+    told = {plot.figure.name: _numbered(plot.data, names) for plot in plots}
+    return {"labels": list(styles), "names": list(names), "figures": told}
+
+
+def _numbered(data: Any, names: dict[str, int]) -> Any:
+    """Data with a number for each name, as many figures name the same trials."""
+    if isinstance(data, list):
+        return [_numbered(item, names) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    return {
+        key: [names.setdefault(name, len(names)) for name in value]
+        if key == "named"
+        else _numbered(value, names)
+        for key, value in data.items()
+    }
 
 
 def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[Group]:
@@ -84,13 +110,23 @@ def _kind(block: Block) -> str:
 
 def _drawn(block: Block, styles: Mapping[str, Style]) -> object:
     match block:
+        case Table():
+            return drawn_table(block, styles)
+        case Text() | Notice() | Listing():
+            return block
+        case _:
+            return _drawn_figure(block, styles)
+
+
+def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
+    match block:
         case Lines():
             return line_plot(block, styles)
         case Intervals():
             return forest(block, styles)
         case Matrix():
             return shaded_matrix(block, styles)
-        case Table():
-            return drawn_table(block, styles)
-        case Text() | Notice() | Listing():
-            return block
+        case Scatter():
+            return scatter_plot(block, styles)
+        case Parallel():
+            return parallel_plot(block)

@@ -1,33 +1,18 @@
-"""Curves as SVG paths in a square of 10,000 units, which the page stretches to any size."""
+"""Figures of curves: axes, paths, and what the script is told of them."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from rlexp.reports.axes import Scale, Tick, scale
 from rlexp.reports.blocks import Line, Lines
-from rlexp.reports.number_words import digits_for
+from rlexp.reports.page.curves import Path, curve_paths, rounded, told_axis
 from rlexp.reports.palette import Style
 
-UNITS = 10_000
 TICKS = 5
 CROWDED = (10, 30)
 """Single runs of one label beyond which each is drawn fainter."""
-
-Point = tuple[int, int]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
-    """A path of one label: its `kind` is `band`, `faint`, `line` or `point` (between two gaps)."""
-
-    kind: str
-    style: Style
-    d: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +33,11 @@ class LinePlot:
     data: Mapping[str, Any] | None = None
 
     @property
+    def dotted(self) -> tuple[str, ...]:
+        """Labels whose key is a point: none."""
+        return ()
+
+    @property
     def crowd(self) -> int:
         """How faint single runs must be for their aggregate to be seen: 0, 1 or 2."""
         runs = Counter(line.label for line in self.figure.lines if line.faint)
@@ -57,8 +47,7 @@ class LinePlot:
     @property
     def inside(self) -> bool:
         """Whether nothing leaves the axes, so that a line on an end keeps its full width."""
-        places = (int(n) for path in self.paths for n in re.findall(r"-?\d+", path.d))
-        return all(0 <= place <= UNITS for place in places)
+        return all(path.inside for path in self.paths)
 
     @property
     def described(self) -> str:
@@ -68,7 +57,7 @@ class LinePlot:
 
 
 def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
-    """Draw curves: bands first, then single runs, then the aggregates on top."""
+    """Draw curves on axes of their own."""
     labels = tuple(dict.fromkeys(line.label for line in figure.lines))
     scales = _scales(figure)
     if scales is None:
@@ -80,25 +69,14 @@ def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
         labels=labels,
         x_ticks=x.ticks(TICKS),
         y_ticks=[Tick(round(100 - t.at, 3), t.text) for t in y.ticks(TICKS)],
-        paths=[
-            Path(kind=kind, style=styles[line.label], d=d)
-            for kind, line in _layers(figure.lines)
-            if (d := DRAWN[kind](line, x, y))
-        ],
+        paths=curve_paths(figure.lines, x, y, styles),
         marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
         data={
-            "x": _axis(x, figure.x.title),
-            "y": _axis(y, figure.y.title),
+            "x": told_axis(x, figure.x.title),
+            "y": told_axis(y, figure.y.title),
             "curves": [_told(line, x, y, styles) for line in figure.lines if not line.faint],
         },
     )
-
-
-def _layers(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
-    yield from (("band", line) for line in lines if not line.faint)
-    yield from (("faint", line) for line in lines if line.faint)
-    yield from (("line", line) for line in lines if not line.faint)
-    yield from (("point", line) for line in lines)
 
 
 def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
@@ -115,79 +93,10 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _runs(line: Line, x: Scale, y: Scale) -> list[list[Point]]:
-    return _unbroken([_point(a, b, x, y) for a, b in zip(line.x, line.y, strict=True)])
-
-
-def _curve(line: Line, x: Scale, y: Scale) -> str:
-    runs = (run for run in _runs(line, x, y) if len(run) > 1)
-    return "".join(_path(_stairs(run) if line.steps else run) for run in runs)
-
-
-def _lone(line: Line, x: Scale, y: Scale) -> str:
-    return "".join(_path(run * 2) for run in _runs(line, x, y) if len(run) == 1)
-
-
-def _band(line: Line, x: Scale, y: Scale) -> str:
-    if line.low is None or line.high is None:
-        return ""
-    both = [
-        None if low is None or high is None else (low, high)
-        for low, high in zip(
-            (_point(a, b, x, y) for a, b in zip(line.x, line.low, strict=True)),
-            (_point(a, b, x, y) for a, b in zip(line.x, line.high, strict=True)),
-            strict=True,
-        )
-    ]
-    return "".join(_ring(run, line.steps) for run in _unbroken(both))
-
-
-def _ring(run: Sequence[tuple[Point, Point]], steps: bool) -> str:
-    low, high = [pair[0] for pair in run], [pair[1] for pair in run]
-    if steps:
-        low, high = _stairs(low), _stairs(high)
-    return _path([*high, *reversed(low)]) + "Z"
-
-
-DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _lone}
-
-
-def _point(a: float, b: float | None, x: Scale, y: Scale) -> Point | None:
-    across, up = x.at(a), y.at(b)
-    if across is None or up is None:
-        return None
-    return round(UNITS * across), round(UNITS * (1 - up))
-
-
-def _unbroken(points: Sequence[T | None]) -> list[list[T]]:
-    runs = groupby(points, key=lambda point: point is None)
-    return [[p for p in run if p is not None] for gap, run in runs if not gap]
-
-
-def _stairs(points: Sequence[Point]) -> list[Point]:
-    corners = (((a, b), (c, b)) for (a, b), (c, _) in pairwise(points))
-    return [*(corner for pair in corners for corner in pair), *points[-1:]]
-
-
-def _path(points: Sequence[Point]) -> str:
-    return "M" + "L".join(f"{a} {b}" for a, b in points)
-
-
-def _axis(drawn: Scale, title: str) -> dict[str, Any]:
-    digits = None if drawn.log else digits_for(drawn.high - drawn.low) + 1
-    ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
-    return {**ends, "title": title, "digits": digits}
-
-
 def _told(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
-    placed = [
-        None if _point(a, b, x, y) is None else b for a, b in zip(line.x, line.y, strict=True)
-    ]
-    told = {"label": styles[line.label].number, "x": _rounded(line.x), "y": _rounded(placed)}
+    pairs = zip(line.x, line.y, strict=True)
+    placed = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
+    told = {"label": styles[line.label].number, "x": rounded(line.x), "y": rounded(placed)}
     if line.low is not None and line.high is not None:
-        told |= {"low": _rounded(line.low), "high": _rounded(line.high)}
+        told |= {"low": rounded(line.low), "high": rounded(line.high)}
     return told
-
-
-def _rounded(values: Sequence[float | None]) -> list[float | None]:
-    return [None if v is None or v - v != 0 else float(f"{v:.6g}") for v in values]

@@ -35,8 +35,7 @@ function tickText(value, most, step) {
 }
 
 function tickTexts(values) {
-  const wide = Math.max(Math.abs(values[0]), Math.abs(values[1] - values[0]));
-  if (values.length < 2 || values.at(-1) > 50 * wide)
+  if (values.length < 2 || (values[0] > 0 && 50 * values[0] < values.at(-1)))
     return values.map((v) => tickText(v, Math.abs(v), Math.abs(v)));
   const most = Math.max(...values.map(Math.abs));
   return values.map((v) => tickText(v, most, values[1] - values[0]));

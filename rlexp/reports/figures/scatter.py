@@ -1,0 +1,125 @@
+"""Points of several kinds, with curves and marked heights behind them: one column wide."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlexp.reports.blocks import Scatter
+from rlexp.reports.figures.axes import say_nothing, set_x, set_y
+from rlexp.reports.figures.canvas import SINGLE_COLUMN, empty_figure
+from rlexp.reports.figures.legend import add_legend, legend_height
+from rlexp.reports.figures.lettering import LETTER, axis_title, height, title, within
+from rlexp.reports.figures.lines import draw_curves, legend_line
+from rlexp.reports.palette import Style
+from rlexp.reports.scatter_places import Place, Places, places
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HEIGHT, WIDTH = 2.15, 2.7
+"""Inches: the height of the axes with their title, without the legend; the width without it."""
+
+TICKS = 5
+LONGEST_NAME = 16
+TURNED = 40
+"""Degrees by which the names of ticks are turned that do not fit beside each other."""
+
+MARKERS: Mapping[str, tuple[str, float]] = {
+    "disc": ("o", 3.0),
+    "cross": ("x", 3.0),
+    "triangle": ("v", 3.4),
+    "diamond": ("D", 4.4),
+    "star": ("*", 7.0),
+    "square": ("s", 2.8),
+    "plus": ("+", 3.8),
+    "ring": ("o", 3.2),
+    "peak": ("^", 3.4),
+}
+"""Matplotlib's marker of each shape, and its size in points."""
+
+OPEN = frozenset({"ring"})
+
+
+def draw_scatter(figure: Scatter, styles: Mapping[str, Style]) -> "Figure":
+    """Lines below, then the points, cloud by cloud; the legend stands below the axes."""
+    drawn = places(figure)
+    if drawn is None:
+        return _nothing(figure)
+    dots = list(dict.fromkeys(cloud.label for cloud in figure.clouds))
+    curves = [n for n in dict.fromkeys(line.label for line in figure.lines) if n not in dots]
+    heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
+    more = height([heading]) + height([below]) + legend_height([*dots, *curves], SINGLE_COLUMN)
+    canvas = empty_figure(SINGLE_COLUMN, HEIGHT + more + _names_height(figure))
+    axes = canvas.add_subplot()
+    axes.set_title(heading)
+    set_x(axes, figure.x, drawn.x, TICKS, WIDTH)
+    set_y(axes, figure.y, drawn.y, TICKS, HEIGHT - 0.6)
+    axes.grid(visible=True, axis="y")
+    _name_ticks(axes, figure)
+    draw_curves(axes, figure.lines, figure.marks, (drawn.x, drawn.y), styles)
+    _clouds(axes, figure, drawn, styles)
+    keys = [_key(styles[n]) for n in dots] + [legend_line(styles[n]) for n in curves]
+    add_legend(canvas, keys, [*dots, *curves], SINGLE_COLUMN)
+    return canvas
+
+
+def _nothing(figure: Scatter) -> "Figure":
+    canvas = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
+    axes = canvas.add_subplot()
+    axes.set_title(title(figure.title, SINGLE_COLUMN))
+    say_nothing(axes)
+    return canvas
+
+
+def _clouds(axes: "Axes", figure: Scatter, drawn: Places, styles: Mapping[str, Style]) -> None:
+    for number, (cloud, own) in enumerate(zip(figure.clouds, drawn.clouds, strict=True)):
+        # An empty line that is not clipped would count as a point at the page's corner.
+        if own:
+            look = _look(styles[cloud.label]) | {"alpha": _alpha(own), "zorder": 5 + number}
+            xs, ys = [place.x for place in own], [place.y for place in own]
+            axes.plot(xs, ys, linestyle="", clip_on=False, **look)
+
+
+def _alpha(own: Sequence[Place]) -> float:
+    return max(0.35, min(1.0, math.sqrt(100 / len(own))))
+
+
+def _look(style: Style) -> dict[str, Any]:
+    shape = style.shape or "disc"
+    marker, size = MARKERS[shape]
+    fill = "white" if shape in OPEN else style.light
+    edge = 1.0 if marker in "x+" or shape in OPEN else 0.3
+    rim = style.light if edge == 1.0 else "white"
+    return {"marker": marker, "ms": size, "mfc": fill, "mec": rim, "mew": edge}
+
+
+def _key(style: Style) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="", **_look(style))
+
+
+def _names(figure: Scatter) -> list[str]:
+    return [within(name, LONGEST_NAME) for name in figure.ticks]
+
+
+def _flat(figure: Scatter) -> bool:
+    room = WIDTH / max(1, len(figure.ticks))
+    return all(LETTER * (len(name) + 1) <= room for name in _names(figure))
+
+
+def _names_height(figure: Scatter) -> float:
+    """Inches that turned names need."""
+    if _flat(figure):
+        return 0.0
+    return 0.7 * LETTER * max((len(name) for name in _names(figure)), default=0)
+
+
+def _name_ticks(axes: "Axes", figure: Scatter) -> None:
+    if not figure.ticks:
+        return
+    turned: Any = {"rotation": TURNED, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(
+        range(len(figure.ticks)), labels=_names(figure), **({} if _flat(figure) else turned)
+    )

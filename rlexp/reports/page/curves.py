@@ -1,0 +1,119 @@
+"""Curves as SVG paths in a square of 10,000 units, which the page stretches to any size."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, TypeVar
+
+from rlexp.reports.axes import Scale
+from rlexp.reports.blocks import Line
+from rlexp.reports.number_words import digits_for
+from rlexp.reports.palette import Style
+
+UNITS = 10_000
+
+Point = tuple[int, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """A path of one label: its `kind` is `band`, `faint`, `line` or `point` (between two gaps)."""
+
+    kind: str
+    style: Style
+    d: str
+
+    @property
+    def inside(self) -> bool:
+        """Whether nothing leaves the axes, so that a line on an end keeps its full width."""
+        return all(0 <= int(n) <= UNITS for n in re.findall(r"-?\d+", self.d))
+
+
+def curve_paths(
+    lines: Sequence[Line], x: Scale, y: Scale, styles: Mapping[str, Style]
+) -> list[Path]:
+    """Draw curves: bands first, then single runs, then the aggregates on top."""
+    return [
+        Path(kind=kind, style=styles[line.label], d=d)
+        for kind, line in _layers(lines)
+        if (d := DRAWN[kind](line, x, y))
+    ]
+
+
+def told_axis(drawn: Scale, title: str) -> dict[str, Any]:
+    """What the script knows of an axis."""
+    digits = None if drawn.log else digits_for(drawn.high - drawn.low) + 1
+    ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
+    return {**ends, "title": title, "digits": digits}
+
+
+def rounded(values: Sequence[float | None], digits: int = 6) -> list[float | None]:
+    """Values to so many digits that count; a gap where one is no number."""
+    return [None if v is None or v - v != 0 else float(f"{v:.{digits}g}") for v in values]
+
+
+def _layers(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
+    yield from (("band", line) for line in lines if not line.faint)
+    yield from (("faint", line) for line in lines if line.faint)
+    yield from (("line", line) for line in lines if not line.faint)
+    yield from (("point", line) for line in lines)
+
+
+def _runs(line: Line, x: Scale, y: Scale) -> list[list[Point]]:
+    return _unbroken([_point(a, b, x, y) for a, b in zip(line.x, line.y, strict=True)])
+
+
+def _curve(line: Line, x: Scale, y: Scale) -> str:
+    runs = (run for run in _runs(line, x, y) if len(run) > 1)
+    return "".join(_path(_stairs(run) if line.steps else run) for run in runs)
+
+
+def _lone(line: Line, x: Scale, y: Scale) -> str:
+    return "".join(_path(run * 2) for run in _runs(line, x, y) if len(run) == 1)
+
+
+def _band(line: Line, x: Scale, y: Scale) -> str:
+    if line.low is None or line.high is None:
+        return ""
+    both = [
+        None if low is None or high is None else (low, high)
+        for low, high in zip(
+            (_point(a, b, x, y) for a, b in zip(line.x, line.low, strict=True)),
+            (_point(a, b, x, y) for a, b in zip(line.x, line.high, strict=True)),
+            strict=True,
+        )
+    ]
+    return "".join(_ring(run, line.steps) for run in _unbroken(both))
+
+
+def _ring(run: Sequence[tuple[Point, Point]], steps: bool) -> str:
+    low, high = [pair[0] for pair in run], [pair[1] for pair in run]
+    if steps:
+        low, high = _stairs(low), _stairs(high)
+    return _path([*high, *reversed(low)]) + "Z"
+
+
+DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _lone}
+
+
+def _point(a: float, b: float | None, x: Scale, y: Scale) -> Point | None:
+    across, up = x.at(a), y.at(b)
+    if across is None or up is None:
+        return None
+    return round(UNITS * across), round(UNITS * (1 - up))
+
+
+def _unbroken(points: Sequence[T | None]) -> list[list[T]]:
+    runs = groupby(points, key=lambda point: point is None)
+    return [[p for p in run if p is not None] for gap, run in runs if not gap]
+
+
+def _stairs(points: Sequence[Point]) -> list[Point]:
+    corners = (((a, b), (c, b)) for (a, b), (c, _) in pairwise(points))
+    return [*(corner for pair in corners for corner in pair), *points[-1:]]
+
+
+def _path(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{a} {b}" for a, b in points)

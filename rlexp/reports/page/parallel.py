@@ -1,0 +1,218 @@
+"""Parallel coordinates of the page: one path for all threads of a colour, and axes over them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rlexp.reports.axes import Tick
+from rlexp.reports.blocks import Parallel
+from rlexp.reports.characters import shortened
+from rlexp.reports.page.curves import rounded, told_axis
+from rlexp.reports.palette import DASHES, RISING_LIGHT
+from rlexp.reports.parallel_places import (
+    Strand,
+    Strands,
+    apart,
+    colour_ends,
+    coordinate_ticks,
+    parallel_words,
+    strands,
+)
+
+HEIGHT = 1000
+"""Units from the top of the figure to its bottom; a coordinate is 2 units wide."""
+
+CROWDED = (50, 300)
+"""Threads beyond which each is drawn fainter."""
+
+LONGEST_CHOICE = 11
+LONGEST_NAME = 16
+DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A coordinate: `at` is its place in per cent from the left."""
+
+    title: str
+    at: float
+    x: int
+    ticks: Sequence[tuple[float, str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """All threads of one shade, or of none; `dots` are those on a single coordinate."""
+
+    look: str
+    d: str
+    dots: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedThread:
+    """A thread that stands in front.
+
+    Attributes:
+        name_at: Where its name stands, in per cent from the top.
+        leader: A path from its end to its name; empty where it ends before the last coordinate.
+    """
+
+    name: str
+    full_name: str
+    bundle: Bundle
+    dash: int
+    name_at: float
+    leader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelPlot:
+    """What the page shows of parallel coordinates. Without data there is nothing to draw.
+
+    Attributes:
+        ends: What stands at the ends of the colour key; nothing where no thread has a value.
+        grey: Whether there is a thread without a value.
+        data: What the script tells of the threads when it is asked.
+    """
+
+    figure: Parallel
+    columns: Sequence[Column] = ()
+    bundles: Sequence[Bundle] = ()
+    marked: Sequence[MarkedThread] = ()
+    ends: tuple[str, str] | None = None
+    grey: bool = False
+    data: Mapping[str, Any] | None = None
+
+    @property
+    def box(self) -> str:
+        """The ends of the figure in its own units."""
+        return f"0 0 {2 * len(self.columns)} {HEIGHT}"
+
+    @property
+    def shades(self) -> range:
+        """Every shade of the key."""
+        return range(len(RISING_LIGHT))
+
+    @property
+    def crowd(self) -> int:
+        """How faint threads must be for others to be seen: 0, 1 or 2."""
+        return sum(len(self.figure.threads) > few for few in CROWDED)
+
+    @property
+    def described(self) -> str:
+        """What a reader hears who does not see it."""
+        titles = ", ".join(column.title for column in self.columns)
+        marked = "".join(f"; {one.full_name}" for one in self.marked[:8])
+        count = f"{len(self.figure.threads):,} lines over {titles}"
+        return f"{self.figure.title}: {count}, coloured by {self.figure.colour.title}{marked}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The figure's note, and what else must be known."""
+        note = (self.figure.note,) if self.figure.note else ()
+        return (*note, *parallel_words(self.figure))
+
+
+def parallel_plot(figure: Parallel) -> ParallelPlot:
+    """Draw every thread: grey ones below, then the higher the later, marked ones in front."""
+    drawn = strands(figure)
+    if drawn is None:
+        return ParallelPlot(figure=figure)
+    plain = [strand for strand in drawn.strands if not strand.thread.marked]
+    return ParallelPlot(
+        figure=figure,
+        columns=_columns(figure, drawn),
+        bundles=[_bundle(list(own)) for _, own in groupby(plain, key=_look)],
+        marked=_marked([strand for strand in drawn.strands if strand.thread.marked]),
+        ends=colour_ends(figure, drawn.colour) if drawn.colour else None,
+        grey=any(strand.shade is None for strand in drawn.strands),
+        data=_told(figure, drawn),
+    )
+
+
+def _columns(figure: Parallel, drawn: Strands) -> list[Column]:
+    count = len(figure.coordinates)
+    return [
+        Column(
+            title=coordinate.title,
+            at=round(100 * (2 * k + 1) / (2 * count), 3),
+            x=2 * k + 1,
+            ticks=[_tick(tick) for tick in coordinate_ticks(coordinate, own)],
+        )
+        for k, (coordinate, own) in enumerate(zip(figure.coordinates, drawn.scales, strict=True))
+    ]
+
+
+def _tick(tick: Tick) -> tuple[float, str, str]:
+    return round(100 - tick.at, 3), shortened(tick.text, LONGEST_CHOICE), tick.text
+
+
+def _look(strand: Strand) -> str:
+    return "grey" if strand.shade is None else f"v{strand.shade}"
+
+
+def _bundle(own: Sequence[Strand]) -> Bundle:
+    runs = [run for strand in own for run in _runs(strand)]
+    return Bundle(
+        look=_look(own[0]),
+        d="".join("M" + " ".join(run) for run in runs if len(run) > 1),
+        dots="".join(f"M{run[0]}h0" for run in runs if len(run) == 1),
+    )
+
+
+def _runs(strand: Strand) -> Iterator[list[str]]:
+    """Points of a thread between its gaps."""
+    placed = list(enumerate(strand.heights))
+    for gap, run in groupby(placed, key=lambda pair: pair[1] is None):
+        if not gap:
+            yield [f"{2 * k + 1} {round(HEIGHT * (1 - (up or 0.0)))}" for k, up in run]
+
+
+def _marked(front: Sequence[Strand]) -> list[MarkedThread]:
+    ends = [_end(strand) for strand in front]
+    return [
+        MarkedThread(
+            name=shortened(strand.thread.name, LONGEST_NAME),
+            full_name=strand.thread.name,
+            bundle=_bundle([strand]),
+            dash=k % len(DASHES),
+            name_at=at,
+            leader=_leader(strand, at),
+        )
+        for k, (strand, at) in enumerate(zip(front, apart(ends), strict=True))
+    ]
+
+
+def _leader(strand: Strand, name_at: float) -> str:
+    count, last = len(strand.heights), strand.heights[-1]
+    if last is None:
+        return ""
+    start = f"M{2 * count - 1} {round(HEIGHT * (1 - last))}"
+    return f"{start}L{2 * count} {round(HEIGHT * name_at / 100)}"
+
+
+def _end(strand: Strand) -> float:
+    last = next((up for up in reversed(strand.heights) if up is not None), 0.5)
+    return 100 * (1 - last)
+
+
+def _told(figure: Parallel, drawn: Strands) -> dict[str, Any]:
+    scales = [
+        {**told_axis(own, c.title), "names": list(c.names)} if own else None
+        for c, own in zip(figure.coordinates, drawn.scales, strict=True)
+    ]
+    return {
+        "coordinates": scales,
+        "colour": figure.colour.title,
+        "named": [strand.thread.name for strand in drawn.strands],
+        "shades": [strand.shade for strand in drawn.strands],
+        "values": rounded([strand.thread.value for strand in drawn.strands], DIGITS),
+        "threads": [_placed(strand) for strand in drawn.strands],
+    }
+
+
+def _placed(strand: Strand) -> list[float | None]:
+    pairs = zip(strand.thread.values, strand.heights, strict=True)
+    return rounded([None if up is None else value for value, up in pairs], DIGITS)

@@ -1,0 +1,207 @@
+"""Publication figures of sweeps: what is drawn of points and of threads."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from figure_blocks import NAMES, texts
+from study_samples import hostile_sweep, sweep
+
+from rlexp.reports.blocks import (
+    Axis,
+    Cloud,
+    Coordinate,
+    Figure,
+    Line,
+    Parallel,
+    Part,
+    Scatter,
+    Study,
+    Thread,
+)
+from rlexp.reports.figures import draw, drawn_figure
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
+from rlexp.reports.figures.scatter import MARKERS
+from rlexp.reports.page.shapes import PATHS
+from rlexp.reports.palette import LIGHT, RISING_LIGHT, styles
+
+pytest.importorskip("matplotlib")
+
+RETURN = Axis(title="return", low=0, high=1)
+UNIT = Coordinate(title="unit", low=0, high=4)
+POINTS = Scatter(
+    name="f",
+    title="Points",
+    x=Axis(title="steps", low=0, high=4),
+    y=RETURN,
+    clouds=(
+        Cloud(label="complete", x=(1.0, 2.0), y=(0.25, 0.5), names=("a", "b")),
+        Cloud(label="pruned", x=(3.0,), y=(0.75,), names=("c",)),
+    ),
+)
+THREADS = Parallel(
+    name="f",
+    title="Threads",
+    coordinates=(UNIT, UNIT, Coordinate(title="choice", names=("tanh", "relu"))),
+    threads=(
+        Thread(name="low", values=(0.0, 2.0, 0.0), value=0.0),
+        Thread(name="high", values=(4.0, None, 1.0), value=1.0),
+        Thread(name="grey", values=(1.0, 1.0, None), value=None),
+    ),
+    colour=RETURN,
+)
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Iterator[None]:
+    with look():
+        yield
+
+
+def study(block: Figure) -> Study:
+    """A study of one figure."""
+    part = Part(name="p", title="", blocks=(block,))
+    return Study(title="", subtitle="", labels=(), parts=(part,), version="0")
+
+
+def drawn(block: Figure, **changes: Any) -> Any:
+    """A figure of Matplotlib."""
+    own = replace(block, **changes)
+    return drawn_figure(own, styles(study(own)))
+
+
+def test_clouds_differ_in_colour_and_marker() -> None:
+    """In the axes as in the legend."""
+    figure = drawn(POINTS)
+    done, pruned = figure.axes[0].lines
+    assert ([1, 2], [0.25, 0.5]) == (list(done.get_xdata()), list(done.get_ydata()))
+    assert [("o", LIGHT[0]), ("x", LIGHT[1])] == [
+        (line.get_marker(), line.get_markerfacecolor()) for line in (done, pruned)
+    ]
+    keys = figure.legends[0].get_lines()
+    assert ["o", "x"] == [key.get_marker() for key in keys]
+    assert SINGLE_COLUMN == figure.get_figwidth()
+
+
+def test_every_shape_has_a_marker() -> None:
+    """Those of the page, each unlike the others."""
+    assert PATHS.keys() == MARKERS.keys()
+    assert len(MARKERS) - 1 == len({marker for marker, _ in MARKERS.values()})
+
+
+def test_stairs_and_marks_lie_behind_points() -> None:
+    """The line of the incumbent is a line in the legend, too."""
+    line = Line(label="best", x=(0.0, 4.0), y=(0.25, 0.75), steps=True)
+    figure = drawn(POINTS, lines=(line,), marks=(("solved", 0.9),))
+    stairs = next(n for n in figure.axes[0].lines if n.get_drawstyle() == "steps-post")
+    points = [n for n in figure.axes[0].lines if n.get_marker() in {"o", "x"}]
+    assert all(stairs.get_zorder() < cloud.get_zorder() for cloud in points)
+    assert {"solved", "best", "complete", "pruned"} <= set(texts(figure))
+
+
+def test_named_ticks_are_turned_where_they_need_room() -> None:
+    """Short ones stand beside each other."""
+    flat, turned = (
+        drawn(POINTS, ticks=names).axes[0].get_xticklabels()
+        for names in (("a", "b", "c"), ("orthogonal", "leaky_relu", "none", "xavier"))
+    )
+    assert (["a", "b", "c"], {0}) == (
+        [text.get_text() for text in flat],
+        {text.get_rotation() for text in flat},
+    )
+    assert {40} == {text.get_rotation() for text in turned}
+
+
+def test_a_log_axis_has_decades() -> None:
+    """What has no logarithm is left out."""
+    cloud = Cloud(label="complete", x=(1e-4, 1e-2, 0.0), y=(0.5,) * 3, names=("a",) * 3)
+    figure = drawn(POINTS, x=Axis(title="rate", log=True), clouds=(cloud,))
+    assert [1e-4, 1e-2] == list(figure.axes[0].lines[0].get_xdata())
+    assert {"0.0001", "0.001", "0.01"} <= set(texts(figure))
+
+
+def test_many_points_are_paler() -> None:
+    """Those of one cloud, by their number."""
+    many = Cloud(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
+    few, crowd = (drawn(POINTS, clouds=own).axes[0].lines[0] for own in (POINTS.clouds, (many,)))
+    assert (1.0, 0.5) == (few.get_alpha(), crowd.get_alpha())
+
+
+def test_threads_have_the_colour_of_what_they_reached() -> None:
+    """Grey below, then from low to high, with a gap where there is no value."""
+    from matplotlib.colors import to_hex
+
+    figure = drawn(THREADS)
+    grey, low, high = figure.axes[0].collections
+    assert [RISING_LIGHT[0], RISING_LIGHT[11]] == [
+        to_hex(own.get_color()[0]).upper() for own in (low, high)
+    ]
+    assert grey.get_zorder() < low.get_zorder() < high.get_zorder()
+    assert [[(0, 0), (1, 0.5), (2, 0.25)]] == [
+        [tuple(map(float, point)) for point in path] for path in low.get_segments()
+    ]
+    assert ([], 2) == (
+        high.get_segments(),
+        max(len(n.get_xdata()) for n in figure.axes[0].lines if n.get_marker() == "o"),
+    )
+    assert DOUBLE_COLUMN == figure.get_figwidth()
+
+
+def test_the_key_tells_the_ends_of_the_colours() -> None:
+    """With the title of what is told; without values there is no key."""
+    figure = drawn(THREADS)
+    assert {"0", "1", "return", "tanh", "relu", "choice"} <= set(texts(figure))
+    assert 2 == len(figure.axes)
+    grey = tuple(replace(thread, value=None) for thread in THREADS.threads)
+    assert 1 == len(drawn(THREADS, threads=grey).axes)
+
+
+def test_marked_threads_have_their_names() -> None:
+    """In front of the others, in different dashes."""
+    two = tuple(replace(thread, marked=True) for thread in (THREADS.threads[0],) * 2)
+    named = (replace(two[0], name="default"), replace(two[1], name="winner"))
+    figure = drawn(THREADS, threads=(*THREADS.threads, *named))
+    assert {"default", "winner"} <= set(texts(figure))
+    front = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.7]
+    assert [False, True] == [line.is_dashed() for line in front]
+    assert all(line.get_zorder() > 5 for line in front)
+
+
+def test_nothing_is_said_plainly() -> None:
+    """An empty figure says that it is empty."""
+    for figure in (drawn(POINTS, clouds=()), drawn(THREADS, threads=())):
+        assert "nothing to show" in texts(figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_only_words(name: str) -> None:
+    """No name is a formula, and the font has every character."""
+    cloud = replace(POINTS.clouds[0], label=name)
+    points = replace(POINTS, title=name, clouds=(cloud,), ticks=(name, "b", "c", "d"))
+    coordinate = Coordinate(title=name, names=(name,))
+    thread = Thread(name=name, values=(0.0,), value=1.0, marked=True)
+    threads = replace(THREADS, coordinates=(coordinate,), threads=(thread,), title=name)
+    for block in (points, threads):
+        done = drawn(block)
+        assert not [text for text in done.findobj(_text()) if text.get_parse_math()]
+        assert ["f.svg"] == list(draw(study(block), ("svg",)))
+
+
+def _text() -> Any:
+    from matplotlib.text import Text
+
+    return Text
+
+
+def test_the_same_sweep_gives_the_same_bytes() -> None:
+    """PDF and SVG, with hostile names, too."""
+    first, second = (draw(replace(hostile_sweep(), parts=hostile_sweep().parts[:2])) for _ in "ab")
+    assert 4 == len(first)
+    assert first == second
+
+
+def test_every_figure_of_a_sweep_has_its_file() -> None:
+    """Under its name."""
+    expected = {"history.svg", "threads.svg", *(f"slice-{k}.svg" for k in range(6))}
+    assert expected == set(draw(sweep(), ("svg",)))

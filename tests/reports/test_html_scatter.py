@@ -1,0 +1,156 @@
+"""Points of the page: shapes at per cents of the axes, and what the script knows of them."""
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
+from trial_samples import many_coordinates
+
+from rlexp.reports.blocks import Axis, Cloud, Line, Part, Scatter, Study
+from rlexp.reports.page.html import pieces, render_html
+from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
+from rlexp.reports.page.shapes import PATHS
+from rlexp.reports.palette import FURTHER_SHAPES, SHAPES, Style
+
+LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
+UNIT = Axis(title="x", low=0, high=4)
+SHARE = Axis(title="y", low=0, high=1)
+NAMES = ("trial 0", "trial 1")
+CLOUD = Cloud(label="complete", x=(1, 2), y=(0.25, 1), names=NAMES)
+FIGURE = Scatter(name="f", title="f", x=UNIT, y=SHARE, clouds=(CLOUD,))
+
+
+def drawn(**changes: object) -> ScatterPlot:
+    """The figure with changes."""
+    return scatter_plot(replace(FIGURE, **changes), LOOK)  # type: ignore[arg-type]
+
+
+def told(page: str) -> dict[str, object]:
+    """What the script is told on a page."""
+    found = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page)
+    assert found is not None
+    known: dict[str, object] = json.loads(unescape(found[1]))
+    return known
+
+
+def page_of(*figures: Scatter) -> str:
+    """A page of these figures."""
+    part = Part(name="p", title="P", blocks=figures)
+    return render_html(Study(title="t", subtitle="", labels=(), parts=(part,), version="0.1.0"))
+
+
+def test_points_are_placed_in_per_cent() -> None:
+    """From the left and from the top, in the shape of their label."""
+    (cloud,) = drawn().clouds
+    assert ([(25, 75), (50, 0)], "disc", 0) == (cloud.at, cloud.shape, cloud.crowd)
+
+
+def test_curves_lie_behind_and_marks_have_names() -> None:
+    """Stairs keep their height until the next point."""
+    line = Line(label="best", x=(0, 2, 4), y=(0.25, 0.5, 1), steps=True)
+    plot = drawn(lines=(line,), marks=(("solved", 0.75),))
+    expected = "M0 7500L5000 7500L5000 5000L10000 5000L10000 0"
+    assert [("line", expected)] == [(path.kind, path.d) for path in plot.paths]
+    assert [("solved", 25)] == plot.marks
+    assert (("complete", "best"), ("complete",)) == (plot.labels, plot.dotted)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(100, 0), (101, 1), (400, 1), (401, 2)])
+def test_many_points_are_fainter(count: int, expected: int) -> None:
+    """So that those behind are seen."""
+    many = Cloud(label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count)
+    assert expected == drawn(clouds=(many,)).clouds[0].crowd
+
+
+def test_ticks_with_names_have_no_numbers() -> None:
+    """They stand across where there are few, and upright where there are many or long ones."""
+    assert ([], False) == (list(drawn(ticks=("a", "b", "c")).x_ticks), drawn(ticks=("a",)).upright)
+    assert drawn(ticks=tuple("abcdefg")).upright
+    assert drawn(ticks=("a" * 25,)).upright
+    assert ["0", "1", "2", "3", "4"] == [tick.text for tick in drawn().x_ticks]
+
+
+def test_the_script_is_told_of_points_that_are_drawn() -> None:
+    """Their names, values and shapes; a point without a place is not there."""
+    lost = replace(CLOUD, y=(float("nan"), 1 / 3))
+    data = drawn(clouds=(lost,)).data
+    assert data is not None
+    expected = {"label": 0, "shape": "disc", "x": [2], "y": [0.333333], "named": ["trial 1"]}
+    assert [expected] == data["clouds"]
+    assert "1 point is not shown" in page_of(replace(FIGURE, clouds=(lost,)))
+
+
+def test_each_name_is_told_once() -> None:
+    """Figures of the same trials share their names, which numbers stand for."""
+    known = told(
+        page_of(FIGURE, replace(FIGURE, name="g", clouds=(replace(CLOUD, names=NAMES[::-1]),)))
+    )
+    figures = known["figures"]
+    assert isinstance(figures, dict)
+    assert list(NAMES) == known["names"]
+    assert [[0, 1], [1, 0]] == [figures[k]["clouds"][0]["named"] for k in "fg"]
+
+
+def test_shapes_are_drawn_once() -> None:
+    """Every shape there is has a path; points refer to theirs."""
+    assert {*SHAPES.values(), *FURTHER_SHAPES} == PATHS.keys()
+    page = render_html(sweep())
+    assert 1 == page.count('<path id="s-disc"')
+    assert 7 * 40 - 10 == page.count("<use href=") - page.count('"swatch cloud')
+    assert "<use" not in render_html(replace(sweep(), parts=()))
+
+
+def test_keys_show_points_or_lines() -> None:
+    """As the figure draws them; a label under comparison is a line beside the contents."""
+    page = render_html(sweep())
+    keys = re.findall(r'<svg class="swatch (cloud \w+|c\d).*?<bdi>(.*?)</bdi>', page)
+    aside, graph = keys[:6], keys[6:11]
+    assert ("c1", "default") == (aside[1][0], aside[1][1])
+    assert ["cloud disc", "cloud cross", "cloud triangle", "cloud diamond"] == [
+        look for look, name in graph if name != "best so far"
+    ]
+    assert "c5" == {name: look for look, name in graph}["best so far"]
+
+
+def test_nothing_is_said_to_be_nothing() -> None:
+    """A figure without points says so; one trial alone is drawn."""
+    assert None is drawn(clouds=()).data
+    assert 1 == page_of(replace(FIGURE, clouds=())).count("There is no value to draw.")
+    assert "There is no value to draw." not in render_html(one_trial())
+
+
+def test_hostile_names_are_words() -> None:
+    """Of trials, choices and kinds: in attributes, in words, and in what the script reads."""
+    page = render_html(hostile_sweep())
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    names = told(page)["names"]
+    assert isinstance(names, list)
+    assert {f"{HOSTILE[k % 6]} {k}" for k in range(24)} == set(names)
+
+
+def test_names_break_where_words_end() -> None:
+    """After dots, slashes and underscores; nothing is lost."""
+    expected = ["algorithm.", "policy_", "kwargs.", "net/", "arch"]
+    assert expected == pieces("algorithm.policy_kwargs.net/arch")
+    assert ["__", "a..", "b"] == pieces("__a..b")
+    assert [] == pieces("")
+
+
+def test_a_thousand_trials_stay_light() -> None:
+    """Thirteen figures of a thousand points, and one of as many threads, take 1.2 megabytes."""
+    page = render_html(many_coordinates(1000))
+    assert 1000 * 13 > page.count("<use href=") > 1000 * 12
+    assert len(page.encode()) < 1_200_000
+
+
+def test_a_reader_who_does_not_see_it_hears_of_it() -> None:
+    """How many points there are of each kind."""
+    page = render_html(sweep())
+    expected = (
+        "mean return over environment steps of the search; 30 complete, 6 pruned, 3 failed, "
+    )
+    assert f'aria-label="Optimisation history: {expected}1 default"' in page

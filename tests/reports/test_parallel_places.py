@@ -1,0 +1,195 @@
+"""Where threads run, and in which colour: whatever their order, and with their gaps."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.axes import Scale, Tick
+from rlexp.reports.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.parallel_places import (
+    Strands,
+    apart,
+    choice,
+    colour_ends,
+    coordinate_scale,
+    coordinate_ticks,
+    parallel_words,
+    strands,
+)
+
+NAN, ENDLESS = float("nan"), float("inf")
+UNIT = Coordinate(title="unit", low=0, high=4)
+LOG = Coordinate(title="log", low=1e-4, high=1, log=True)
+CHOICE = Coordinate(title="choice", names=("tanh", "relu", "elu", "gelu"))
+
+
+def thread(
+    *values: float | None, value: float | None = 0.5, name: str = "trial 1", marked: bool = False
+) -> Thread:
+    """A thread through as many coordinates."""
+    return Thread(name=name, values=values, value=value, marked=marked)
+
+
+def parallel(*threads: Thread, low: float | None = 0, high: float | None = 1) -> Parallel:
+    """Threads through three coordinates, coloured from 0 to 1."""
+    return Parallel(
+        name="f",
+        title="f",
+        coordinates=(UNIT, LOG, CHOICE),
+        threads=threads,
+        colour=Axis(title="return", low=low, high=high),
+    )
+
+
+def found(figure: Parallel) -> Strands:
+    """The strands, which there must be."""
+    drawn = strands(figure)
+    assert drawn is not None
+    return drawn
+
+
+def test_heights_are_shares_of_each_coordinate() -> None:
+    """Of its length, of its logarithm's, or of the places of its choices."""
+    (strand,) = found(parallel(thread(1, 1e-2, 2))).strands
+    assert (0.25, 0.5, 0.625) == pytest.approx(strand.heights)
+
+
+def test_a_value_that_is_not_there_is_a_gap() -> None:
+    """A conditional parameter is skipped; what has no place is one more gap, and is counted."""
+    drawn = found(parallel(thread(1, None, NAN), thread(2, 0, 7)))
+    assert [(0.25, None, None), (0.5, None, None)] == [s.heights for s in drawn.strands]
+    assert 3 == drawn.left_out
+
+
+def test_coordinates_reach_as_far_as_their_values() -> None:
+    """The default configuration may lie beyond the space; equal ends still have room."""
+    assert Scale(-1, 4) == coordinate_scale(UNIT, (-1, 2))
+    assert Scale(1e-4, 10, log=True) == coordinate_scale(LOG, (10, None, NAN))
+    assert Scale(0.9, 1.1) == coordinate_scale(replace(UNIT, low=1, high=1), (1,))
+    assert Scale(-0.5, 3.5) == coordinate_scale(CHOICE, ())
+    assert None is coordinate_scale(replace(LOG, low=0, high=0), (-1, None))
+
+
+def test_choices_are_ticks() -> None:
+    """In the middle of their share of the coordinate; of very many only some are named."""
+    ticks = coordinate_ticks(CHOICE, coordinate_scale(CHOICE, ()))
+    assert [Tick(12.5, "tanh"), Tick(37.5, "relu")] == ticks[:2]
+    many = replace(CHOICE, names=tuple(map(str, range(40))))
+    named = [tick.text for tick in coordinate_ticks(many, coordinate_scale(many, ()))]
+    assert ["0", "3", "6"] == named[:3]
+    assert len(named) <= 16
+    assert [] == coordinate_ticks(LOG, None)
+
+
+def test_numbers_are_ticks_on_their_scale() -> None:
+    """Decades on a logarithmic one."""
+    texts = [tick.text for tick in coordinate_ticks(LOG, coordinate_scale(LOG, ()))]
+    assert ["0.0001", "0.001", "0.01", "0.1", "1"] == texts
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, 0), (0.5, 6), (1, 11), (7, 11), (-7, 0), (None, None), (NAN, None), (ENDLESS, None)],
+)
+def test_a_value_gives_the_colour(value: float | None, expected: int | None) -> None:
+    """One of twelve, evenly; beyond the ends that of the end, and without a value none."""
+    drawn = found(parallel(thread(1, 1, 1, value=value), thread(1, 1, 1)))
+    assert expected in {strand.shade for strand in drawn.strands}
+    shades = [s.shade for s in drawn.strands if s.thread.value is value]
+    assert expected == shades[0]
+
+
+def test_equal_values_have_the_middle_colour() -> None:
+    """Also that of one trial alone."""
+    (strand,) = found(parallel(thread(1, 1, 1, value=7), low=None, high=None)).strands
+    assert 6 == strand.shade
+
+
+def test_nobody_has_a_value() -> None:
+    """Then there is no key, and every thread is grey."""
+    figure = parallel(thread(1, 1, 1, value=None), thread(1, 1, 1, value=NAN))
+    drawn = found(figure)
+    assert (None, [None, None]) == (drawn.colour, [s.shade for s in drawn.strands])
+    assert ["2 of 2 have no value (grey)."] == parallel_words(figure)
+
+
+def test_the_key_says_what_lies_beyond_it() -> None:
+    """With a sign at the end in question."""
+    inside = parallel(thread(1, 1, 1, value=0.2), thread(1, 1, 1, value=1))
+    assert ("0", "1") == colour_ends(inside, Scale(0, 1))
+    beyond = parallel(thread(1, 1, 1, value=-3), thread(1, 1, 1, value=1.5))
+    assert ("≤ 0", "≥ 1") == colour_ends(beyond, Scale(0, 1))
+
+
+def test_what_must_be_known_is_said() -> None:
+    """How many are grey, and what is not shown."""
+    assert [] == parallel_words(parallel(thread(1, 1, 1)))
+    assert [] == parallel_words(parallel())
+    odd = parallel(thread(1, -1, 1, value=None), thread(1, 1, 1))
+    assert [
+        "1 of 2 has no value (grey).",
+        "1 value is not shown, for want of a place on its coordinate.",
+    ] == parallel_words(odd)
+
+
+def test_the_highest_stand_before_the_others() -> None:
+    """Grey ones behind, marked ones in front of all."""
+    figure = parallel(
+        thread(1, 1, 1, value=0.1, name="marked", marked=True),
+        thread(1, 1, 1, value=0.9, name="high"),
+        thread(1, 1, 1, value=None, name="grey"),
+        thread(1, 1, 1, value=0.2, name="low"),
+    )
+    names = [strand.thread.name for strand in found(figure).strands]
+    assert ["grey", "low", "high", "marked"] == names
+
+
+def test_nothing_has_no_strands() -> None:
+    """No thread, no coordinate, or no value anywhere."""
+    assert None is strands(parallel())
+    assert None is strands(parallel(thread(None, NAN, None)))
+    assert None is strands(replace(parallel(thread()), coordinates=()))
+
+
+def test_a_thread_of_another_length_is_refused() -> None:
+    """It would be drawn on the wrong coordinates."""
+    with pytest.raises(ValueError, match="zip"):
+        strands(parallel(thread(1, 1)))
+
+
+def test_choices_are_told_by_name() -> None:
+    """Numbers are told as they are; what is no choice has no name."""
+    assert ["relu", None, None, None] == [choice(CHOICE, v) for v in (1, 9, NAN, None)]
+    assert [0.25, None] == [choice(UNIT, v) for v in (0.25, None)]
+
+
+@given(st.lists(st.floats(0, 100), max_size=30))
+def test_names_keep_apart(places: list[float]) -> None:
+    """By what they need or by what there is, inside, and in their order."""
+    moved = apart(places, least=5)
+    least = min(5, 100 / max(1, len(places) - 1))
+    assert all(-0.01 <= at <= 100.01 for at in moved)
+    ranked = [at for _, at in sorted(zip(places, moved, strict=True))]
+    assert all(b - a >= least - 0.02 for a, b in pairwise(ranked))
+
+
+def test_names_that_have_room_stay() -> None:
+    """Only what is too near moves, and not beyond the ends."""
+    assert [10, 50, 90] == apart([10, 50, 90], least=5)
+    assert [100, 95, 0] == apart([99, 98, 0], least=5)
+
+
+@given(st.randoms(use_true_random=False))
+def test_strands_do_not_depend_on_the_order(chance: random.Random) -> None:
+    """Whichever run ended first."""
+    threads = [
+        thread(k % 4, 1, k % 3, value=None if k == 4 else k % 5, name=f"trial {k}", marked=k == 3)
+        for k in range(12)
+    ]
+    mixed = threads.copy()
+    chance.shuffle(mixed)
+    assert strands(parallel(*threads)) == strands(parallel(*mixed))

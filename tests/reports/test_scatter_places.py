@@ -1,0 +1,136 @@
+"""Where points stand: on their axes, beside their ticks, whatever their order."""
+
+import math
+import random
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.reports.axes import Scale
+from rlexp.reports.blocks import Axis, Cloud, Line, Scatter
+from rlexp.reports.scatter_places import Place, Places, left_out_words, places, tick_name
+
+NAN, ENDLESS = float("nan"), float("inf")
+UNIT = Axis(title="x", low=0, high=4)
+SHARE = Axis(title="y", low=0, high=1)
+
+
+def cloud(*points: tuple[float, float], label: str = "complete") -> Cloud:
+    """Points named by their numbers."""
+    x, y = (tuple(p[k] for p in points) for k in (0, 1))
+    return Cloud(label=label, x=x, y=y, names=tuple(f"trial {k}" for k in range(len(points))))
+
+
+def scatter(
+    *clouds: Cloud, x: Axis = UNIT, y: Axis = SHARE, ticks: tuple[str, ...] = ()
+) -> Scatter:
+    """A figure of these clouds."""
+    return Scatter(name="f", title="f", x=x, y=y, clouds=clouds, ticks=ticks)
+
+
+def placed(figure: Scatter) -> Places:
+    """The places, which there must be."""
+    found = places(figure)
+    assert found is not None
+    return found
+
+
+def test_points_stand_where_they_are() -> None:
+    """On axes whose named ends win."""
+    found = placed(scatter(cloud((0, 0.5), (4, 1))))
+    assert (Scale(0, 4), Scale(0, 1), 0) == (found.x, found.y, found.left_out)
+    assert ((Place(0, 0, 0.5), Place(1, 4, 1)),) == found.clouds
+
+
+def test_axes_frame_points_curves_and_marks() -> None:
+    """Where they name no ends: 2 % beyond points sideways, 4 % upwards."""
+    line = Line(label="best", x=(0, 10), y=(0, 100), steps=True)
+    bare = Axis(title="")
+    figure = replace(scatter(cloud((5, 50)), x=bare, y=bare), lines=(line,), marks=(("m", 200),))
+    found = placed(figure)
+    assert (Scale(0, 10.2), Scale(0, 208)) == (found.x, found.y)
+
+
+def test_what_has_no_place_is_counted() -> None:
+    """No number, no logarithm, or beyond an end that an axis names."""
+    log = Axis(title="x", log=True)
+    figure = scatter(
+        cloud((1, 0.5), (0, 0.5), (-1, 0.5), (10, NAN), (ENDLESS, 0.5), (2, 7)), x=log
+    )
+    found = placed(figure)
+    assert ([0], 5) == ([place.number for place in found.clouds[0]], found.left_out)
+    assert "5 points are not shown, for want of a place on these axes." == left_out_words(figure)
+    one = scatter(cloud((1, 0.5), (1, 2)))
+    assert "1 point is not shown, for want of a place on these axes." == left_out_words(one)
+    assert "" == left_out_words(scatter(cloud((1, 0.5))))
+
+
+def test_nothing_has_no_places() -> None:
+    """Neither no cloud nor one without numbers; the latter is said."""
+    assert None is places(scatter())
+    lost = scatter(cloud((NAN, 1), (1, NAN)), ticks=("a", "b"))
+    assert None is places(lost)
+    assert left_out_words(lost).startswith("2 points are not shown")
+    assert "" == left_out_words(scatter())
+
+
+def test_a_point_alone_stands_above_its_tick() -> None:
+    """Only neighbours move aside, and each stays next to its own tick."""
+    figure = scatter(cloud((0, 0.5), (1, 0.1), (1, 0.2), (1, 0.3)), ticks=("tanh", "relu"))
+    found = placed(figure)
+    assert Scale(-0.5, 1.5) == found.x
+    alone, *others = found.clouds[0]
+    assert 0 == alone.x
+    assert [True] * 3 == [0.7 <= place.x <= 1.3 and place.x != 1 for place in others]
+    assert ["relu"] * 3 == [tick_name(figure, place.x) for place in others]
+
+
+def test_equal_points_do_not_hide_each_other() -> None:
+    """A hundred of one value stand apart, within 0.3 of their tick."""
+    figure = scatter(cloud(*[(0, 0.5)] * 100), ticks=("tanh",))
+    xs = sorted(place.x for place in placed(figure).clouds[0])
+    assert -0.3 <= xs[0] < -0.28
+    assert 0.28 < xs[-1] <= 0.3
+    assert min(b - a for a, b in pairwise(xs)) > 0.002
+
+
+def test_a_tick_is_known_by_its_number() -> None:
+    """And nothing else has a name."""
+    figure = scatter(ticks=("tanh", "relu"))
+    assert ["tanh", "relu", None, None, None] == [
+        tick_name(figure, x) for x in (-0.3, 1.3, 1.6, -1, NAN)
+    ]
+    assert None is tick_name(scatter(), 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_places_do_not_depend_on_the_order(
+    points: list[tuple[int, int]], chance: random.Random
+) -> None:
+    """Whichever run ended first."""
+    named = [(float(a), float(b), f"trial {k}") for k, (a, b) in enumerate(points)]
+
+    def seen(order: list[tuple[float, float, str]]) -> set[tuple[str, float, float]]:
+        x, y, names = zip(*order, strict=True)
+        own = Cloud(label="complete", x=x, y=y, names=names)
+        (found,) = placed(scatter(own, y=Axis(title=""), ticks=("a", "b", "c"))).clouds
+        return {(names[p.number], p.x, p.y) for p in found}
+
+    mixed = named.copy()
+    chance.shuffle(mixed)
+    assert seen(named) == seen(mixed)
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_neighbours_in_height_stand_apart(count: int) -> None:
+    """Of three neighbours no two share a place."""
+    points = [(0.0, k / count) for k in range(count)]
+    xs = [place.x for place in placed(scatter(cloud(*points), ticks=("a",))).clouds[0]]
+    near = [(a, b) for k in range(count) for a, b in combinations(xs[k : k + 3], 2)]
+    assert all(not math.isclose(a, b, abs_tol=0.01) for a, b in near)

@@ -1,0 +1,164 @@
+"""Sweeps as a report may meet them: their history, their threads, and a slice for each parameter."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rlexp.reports.blocks import (
+    Axis,
+    Cloud,
+    Coordinate,
+    Line,
+    Parallel,
+    Part,
+    Scatter,
+    Study,
+    Thread,
+)
+
+KINDS = ("complete", "pruned", "failed", "default")
+RETURN = Axis(title="mean return")
+COORDINATES = (
+    Coordinate(title="algorithm.learning_rate", low=1e-5, high=1e-1, log=True),
+    Coordinate(title="algorithm.n_steps", low=8.0, high=2048.0, log=True),
+    Coordinate(title="algorithm.gamma", low=0.9, high=1.0),
+    Coordinate(title="agent.activation", names=("tanh", "relu", "leaky_relu")),
+    Coordinate(title="agent.width", low=32.0, high=512.0),
+    Coordinate(title="environment.normalise", names=("false", "true")),
+)
+
+
+def shares(number: int, count: int) -> list[float]:
+    """As many numbers between 0 and 1, of no order (Weyl's sequence)."""
+    return [(0.5 + (number + 1) * (k + 2) * 0.6180339887) % 1 for k in range(count)]
+
+
+def value_at(coordinate: Coordinate, share: float) -> float:
+    """The value of a coordinate at a share of its length."""
+    if coordinate.names:
+        return float(int(share * len(coordinate.names)))
+    low, high = coordinate.low, coordinate.high
+    return low * (high / low) ** share if coordinate.log else low + share * (high - low)
+
+
+def threads(
+    count: int, coordinates: Sequence[Coordinate], named: Callable[[int], str]
+) -> tuple[Thread, ...]:
+    """Trials, every eleventh without a value, some without the fifth coordinate, two marked."""
+    made = []
+    for k in range(count):
+        own = shares(k, len(coordinates))
+        pairs = zip(coordinates, own, strict=True)
+        values: list[float | None] = [value_at(c, share) for c, share in pairs]
+        if len(values) > 4 and k % 4 == 3:
+            values[4] = None
+        reached = None if k % 11 == 10 else 500.0 * math.exp(-8 * (own[0] - 0.6) ** 2)
+        marked = k in {0, count // 2}
+        made.append(Thread(name=named(k), values=tuple(values), value=reached, marked=marked))
+    return tuple(made)
+
+
+def kind(number: int, thread: Thread) -> int:
+    """Which of the kinds a trial is."""
+    if number == 0:
+        return 3
+    return 2 if thread.value is None else int(number % 5 == 0)
+
+
+def clouds(
+    own: Sequence[Thread], x: Callable[[int], float | None], kinds: Sequence[str]
+) -> tuple[Cloud, ...]:
+    """A cloud for each kind of trial."""
+    points = [(x(k), t.value or 0.0, t.name, kind(k, t)) for k, t in enumerate(own)]
+    shown = [(a, b, name, which) for a, b, name, which in points if a is not None]
+    return tuple(
+        Cloud(
+            label=label,
+            x=tuple(a for a, _, _, which in shown if which == k),
+            y=tuple(b for _, b, _, which in shown if which == k),
+            names=tuple(name for _, _, name, which in shown if which == k),
+        )
+        for k, label in enumerate(kinds)
+    )
+
+
+def history(own: Sequence[Thread], kinds: Sequence[str] = KINDS) -> Scatter:
+    """What every trial reached, and the best so far as stairs."""
+    steps = tuple(20_000.0 * (k + 1) for k in range(len(own)))
+    reached = [thread.value or 0.0 for thread in own]
+    best = tuple(max(reached[: k + 1]) for k in range(len(own)))
+    return Scatter(
+        name="history",
+        title="Optimisation history",
+        x=Axis(title="environment steps of the search"),
+        y=RETURN,
+        clouds=clouds(own, lambda k: steps[k], kinds),
+        lines=(Line(label="best so far", x=steps, y=best, steps=True),),
+        marks=(("solved", 475.0),),
+        note="Every trial once.",
+    )
+
+
+def slices(
+    own: Sequence[Thread], coordinates: Sequence[Coordinate], kinds: Sequence[str] = KINDS
+) -> tuple[Scatter, ...]:
+    """What trials reached, over each parameter."""
+    return tuple(
+        Scatter(
+            name=f"slice-{k}",
+            title=c.title,
+            x=Axis(title=c.title, log=c.log),
+            y=RETURN,
+            clouds=clouds(own, lambda n, k=k: own[n].values[k], kinds),  # type: ignore[misc]
+            ticks=c.names,
+        )
+        for k, c in enumerate(coordinates)
+    )
+
+
+def parallel(own: tuple[Thread, ...], coordinates: tuple[Coordinate, ...]) -> Parallel:
+    """All trials through all parameters."""
+    return Parallel(
+        name="threads",
+        title="Parallel coordinates",
+        coordinates=coordinates,
+        threads=own,
+        colour=RETURN,
+        note="Each line is a trial.",
+    )
+
+
+def sweep_of(
+    count: int,
+    coordinates: tuple[Coordinate, ...] = COORDINATES,
+    kinds: Sequence[str] = KINDS,
+    named: Callable[[int], str] = "trial {}".format,
+) -> Study:
+    """A sweep of so many trials."""
+    own = threads(count, coordinates, named)
+    return Study(
+        title="ppo on CartPole-v1",
+        subtitle=f"{count} trials",
+        labels=("winner", "default"),
+        parts=(
+            Part(name="course", title="Optimisation history", blocks=(history(own, kinds),)),
+            Part(name="together", title="Together", blocks=(parallel(own, coordinates),)),
+            Part(name="slices", title="Slices", blocks=slices(own, coordinates, kinds)),
+        ),
+        version="0.1.0",
+    )
+
+
+def of_names(names: Sequence[str]) -> Study:
+    """A sweep whose trials, parameters, choices and kinds have these names."""
+    titled = tuple(
+        replace(c, title=names[k % len(names)], names=tuple(names) if c.names else ())
+        for k, c in enumerate(COORDINATES)
+    )
+    return sweep_of(24, titled, names[:4], lambda k: f"{names[k % len(names)]} {k}")
+
+
+def many_coordinates(count: int) -> Study:
+    """A sweep of so many trials over twelve parameters."""
+    doubled = (*COORDINATES, *(replace(c, title=f"{c.title}_too") for c in COORDINATES))
+    return sweep_of(count, doubled)
