@@ -4,27 +4,20 @@ Eimer, Lindauer and Raileanu 2023, "Hyperparameters in Reinforcement Learning an
 Them", Appendix A; the items are in our words.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rlexp.protocol.seeds import Phase
+from rlexp.reports import tuning_answers as tuning
+from rlexp.reports.answer import Answer, Judge, Judged
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages, seeds_in_words
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.sentences import counted, listed, numbers, shortened
-from rlexp.reports.wording import score_in_words, states
+from rlexp.reports.sentences import counted, listed, shortened
+from rlexp.reports.wording import states
 
 THAT_MATTER = (9, 10, 11, 12, 13)
 """Items whose answer must not be no where a report is to be strict."""
-
-
-class Answer(StrEnum):
-    """What the evidence says to an item."""
-
-    YES = "yes"
-    NO = "no"
-    WORDS = "needs words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +28,6 @@ class Item:
     question: str
     answer: Answer
     evidence: str
-
-
-Judged = tuple[Answer, str]
-Judge = Callable[[Evidence], Judged]
 
 
 def items(inquiry: Inquiry) -> tuple[Item, ...]:
@@ -89,59 +78,6 @@ def _settings(evidence: Evidence) -> Judged:
     return Answer.WORDS, told
 
 
-def _tuned(words: str) -> Judge:
-    """An item about tuning, which the records of training runs do not answer."""
-
-    def judge(evidence: Evidence) -> Judged:
-        count = _tuning_runs(evidence)
-        known = f"{counted(count, 'tuning run')} beside these" if count else "no tuning run"
-        return Answer.WORDS, f"The experiments hold {known}. {words}"
-
-    return judge
-
-
-def _tuning_runs(evidence: Evidence) -> int:
-    here = len(evidence.members) if evidence.phase is Phase.TUNING else 0
-    return here + evidence.left_out.get(Phase.TUNING, 0)
-
-
-def _cost_metric(evidence: Evidence) -> Judged:
-    told = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
-    if not told:
-        return Answer.NO, "No run was asked for."
-    return Answer.YES, f"The score of a run: {' or '.join(told)}."
-
-
-def _same_budget(evidence: Evidence) -> Judged:
-    for task in evidence.tasks:
-        steps = {m.record.spec.budget["steps"] for c in evidence.of_task(task) for m in c.members}
-        if len(steps) > 1:
-            told = " and ".join(f"{step:,}" for step in sorted(steps))
-            return Answer.NO, f"On {task}, runs trained for {told} environment steps."
-    told = (
-        "On each task all runs have the same environment steps. Say whether the same effort went "
-        "into tuning each label."
-    )
-    return Answer.WORDS, told
-
-
-def _wall_clock(evidence: Evidence) -> Judged:
-    del evidence
-    return Answer.YES, "Budgets are environment steps, so hardware does not matter to them."
-
-
-def _tuning_seeds(evidence: Evidence) -> Judged:
-    if not _tuning_runs(evidence):
-        return Answer.WORDS, "The experiments hold no tuning run; list the seeds that were used."
-    told = [
-        f"{e.name}, root {e.seeds.root}: {numbers(e.seeds.seeds(Phase.TUNING))} "
-        f"({len(e.seeds.seeds(Phase.TUNING))})"
-        for e in evidence.experiments
-        if e.seeds.seeds(Phase.TUNING)
-    ]
-    return Answer.YES, f"{'; '.join(told)}."
-
-
 def _test_seeds(evidence: Evidence) -> Judged:
     if evidence.phase is not Phase.TEST or not evidence.members:
         return Answer.NO, "This report holds no test run."
@@ -156,13 +92,6 @@ def _all_on_test_seeds(evidence: Evidence) -> Judged:
     if not evidence.members:
         return Answer.NO, "There is no result."
     return Answer.YES, "Runs of other phases are refused."
-
-
-def _configurations(evidence: Evidence) -> Judged:
-    if not evidence.members:
-        return Answer.NO, "No configuration was asked for."
-    cells = counted(len(evidence.cells), "configuration")
-    return Answer.YES, f"Every setting of {cells} is in the records, and listed in Provenance."
 
 
 def _code(evidence: Evidence) -> Judged:
@@ -205,20 +134,20 @@ def _tried(evidence: Evidence) -> list[Member]:
 
 ITEMS: tuple[tuple[str, Judge], ...] = (
     ("Are settings for training and for test defined, and are they kept apart?", _settings),
-    ("Is the tuner named, with the method it implements?", _tuned("Name tuner and method.")),
-    ("Is the whole search space given?", _tuned("Give ranges, scales and choices.")),
-    ("Do algorithms share the ranges of hyperparameters they share?", _tuned("Say why, if not.")),
-    ("Is it said which cost was optimised?", _cost_metric),
-    ("Is the budget of tuning given?", _tuned("Give the budget of tuning.")),
-    ("Did all methods have the same budget?", _same_budget),
-    ("If the budget is wall-clock: was the hardware comparable?", _wall_clock),
-    ("Were all methods, baselines too, tuned in this way?", _tuned("Say how each was tuned.")),
-    ("Are the tuning seeds listed, and how many?", _tuning_seeds),
+    ("Is the tuner named, with the method it implements?", tuning.tuner),
+    ("Is the whole search space given?", tuning.space),
+    ("Do algorithms share the ranges of hyperparameters they share?", tuning.shared_ranges),
+    ("Is it said which cost was optimised?", tuning.cost_metric),
+    ("Is the budget of tuning given?", tuning.budget),
+    ("Did all methods have the same budget?", tuning.same_budget),
+    ("If the budget is wall-clock: was the hardware comparable?", tuning.wall_clock),
+    ("Were all methods, baselines too, tuned in this way?", tuning.all_tuned),
+    ("Are the tuning seeds listed, and how many?", tuning.tuning_seeds),
     ("Are the test seeds listed, and how many?", _test_seeds),
     ("Are all results on test seeds?", _all_on_test_seeds),
-    ("Is the final configuration given for every algorithm and task?", _configurations),
+    ("Is the final configuration given for every algorithm and task?", tuning.configurations),
     ("Is the code that reproduces the experiments linked?", _code),
-    ("Does the code include tuning?", _tuned("Say whether the code includes it.")),
+    ("Does the code include tuning?", tuning.includes_tuning),
     ("Is the software environment given exactly?", _software),
     ("Is the hardware given?", _hardware),
 )

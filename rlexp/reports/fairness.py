@@ -1,14 +1,14 @@
 """Whether labels were compared on equal terms: what differs between their runs on a task."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from rlexp.reports.blocks import Notice, Tone
 from rlexp.reports.evidence import Cell, Evidence, Member
+from rlexp.reports.leaves import leaves, said
 from rlexp.reports.sentences import counted, listed, numbers, shortened
+from rlexp.reports.tuning_effort import tuned_unequally
 
 PACKAGES = (
     "gymnasium",
@@ -29,7 +29,6 @@ EVALUATION = {
     "evaluation_episodes": "episodes of an evaluation during training",
     "evaluation_every": "steps between evaluations",
 }
-LONGEST_VALUE = 60
 
 Facts = Mapping[str, str]
 """Values by name; what has no value for a run stands there as `unset`, what is unknown does not."""
@@ -48,11 +47,12 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
     """What stands against comparing the labels on their tasks, what is worst first.
 
     Labels are compared task by task: in steps, evaluation, environment, known scores, packages,
-    code, compute and seeds. Then each label with itself: its hyperparameters on its tasks.
+    code, compute, seeds and tuning. Then each label with itself: its hyperparameters on its tasks.
     """
     found = [notice for kind in KINDS for notice in _differences(kind, evidence)]
     found += [
         *_failures(evidence),
+        *tuned_unequally(evidence),
         *_dirty(evidence),
         *_seeds(evidence),
         *_hyperparameters(evidence),
@@ -78,23 +78,23 @@ def _steps(member: Member) -> Facts:
 
 def _evaluation(member: Member) -> Facts:
     budget = member.record.spec.budget
-    return {words: _said(budget.get(key)) for key, words in EVALUATION.items()}
+    return {words: said(budget.get(key)) for key, words in EVALUATION.items()}
 
 
 def _environment(member: Member) -> Facts:
-    leaves = _leaves(member.record.spec.environment, "environment")
-    return {name: value for name, value in leaves if not name.startswith("environment.vector")}
+    found = leaves(member.record.spec.environment, "environment")
+    return {name: value for name, value in found if not name.startswith("environment.vector")}
 
 
 def _vector(member: Member) -> Facts:
     vector = member.record.spec.environment.get("vector") or {}
-    return dict(_leaves(vector, "environment.vector"))
+    return dict(leaves(vector, "environment.vector"))
 
 
 def _reference(member: Member) -> Facts:
     known = member.configuration.reference
     keys = ("random", "threshold", "minimum", "maximum")
-    return {f"environment.reference.{key}": _said(known.get(key)) for key in keys}
+    return {f"environment.reference.{key}": said(known.get(key)) for key in keys}
 
 
 def _packages(member: Member) -> Facts:
@@ -108,7 +108,7 @@ def _commit(member: Member) -> Facts:
 
 def _compute(member: Member) -> Facts:
     compute = member.record.spec.compute
-    return {name: _said(compute.get(name)) for name in ("threads", "device")}
+    return {name: said(compute.get(name)) for name in ("threads", "device")}
 
 
 KINDS = (
@@ -211,21 +211,7 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
 
 def _settings(cell: Cell) -> Facts:
     spec = cell.members[0].record.spec
-    return dict(chain(_leaves(spec.algorithm, "algorithm"), _leaves(spec.agent, "agent")))
-
-
-def _leaves(plain: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The leaves of nested settings that are set, with their paths."""
-    if isinstance(plain, Mapping):
-        for key in sorted(plain):
-            yield from _leaves(plain[key], f"{path}.{key}")
-    elif plain is not None:
-        yield path, _said(plain)
-
-
-def _said(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    return dict(chain(leaves(spec.algorithm, "algorithm"), leaves(spec.agent, "agent")))
 
 
 def _named(tasks: Sequence[str], evidence: Evidence) -> str:

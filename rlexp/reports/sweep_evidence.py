@@ -1,7 +1,7 @@
 """The evidence of a sweep: every trial, the choice, and what it all cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlexp.protocol.sweep import Sweep
@@ -52,12 +52,17 @@ class Importance:
         shares: By parameter, summing to 1, with intervals over resampled trials.
         quality: Cross-validated R² of the surrogate, where there is one.
         reason: Why there are no shares.
+        pairs: By two parameters, the largest first: the share of what all do alone and in pairs
+            that these two do together.
+        note: What the shares rest on, in sentences.
     """
 
     method: str
     shares: Mapping[str, Interval]
     quality: float | None = None
     reason: str | None = None
+    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

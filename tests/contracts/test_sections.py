@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 import yaml
-from evidence_samples import SAMPLES, inquiry, reordered, typical
+from evidence_samples import SAMPLES as OF_RUNS
+from evidence_samples import inquiry, reordered, typical
 from hydra import compose, initialize_config_dir
 from members import CONF, member, names
+from sweep_samples import SWEEPS, trials_reordered
 
-from rlexp.reports.blocks import Intervals, Lines, Matrix, Part, Table
+from rlexp.reports.blocks import Intervals, Lines, Matrix, Parallel, Part, Scatter, Table
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")
-NUMBERS = (Table, Intervals, Lines, Matrix)
+SAMPLES = {**OF_RUNS, **SWEEPS}
+NUMBERS = (Table, Intervals, Lines, Matrix, Scatter, Parallel)
 
 
 def section(name: str) -> Section:
@@ -59,7 +62,7 @@ def test_a_report_has_every_section() -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
     """The name is its anchor; the title is for readers."""
-    found = part(name, "typical")
+    found = part(name, "typical") or part(name, "swept")
     assert found is not None
     assert name == found.name.replace("-", "_")
     assert found.title
@@ -86,7 +89,8 @@ def test_numbers_are_finite_or_missing(name: str, sample: str) -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_order_of_the_runs_does_not_matter(name: str, sample: str) -> None:
     """The same evidence in another order gives an equal part."""
-    other = reordered(SAMPLES[sample](), seed=len(name) + len(sample))
+    seed = len(name) + len(sample)
+    other = trials_reordered(reordered(SAMPLES[sample](), seed), seed)
     assert part(name, sample) == section(name).part(inquiry(other))
 
 

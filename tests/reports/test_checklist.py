@@ -23,7 +23,8 @@ from evidence_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.checklist import Answer, Item, failed_checks, items
+from rlexp.reports.answer import Answer
+from rlexp.reports.checklist import Item, failed_checks, items
 from rlexp.reports.evidence import Evidence
 
 

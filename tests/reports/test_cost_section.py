@@ -12,9 +12,12 @@ from evidence_samples import (
     scored,
 )
 from part_blocks import column, part_of, table, texts
+from sweep_samples import just_begun, searching, swept, swept_evidence, two_sweeps
 
 from rlexp.protocol.budget import Compute
 from rlexp.reports.sections.cost import Cost
+
+NAMES = ("sample", "other")
 
 
 def test_cost_by_hand() -> None:
@@ -62,3 +65,46 @@ def test_a_run_of_unknown_time_is_said() -> None:
 def test_nothing_run_costs_nothing() -> None:
     """There is no part."""
     assert None is Cost().part(inquiry(nothing_run()))
+
+
+def test_the_phases_of_a_sweep_by_hand() -> None:
+    """Search against selection against test: an hour on one thread in all."""
+    own = table(part_of(Cost(), swept()), "phases")
+    assert ["tuning", "selection", "test", "all"] == column(own, "phase")
+    assert [160_000, 88_000, 110_000, 358_000] == column(own, "environment steps")
+    assert [18, 8, 10, 36] == column(own, "runs")
+    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "hours of runs")
+    assert 160 / 358 == column(own, "share of the steps")[0]
+
+
+def test_threads_count_in_the_phases() -> None:
+    """Two threads take twice the core-hours; where it is not known how many, none are told."""
+    own = swept()
+    first = own.experiments[0]
+    two = [replace(c, compute=Compute(threads=2, device="cpu")) for c in first.configurations]
+    doubled = replace(own, experiments=(replace(first, configurations=tuple(two)),))
+    assert 2.0 == column(table(part_of(Cost(), doubled), "phases"), "core-hours")[-1]
+    mixed = replace(first, configurations=(*first.configurations, *two))
+    unknown = table(part_of(Cost(), replace(own, experiments=(mixed,))), "phases")
+    assert [None] * 4 == column(unknown, "core-hours")
+
+
+def test_a_search_costs_something_before_the_first_test_run() -> None:
+    """One that has not begun does not."""
+    own = part_of(Cost(), searching())
+    assert ["tuning", "all"] == column(table(own, "phases"), "phase")
+    assert None is Cost().part(inquiry(just_begun()))
+
+
+def test_phases_without_steps_have_no_shares() -> None:
+    """Runs that failed at once."""
+    costs = {"tuning": replace(swept_evidence().costs["tuning"], steps=0)}
+    own = replace(searching(), sweeps=(swept_evidence(costs=costs),))
+    assert [None, None] == column(table(part_of(Cost(), own), "phases"), "share of the steps")
+
+
+def test_several_sweeps_have_tables_of_their_own() -> None:
+    """The second took three times the steps."""
+    own = part_of(Cost(), two_sweeps())
+    steps = [column(table(own, f"phases-{name}"), "environment steps")[-1] for name in NAMES]
+    assert [358_000, 1_074_000] == steps

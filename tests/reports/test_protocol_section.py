@@ -1,5 +1,6 @@
 """The protocol in a report."""
 
+import json
 from dataclasses import replace
 
 from evidence_samples import (
@@ -14,10 +15,13 @@ from evidence_samples import (
     unequal_seeds,
     worst,
 )
-from part_blocks import column, notices, part_of, table, texts
+from part_blocks import column, notices, of_kind, part_of, table, texts
+from sweep_samples import SPACE, default_won, searching, sweep, swept, swept_evidence
 
 from rlexp.protocol.seeds import SeedPlan
-from rlexp.reports.blocks import Tone
+from rlexp.protocol.space import Space
+from rlexp.reports.blocks import Listing, Tone, Value
+from rlexp.reports.evidence import Evidence
 from rlexp.reports.sections.protocol import Protocol
 
 
@@ -99,3 +103,42 @@ def test_an_empty_experiment_has_its_seeds() -> None:
     assert own is not None
     names = [getattr(block, "name", None) for block in own.blocks]
     assert ["seeds"] == [name for name in names if name]
+
+
+def declared(own: Evidence) -> dict[Value, Value]:
+    """What the only sweep declared, by what it is."""
+    return {row[0]: row[1] for row in table(part_of(Protocol(), own), "search").rows}
+
+
+def test_a_search_is_told_as_declared() -> None:
+    """Tuner, objective, budget, seeds, failures and lag."""
+    own = declared(swept())
+    assert "tuner TPE (startup = 10), pruner NoPruner" == own["tuner and pruner"]
+    assert str(own["budget"]).startswith("at most 12 trials; spent 9.38 full-run equivalents")
+    expected = "each configuration on one tuning seed, the best 25 % of them on all"
+    assert expected == own["seeds of a configuration"]
+    assert ("0–2 (3)", "0–3 (4)") == (own["tuning seeds"], own["selection seeds"])
+    assert "2 at most, scored again on the selection seeds" == own["finalists"]
+    assert "a trial is suggested without the 3 trials before it" == own["lag"]
+
+
+def test_without_selection_seeds_the_best_trial_wins() -> None:
+    """And there are none to list."""
+    own = declared(default_won())
+    assert "the best trial wins, without selection" == own["finalists"]
+    assert "none" == own["selection seeds"]
+
+
+def test_a_lag_that_is_not_fixed_is_not_told() -> None:
+    """It depends on the workers then."""
+    own = replace(searching(), sweeps=(swept_evidence(sweep=sweep(lag=None)),))
+    assert "lag" not in declared(own)
+
+
+def test_the_whole_space_stands_there() -> None:
+    """In words with conditions, and verbatim, so that it can be read back."""
+    part = part_of(Protocol(), swept())
+    own = table(part, "ranges")
+    assert ("agent.width", "one of 32, 64", "agent.network is mlp", "64") == own.rows[-1]
+    listing = next(block for block in of_kind(part, Listing) if block.name == "space")
+    assert SPACE == Space.from_plain([json.loads(line) for line in listing.text.splitlines()])

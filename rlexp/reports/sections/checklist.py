@@ -3,8 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from rlexp.reports.answer import Answer
 from rlexp.reports.blocks import Column, Part, Table, Text
-from rlexp.reports.checklist import Answer, items
+from rlexp.reports.checklist import items
 from rlexp.reports.inquiry import Inquiry
 
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
+from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence import Cell, Evidence, Member
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import counted
+from rlexp.reports.sweep_evidence import PhaseCost, SweepEvidence
+from rlexp.reports.sweeps import suffix, titled
 
 HOUR = 3600.0
 COLUMNS = (
@@ -20,18 +23,26 @@ COLUMNS = (
     Column(title="hours of runs", digits=3),
     Column(title="longest run, seconds", digits=1),
 )
+PHASES = (
+    Column(title="phase"),
+    Column(title="runs", digits=0),
+    Column(title="environment steps", digits=0),
+    Column(title="share of the steps", digits=3),
+    Column(title="core-hours", digits=3),
+    Column(title="hours of runs", digits=3),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A row for each label on each task, and their sum."""
+    """A row for each label on each task, and their sum; of a sweep, one for each phase."""
 
     def part(self, inquiry: Inquiry) -> Part | None:
         """Compute the part; nothing where nothing was run."""
         evidence = inquiry.evidence
-        started = [m for m in evidence.members if m.record.attempts]
-        if not started:
-            return None
+        phases = [_phases(own, evidence) for own in evidence.sweeps if _begun(own)]
+        if not any(m.record.attempts for m in evidence.members):
+            return Part(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
         rows = [(cell.task, cell.label, *_cost(cell.members)) for cell in cells]
         rows.append(("all", None, *_cost(_ordered(cells))))
@@ -44,7 +55,7 @@ class Cost:
             "of the run. Evaluations are part of the time, and not of the steps. Energy was not "
             "measured.",
         )
-        return Part(name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table))
+        return Part(name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases))
 
 
 def _ordered(cells: Sequence[Cell]) -> list[Member]:
@@ -79,3 +90,48 @@ def _text(evidence: Evidence) -> str:
         else ""
     )
     return f"{told}{hours}{lacking}{more}."
+
+
+def _begun(own: SweepEvidence) -> bool:
+    return any(cost.runs for cost in own.costs.values())
+
+
+def _phases(own: SweepEvidence, evidence: Evidence) -> Table:
+    """Search against selection against test, of a sweep."""
+    threads = _threads(own, evidence)
+    total = sum(cost.steps for cost in own.costs.values())
+    costs = {str(phase): own.costs[str(phase)] for phase in Phase if str(phase) in own.costs}
+    every = PhaseCost(
+        runs=sum(cost.runs for cost in costs.values()),
+        steps=total,
+        seconds=fsum(cost.seconds for cost in costs.values()),
+    )
+    return Table(
+        name=f"phases{suffix(own, evidence)}",
+        title=titled("Search against test", own, evidence),
+        columns=PHASES,
+        rows=tuple(
+            (
+                name,
+                cost.runs,
+                cost.steps,
+                cost.steps / total if total else None,
+                None if threads is None else cost.seconds * threads / HOUR,
+                cost.seconds / HOUR,
+            )
+            for name, cost in (*costs.items(), ("all", every))
+        ),
+        note=f"All runs of {own.experiment} that were begun, pruned and failed ones with what they "
+        "took. Tuning is the search; selection scores its finalists again; only test is a result.",
+    )
+
+
+def _threads(own: SweepEvidence, evidence: Evidence) -> int | None:
+    """Threads of a run, where the sweep's are all the same."""
+    found = {
+        c.compute.threads
+        for e in evidence.experiments
+        if e.name == own.experiment
+        for c in e.configurations
+    }
+    return found.pop() if len(found) == 1 else None

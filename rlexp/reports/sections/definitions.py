@@ -9,6 +9,7 @@ from rlexp.reports.blocks import Column, Part, Table, Text
 from rlexp.reports.estimates import is_capped
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed
+from rlexp.reports.tuning_definitions import TUNING_DEFINITIONS
 
 AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice"
@@ -49,7 +50,7 @@ class Definitions:
             name="definitions",
             title="Definitions",
             columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
-            rows=(*own, *common),
+            rows=(*own, *common, *(TUNING_DEFINITIONS if inquiry.evidence.sweeps else ())),
         )
         blocks = (Text(text=text), table)
         return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)

@@ -10,6 +10,7 @@ from rlexp.reports.blocks import Block, Column, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.search_protocol import search_protocol
 from rlexp.reports.sentences import listed, numbers
 from rlexp.reports.wording import score_in_words
 
@@ -32,6 +33,7 @@ class Protocol:
         blocks.append(_seeds(evidence))
         if evidence.members:
             blocks += [_budgets(evidence), _references(evidence)]
+        blocks += [block for own in evidence.sweeps for block in search_protocol(own, evidence)]
         blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
         return Part(name="protocol", title="Protocol", blocks=tuple(blocks))
 

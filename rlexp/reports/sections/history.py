@@ -1,0 +1,96 @@
+"""The history of a search: what each trial reached, and the best so far."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlexp.reports.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.sentences import counted
+from rlexp.reports.sweep_evidence import SweepEvidence
+from rlexp.reports.sweeps import (
+    clouds,
+    incumbents,
+    kind,
+    objective,
+    suffix,
+    test_cell,
+    titled,
+    valued,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A figure for each sweep, over cumulative environment steps."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where there is no sweep."""
+        evidence = inquiry.evidence
+        blocks = tuple(block for own in evidence.sweeps for block in _blocks(own, evidence))
+        return (
+            Part(name="history", title="History of the search", blocks=blocks) if blocks else None
+        )
+
+
+def _blocks(own: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
+    trials = valued(own)
+    if not trials:
+        text = f"No trial of {own.experiment} has a value yet ({_states(own)})."
+        yield Notice(tone=Tone.NOTE, text=text)
+        return
+    yield Scatter(
+        name=f"history{suffix(own, evidence)}",
+        title=titled("Optimisation history", own, evidence),
+        x=Axis(title="environment steps of the search", low=0.0),
+        y=Axis(title=objective(own)),
+        clouds=clouds(trials, {t.number: t.ended_at for t in trials}, own),
+        lines=tuple(_stairs(own)),
+        marks=tuple(_marks(own, evidence)),
+        note=_note(own),
+    )
+
+
+def _stairs(own: SweepEvidence) -> Iterator[Line]:
+    """The value of the incumbent from its end on, to the end of the search."""
+    best = incumbents(own)
+    if not best:
+        return
+    points = {t.ended_at: t.value for t in best}
+    end = max(t.ended_at for t in own.trials)
+    points.setdefault(end, best[-1].value)
+    yield Line(
+        label="incumbent", x=tuple(map(float, points)), y=tuple(points.values()), steps=True
+    )
+
+
+def _marks(own: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, float]]:
+    """What the winner and the default reach on test seeds, where that is what was optimised."""
+    if own.selection is None or own.sweep.plan.objectives[0] != "score":
+        return
+    winner = test_cell(own, evidence, tuned=True)
+    default = test_cell(own, evidence, tuned=False)
+    if winner is not None and winner.n:
+        yield "winner on test seeds", float(winner.scores.mean())
+    if default is not None and default.n and default is not winner:
+        yield "default on test seeds", float(default.scores.mean())
+
+
+def _note(own: SweepEvidence) -> str:
+    drawn = {t.number for t in valued(own)}
+    absent = [t for t in own.trials if t.number not in drawn]
+    counts = Counter(kind(t, own) for t in absent)
+    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    silent = f" Not drawn, as they have no value: {told}." if absent else ""
+    return (
+        "A point stands where its trial ended. Only a trial on all tuning seeds at the full budget "
+        "can be the incumbent; a screened one had fewer. The incumbent's value is a tuning score, "
+        f"which overstates what it is worth.{silent}"
+    )
+
+
+def _states(own: SweepEvidence) -> str:
+    counts = Counter(t.state for t in own.trials)
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"{counted(len(own.trials), 'trial')}: {told}" if told else "there is none"

@@ -1,0 +1,122 @@
+"""Parallel coordinates: every trial through all parameters."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.protocol.space import Choice, Integer, Parameter
+from rlexp.reports.blocks import Axis, Coordinate, Parallel, Part, Thread
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
+from rlexp.reports.sweeps import (
+    is_minimised,
+    kind,
+    objective,
+    shown,
+    suffix,
+    titled,
+    valued,
+)
+
+MOST = 500
+"""Trials that are drawn, the best ones."""
+MARKED = ("winner", "default")
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelCoordinates:
+    """A figure for each sweep, coloured by value."""
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no trial of a sweep has a value."""
+        evidence = inquiry.evidence
+        blocks = tuple(_figure(own, evidence) for own in evidence.sweeps if valued(own))
+        return (
+            Part(name="parallel", title="Parallel coordinates", blocks=blocks) if blocks else None
+        )
+
+
+def _figure(own: SweepEvidence, evidence: Evidence) -> Parallel:
+    trials, left_out = _drawn(own)
+    values = [t.value for t in valued(own) if t.value is not None]
+    parameters = own.sweep.space.parameters
+    coordinates = [_coordinate(p, trials) for p in parameters]
+    colour = Axis(title=objective(own), low=min(values), high=max(values))
+    height = Coordinate(title=objective(own), low=min(values), high=max(values))
+    return Parallel(
+        name=f"parallel{suffix(own, evidence)}",
+        title=titled("Parallel coordinates", own, evidence),
+        coordinates=(*coordinates, height),
+        threads=tuple(_thread(t, own, coordinates) for t in trials),
+        colour=colour,
+        note=_note(left_out, own),
+    )
+
+
+def _drawn(own: SweepEvidence) -> tuple[list[TrialEvidence], int]:
+    """The trials to draw in order of their numbers, and how many are left out.
+
+    Those without a value go first, then the worst.
+    """
+    sign = -1 if is_minimised(own) else 1
+    numbered = {t.number for t in valued(own)}
+
+    def rank(trial: TrialEvidence) -> tuple[bool, bool, float, int]:
+        value = trial.value if trial.number in numbered and trial.value is not None else 0.0
+        marked = kind(trial, own) in MARKED
+        return not marked, trial.number not in numbered, -sign * value, trial.number
+
+    kept = sorted(own.trials, key=rank)[:MOST]
+    return sorted(kept, key=lambda t: t.number), len(own.trials) - len(kept)
+
+
+def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordinate:
+    """The axis of a parameter, as far as its range and the values reach: the default's may be out."""
+    seen = [t.parameters[parameter.key] for t in trials if parameter.key in t.parameters]
+    domain = parameter.domain
+    if isinstance(domain, Choice):
+        names = dict.fromkeys(map(shown, (*domain.values, *seen)))
+        return Coordinate(title=parameter.key, names=tuple(names))
+    numbers = [float(v) for v in seen if _is_number(v)]
+    log = domain.log if isinstance(domain, Integer) else domain.scale == "log"
+    ends = [*(n for n in numbers if n > 0 or not log), float(domain.low), float(domain.high)]
+    return Coordinate(title=parameter.key, low=min(ends), high=max(ends), log=log)
+
+
+def _thread(trial: TrialEvidence, own: SweepEvidence, coordinates: Sequence[Coordinate]) -> Thread:
+    role = kind(trial, own)
+    value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
+    return Thread(
+        name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",
+        values=(*(_place(c, trial.parameters) for c in coordinates), value),
+        value=value,
+        marked=role in MARKED,
+    )
+
+
+def _place(coordinate: Coordinate, values: Mapping[str, Any]) -> float | None:
+    """Where a trial stands on an axis: nothing where it has no value that has a place there."""
+    if coordinate.title not in values:
+        return None
+    value = values[coordinate.title]
+    if coordinate.names:
+        return float(coordinate.names.index(shown(value)))
+    placed = _is_number(value) and (value > 0 or not coordinate.log)
+    return float(value) if placed else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _note(left_out: int, own: SweepEvidence) -> str:
+    return " ".join(_notes(left_out, own))
+
+
+def _notes(left_out: int, own: SweepEvidence) -> Iterator[str]:
+    if left_out:
+        yield f"The best {MOST} of {len(own.trials):,} trials; {left_out:,} are not drawn."
+    if any(p.when for p in own.sweep.space.parameters):
+        yield "A thread is broken where its trial does not have the parameter."

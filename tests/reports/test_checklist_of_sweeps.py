@@ -1,0 +1,132 @@
+"""The checklist, as far as sweeps answer it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from evidence_samples import inquiry, typical
+from sweep_samples import (
+    SWEEPS,
+    beside_untuned,
+    searching,
+    sweep,
+    swept,
+    swept_evidence,
+    two_sweeps,
+)
+
+from rlexp.reports.answer import Answer
+from rlexp.reports.checklist import Item, failed_checks, items
+from rlexp.reports.evidence import Evidence
+
+
+def item(number: int, own: Evidence) -> Item:
+    """One item of the checklist."""
+    return items(inquiry(own))[number - 1]
+
+
+def of_plan(**changes: Any) -> Evidence:
+    """A sweep whose plan differs in this."""
+    own = swept()
+    return replace(own, sweeps=(swept_evidence(sweep=sweep(**changes)),))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_item_has_an_answer_and_evidence(name: str) -> None:
+    """Whatever the sweep is like."""
+    for own in items(inquiry(SWEEPS[name]())):
+        assert own.evidence.endswith(".")
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 15])
+def test_a_sweep_answers_what_is_about_tuning(number: int) -> None:
+    """Plain runs leave most of it to the author."""
+    assert Answer.YES is item(number, swept()).answer
+    if number not in {5, 8, 13}:
+        assert Answer.WORDS is item(number, typical()).answer
+
+
+def test_a_finished_sweep_passes_the_strict_checks() -> None:
+    """Nothing is refused."""
+    assert () == failed_checks(inquiry(swept()))
+
+
+def test_tuner_and_pruner_are_named_with_their_settings() -> None:
+    """And versions."""
+    expected = (
+        "sample: tuner TPE (startup = 10), pruner NoPruner. Versions: numpy 2.1.0, rlexp 0.1.0."
+    )
+    assert expected == item(2, swept()).evidence
+
+
+def test_ranges_that_differ_need_words() -> None:
+    """Both are told."""
+    own = item(4, two_sweeps())
+    expected = (
+        "Not all of them: algorithm.learning_rate is 1e-05 to 0.1, log in sample, 1e-06 to 1, log "
+        "in other. Say why."
+    )
+    assert (Answer.WORDS, expected) == (own.answer, own.evidence)
+
+
+def test_ranges_that_are_shared_are_a_yes() -> None:
+    """Four of four."""
+    own = swept()
+    twice = replace(own, sweeps=(own.sweeps[0], swept_evidence("other")))
+    assert Answer.YES is item(4, twice).answer
+    assert "one of 4 hyperparameters" in item(4, twice).evidence
+
+
+def test_what_was_optimised_is_told() -> None:
+    """The aggregate too, and further objectives."""
+    assert "sample optimised the mean over tuning seeds of the score." in item(5, swept()).evidence
+    several = item(5, of_plan(objective=("auc", "spread"), aggregate="iqm")).evidence
+    assert "iqm over tuning seeds of the mean height of the curve of evaluations" in several
+    assert several.endswith(", and spread.")
+
+
+def test_the_budget_is_told_in_both_units() -> None:
+    """Full-run equivalents by configurations, environment steps over seeds too."""
+    text = item(6, of_plan(steps=500_000, full_runs=10.5, hours=2.0)).evidence
+    asked = "12 trials, 10.5 full-run equivalents, 500,000 environment steps and 2 hours"
+    assert f"sample: at most {asked}; spent 9.38 full-run equivalents of 11,000 steps" in text
+    assert "248,000 environment steps in 12 trials" in text
+
+
+def test_unequal_searches_are_a_no() -> None:
+    """Of the same task."""
+    own = item(7, two_sweeps())
+    assert Answer.NO is own.answer
+    assert "tuned 248,000 environment steps in 12 trials; other/tuned 744,000" in own.evidence
+
+
+def test_a_budget_in_hours_needs_words() -> None:
+    """The machine that is known is told."""
+    own = item(8, of_plan(hours=1.0))
+    assert Answer.WORDS is own.answer
+    assert "The budget of sample is in hours. Its test runs were on Example 3000." in own.evidence
+
+
+def test_a_label_that_was_not_tuned_is_refused() -> None:
+    """Its name is told."""
+    own = item(9, beside_untuned())
+    assert Answer.NO is own.answer
+    assert own.evidence.startswith("No sweep here tuned a2c")
+    assert "checklist item 9" == failed_checks(inquiry(beside_untuned()))[-1][:16]
+
+
+def test_seeds_of_tuning_and_selection_are_listed() -> None:
+    """Both chose the winner."""
+    expected = "sample, root 0: 0–2 (3), and 0–3 (4) for selection."
+    assert expected == item(10, swept()).evidence
+
+
+def test_without_a_winner_there_is_no_final_configuration() -> None:
+    """Even where the default has test runs."""
+    own = swept()
+    undecided = replace(own, sweeps=(swept_evidence(selection=None),))
+    assert (Answer.NO, "sample has not chosen a winner yet.") == (
+        item(13, undecided).answer,
+        item(13, undecided).evidence,
+    )
+    assert Answer.NO is item(13, searching()).answer

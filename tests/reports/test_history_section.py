@@ -1,0 +1,108 @@
+"""The history of a search in a report."""
+
+from dataclasses import replace
+
+from evidence_samples import inquiry, typical
+from part_blocks import notices, of_kind, part_of
+from sweep_samples import (
+    default_won,
+    just_begun,
+    minimised,
+    none_succeeded,
+    searching,
+    swept,
+    swept_evidence,
+    trial,
+    two_sweeps,
+)
+
+from rlexp.reports.blocks import Scatter
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.history import History
+
+
+def figure(own: Evidence) -> Scatter:
+    """The only figure of the section."""
+    found = of_kind(part_of(History(), own), Scatter)
+    assert 1 == len(found)
+    return found[0]
+
+
+def test_there_is_no_part_without_a_sweep() -> None:
+    """A report about plain runs stays silent."""
+    assert None is History().part(inquiry(typical()))
+
+
+def test_kinds_of_trials_stand_apart() -> None:
+    """A point at the end of each trial, with its number."""
+    own = figure(swept())
+    found = {cloud.label: cloud for cloud in own.clouds}
+    assert ["complete", "screened", "default", "winner"] == list(found)
+    assert (("trial 2",), (60_000.0,), (430.0,)) == (
+        found["complete"].names,
+        found["complete"].x,
+        found["complete"].y,
+    )
+    assert ("trial 5 (winner)",) == found["winner"].names
+    assert ("trial 0 (default)",) == found["default"].names
+    assert 6 == len(found["screened"].x)
+
+
+def test_trials_without_a_value_are_counted() -> None:
+    """They have no place in the figure."""
+    assert figure(swept()).note.endswith("no value: 1 failed, 1 pruned, 1 unfinished.")
+
+
+def test_the_incumbent_climbs_in_stairs() -> None:
+    """Trial 7 has 499, and was only screened: it never leads. The stairs go on to the end."""
+    line = figure(swept()).lines[0]
+    assert ("incumbent", True) == (line.label, line.steps)
+    assert (20_000.0, 60_000.0, 120_000.0, 240_000.0) == line.x
+    assert (330.0, 430.0, 490.0, 490.0) == line.y
+
+
+def test_of_trials_that_end_together_the_best_leads() -> None:
+    """The axis rises: no place stands there twice."""
+    own = (
+        trial(0, 1.0, 1.0, 1.0, ended_at=10),
+        trial(1, 3.0, 3.0, 3.0, ended_at=10),
+        trial(2, 2.0, 2.0, 2.0, ended_at=10),
+    )
+    found = replace(swept(), sweeps=(swept_evidence(trials=own),))
+    assert ((10.0,), (3.0,)) == (figure(found).lines[0].x, figure(found).lines[0].y)
+
+
+def test_less_is_better_where_it_is() -> None:
+    """The incumbent of a minimised objective falls; test scores are on another scale."""
+    own = figure(minimised())
+    assert (330.0, 330.0) == own.lines[0].y
+    assert "environment steps to the threshold" == own.y.title
+    assert () == own.marks
+
+
+def test_test_scores_stand_beside_the_tuning_scores() -> None:
+    """Only they are results; of a default that won there is one."""
+    expected = (("winner on test seeds", 450.0), ("default on test seeds", 320.0))
+    assert expected == figure(swept()).marks
+    assert (("winner on test seeds", 320.0),) == figure(default_won()).marks
+    assert () == figure(searching()).marks
+
+
+def test_without_a_value_there_is_a_notice() -> None:
+    """It says how far the search is."""
+    text = notices(part_of(History(), none_succeeded()))[0][1]
+    assert "No trial of sample has a value yet (4 trials: 4 failed)." == text
+    text = notices(part_of(History(), just_begun()))[0][1]
+    assert "No trial of sample has a value yet (there is none)." == text
+
+
+def test_where_no_trial_could_win_there_is_no_incumbent() -> None:
+    """Screened ones are drawn all the same."""
+    own = replace(swept(), sweeps=(swept_evidence(trials=(trial(1, 2.0),), selection=None),))
+    assert ((), "screened") == (figure(own).lines, figure(own).clouds[0].label)
+
+
+def test_several_sweeps_have_a_figure_each() -> None:
+    """Named by their experiments."""
+    names = [f.name for f in of_kind(part_of(History(), two_sweeps()), Scatter)]
+    assert ["history-sample", "history-other"] == names

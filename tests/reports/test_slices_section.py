@@ -1,0 +1,100 @@
+"""Slices of a sweep in a report."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from evidence_samples import inquiry, typical
+from part_blocks import of_kind, part_of, texts
+from sweep_samples import (
+    EPOCHS,
+    LEARNING_RATE,
+    NETWORK,
+    SPACE,
+    WIDTH,
+    none_succeeded,
+    odd_values,
+    searching,
+    swept,
+    two_sweeps,
+)
+
+from rlexp.reports.blocks import Scatter
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections import slices
+from rlexp.reports.sections.slices import Slices
+
+
+def figures(own: Evidence) -> dict[str, Scatter]:
+    """The figures of the section by title."""
+    return {figure.title: figure for figure in of_kind(part_of(Slices(), own), Scatter)}
+
+
+@pytest.mark.parametrize("sample", [typical, none_succeeded])
+def test_there_is_no_part_without_a_value(sample: Callable[[], Evidence]) -> None:
+    """Plain runs have no parameters, and a sweep without values has nothing to show."""
+    assert None is Slices().part(inquiry(sample()))
+
+
+def test_a_figure_for_each_parameter_the_most_important_first() -> None:
+    """Or in the order of the space where importance is not known; folded either way."""
+    assert [LEARNING_RATE, EPOCHS, NETWORK, WIDTH] == list(figures(swept()))
+    assert list(SPACE.keys) == list(figures(searching()))
+    assert part_of(Slices(), swept()).folded
+
+
+def test_numbers_stand_on_the_scale_of_their_range() -> None:
+    """Every trial with a value at its learning rate."""
+    own = figures(swept())[LEARNING_RATE]
+    assert own.x.log
+    default = next(cloud for cloud in own.clouds if cloud.label == "default")
+    assert ((3e-4,), (330.0,)) == (default.x, default.y)
+    assert 9 == sum(len(cloud.x) for cloud in own.clouds)
+    assert not figures(swept())[EPOCHS].x.log
+
+
+def test_choices_have_names_instead_of_numbers() -> None:
+    """The default is the second."""
+    own = figures(swept())[NETWORK]
+    assert ("linear", "mlp") == own.ticks
+    default = next(cloud for cloud in own.clouds if cloud.label == "default")
+    assert (1.0,) == default.x
+
+
+def test_trials_without_the_parameter_are_counted() -> None:
+    """They are not drawn at zero."""
+    own = figures(swept())[WIDTH]
+    drawn = sum(len(cloud.x) for cloud in own.clouds)
+    assert f"{9 - drawn} of 9 trials do not have it as a number." == own.note
+    assert drawn < 9
+
+
+def test_defaults_outside_of_their_choices_have_a_tick() -> None:
+    """And a text where numbers are wanted has no place."""
+    own = figures(odd_values())
+    assert ("linear", "mlp", "cnn") == own[NETWORK].ticks
+    assert "1 of 2 trials do not have it as a number." == own[LEARNING_RATE].note
+
+
+def test_of_many_parameters_those_that_matter_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are named."""
+    monkeypatch.setattr(slices, "MOST", 2)
+    assert [LEARNING_RATE, EPOCHS] == list(figures(swept()))
+    expected = "The 2 parameters that matter most; not drawn: agent.network and agent.width."
+    assert [expected] == texts(part_of(Slices(), swept()))
+
+
+def test_several_sweeps_have_figures_of_their_own() -> None:
+    """Named by parameter and experiment."""
+    names = [f.name for f in of_kind(part_of(Slices(), two_sweeps()), Scatter)]
+    assert 8 == len(set(names))
+    assert f"slice-{EPOCHS}-other" in names
+
+
+def test_without_importance_of_a_parameter_it_comes_last() -> None:
+    """Importance may lack one."""
+    own = swept()
+    first = own.sweeps[0].importances[0]
+    few = replace(first, shares={WIDTH: first.shares[WIDTH]})
+    changed = replace(own, sweeps=(replace(own.sweeps[0], importances=(few,)),))
+    assert [WIDTH, LEARNING_RATE, EPOCHS, NETWORK] == list(figures(changed))

@@ -1,0 +1,108 @@
+"""The race over seeds: Wilcoxon's signed-rank test, exactly."""
+
+from collections.abc import Sequence
+from itertools import product
+from math import nan
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.racing import signed_rank_p, worse_than_best
+
+differences = st.lists(st.integers(-9, 9), min_size=1, max_size=9)
+
+
+def enumerated(values: Sequence[float]) -> float:
+    """The p-value by looking at every sign pattern."""
+    from scipy.stats import rankdata
+
+    moved = np.array([value for value in values if value])
+    if not len(moved):
+        return 1.0
+    ranks = rankdata(np.abs(moved))
+    observed = ranks[moved > 0].sum()
+    sums = [np.dot(ranks, signs) for signs in product((0, 1), repeat=len(moved))]
+    return float(np.mean([total <= observed for total in sums]))
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_the_least_p_value_is_half_to_the_power_of_the_seeds(count: int) -> None:
+    """Where every difference is negative."""
+    assert 0.5**count == signed_rank_p(-np.arange(1.0, count + 1))
+
+
+def test_a_known_case() -> None:
+    """Ranks 1 and 2 of five positive: sums of 3 or less are {}, 1, 2, 3 and 1 + 2."""
+    assert 5 / 32 == signed_rank_p(np.array([1.0, 2.0, -3.0, -4.0, -5.0]))
+
+
+@given(differences)
+def test_it_is_the_share_of_sign_patterns(values: list[int]) -> None:
+    """Ties and zeros included."""
+    assert enumerated(values) == signed_rank_p(np.array(values, dtype=float))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_agrees_with_scipy(seed: int) -> None:
+    """Without ties and zeros."""
+    from scipy.stats import wilcoxon
+
+    values = np.random.default_rng(seed).normal(-0.3, 1.0, size=20)
+    expected = float(wilcoxon(values, alternative="less", method="exact").pvalue)
+    assert expected == pytest.approx(signed_rank_p(values), rel=1e-12)
+
+
+def test_many_seeds_are_exact_too() -> None:
+    """A hundred: 2¹⁰⁰ patterns, counted and not drawn."""
+    assert 0.5**100 == signed_rank_p(-np.arange(1.0, 101.0))
+
+
+def test_worse_takes_four_seeds_at_a_tenth() -> None:
+    """With three the p-value is an eighth at least."""
+    best = (1.0, 2.0, 3.0, 4.0)
+    own = (0.0, 0.0, 0.0, 0.0)
+    assert worse_than_best(own[:3], best, 0.1) is None
+    assert 1 / 16 == worse_than_best(own, best, 0.1)
+
+
+def test_a_mean_that_is_as_good_is_never_worse() -> None:
+    """One seed that makes up for all others is enough."""
+    best = (1.0,) * 6
+    assert worse_than_best((0.9,) * 5 + (1.5,), best, 0.5) is None
+    assert worse_than_best((0.9,) * 5 + (1.4,), best, 0.5) is not None
+
+
+@pytest.mark.parametrize(("own", "best"), [((), ()), ((1.0,), ()), ((), (1.0,))])
+def test_nothing_in_common_says_nothing(own: tuple[float], best: tuple[float]) -> None:
+    """Neither trial has to have a score."""
+    assert worse_than_best(own, best, 0.9) is None
+
+
+def test_equal_scores_are_not_worse() -> None:
+    """All differences are zero."""
+    assert worse_than_best((1.0,) * 5, (1.0,) * 5, 0.9) is None
+
+
+def test_a_failure_is_refused() -> None:
+    """It is no score, on either side."""
+    with pytest.raises(ValueError, match="a failure is no score"):
+        worse_than_best((nan, 1.0), (1.0, 1.0), 0.1)
+    with pytest.raises(ValueError, match="a failure is no score"):
+        worse_than_best((1.0, 1.0), (1.0, nan), 0.1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), min_size=1, max_size=8),
+    st.randoms(),
+)
+def test_the_order_of_the_seeds_does_not_matter(
+    pairs: list[tuple[int, int]], random: Random
+) -> None:
+    """To the last bit."""
+    shuffled = list(pairs)
+    random.shuffle(shuffled)
+    (own, best), (others, theirs) = (tuple(zip(*each, strict=True)) for each in (pairs, shuffled))
+    assert worse_than_best(own, best, 0.9) == worse_than_best(others, theirs, 0.9)

@@ -1,0 +1,79 @@
+"""Regression forests."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.regression_forest import LEAST, Forest, Grid, bagged, grow
+
+SIZES = (5, 3, 8)
+
+
+def random_forest(seed: int, trials: int = 40) -> tuple[Forest, Grid]:
+    """Three trees of random trials."""
+    generator = np.random.default_rng(seed)
+    grid = Grid.from_unit(generator.random((trials, 3)), SIZES)
+    values = generator.standard_normal(trials)
+    return grow(grid, values, bagged(np.arange(trials), 3, generator)), grid
+
+
+def test_a_step_is_found() -> None:
+    """Below the third cell 1, from there on 5: two leaves, whichever trials are drawn."""
+    cells = np.repeat(np.arange(6), 4)[:, np.newaxis]
+    values = np.where(cells[:, 0] < 3, 1.0, 5.0)
+    own = grow(Grid(cells, (6,)), values, np.arange(24)[np.newaxis])
+    assert [[0], [3]] == own.low.tolist()
+    assert [[3], [6]] == own.high.tolist()
+    assert [1.0, 5.0] == pytest.approx(list(own.value))
+    assert list(values) == pytest.approx(list(own.predictions[0]))
+
+
+def test_a_split_stands_in_the_middle_of_a_gap() -> None:
+    """Trials in the cells 0 and 9 only: the boundary is at 5, as in CART."""
+    cells = np.repeat([0, 9], 5)[:, np.newaxis]
+    own = grow(Grid(cells, (10,)), np.repeat([0.0, 1.0], 5), np.arange(10)[np.newaxis])
+    assert [[0], [5]] == own.low.tolist()
+
+
+def test_equal_values_are_one_leaf() -> None:
+    """There is nothing to explain."""
+    cells = np.arange(10)[:, np.newaxis]
+    own = grow(Grid(cells, (10,)), np.full(10, 0.1), np.arange(10)[np.newaxis])
+    assert [0.1] == pytest.approx(list(own.value))
+
+
+def test_a_leaf_holds_three_drawn_trials_or_more() -> None:
+    """Four trials cannot be divided, six can."""
+    cells = np.arange(6)[:, np.newaxis]
+    values = np.arange(6.0)
+    grid = Grid(cells, (6,))
+    assert 1 == len(grow(grid, values, np.arange(2 * LEAST - 2)[np.newaxis]).value)
+    assert 2 == len(grow(grid, values, np.arange(2 * LEAST)[np.newaxis]).value)
+
+
+@given(st.integers(0, 1000))
+def test_the_leaves_of_a_tree_fill_the_grid(seed: int) -> None:
+    """Their volumes sum to that of all trees, and each trial is predicted by the leaf it is in."""
+    own, grid = random_forest(seed)
+    volumes = (own.high - own.low).prod(axis=1)
+    assert own.trees * np.prod(SIZES) == volumes.sum()
+    for trial, cell in enumerate(grid.cells):
+        inside = ((own.low <= cell) & (cell < own.high)).all(axis=1)
+        assert sorted(own.value[inside]) == sorted(own.predictions[:, trial])
+
+
+def test_trees_do_not_depend_on_who_grows_beside_them() -> None:
+    """Growing in batches only saves memory."""
+    generator = np.random.default_rng(3)
+    grid = Grid.from_unit(generator.random((900, 2)), (32, 32))
+    values = generator.standard_normal(900)
+    draws = bagged(np.arange(900), 9, generator)
+    alone = [grow(grid, values, draws[k : k + 1]).predictions[0].tolist() for k in range(9)]
+    assert alone == grow(grid, values, draws).predictions.tolist()
+
+
+def test_cells_are_of_equal_width() -> None:
+    """The ends belong to the first and the last; what has no value stands in the middle."""
+    points = np.array([[0.0], [0.24], [0.25], [1.0], [np.nan]])
+    assert [[0], [0], [1], [3], [2]] == Grid.from_unit(points, [4]).cells.tolist()

@@ -1,0 +1,40 @@
+"""Shares and their intervals."""
+
+import numpy as np
+
+from rlexp.stats.shares import resamples, share_intervals, summing_to_one
+
+
+def test_shares_sum_to_one() -> None:
+    """Of nothing there are none."""
+    assert [0.25, 0.75] == list(summing_to_one(np.array([1.0, 3.0])))
+    assert [0.0, 0.0] == list(summing_to_one(np.zeros(2)))
+
+
+def test_an_interval_holds_its_estimate() -> None:
+    """Where all resamples lie above it, it begins there."""
+    resampled = [np.array([0.6, 0.4]), np.array([0.7, 0.3])]
+    first, second = share_intervals(np.array([0.5, 0.5]), resampled, 30, 7)
+    assert (0.5, 0.5) == (first.low, second.high)
+    assert (30, 2, 7) == (first.n, first.repetitions, first.seed)
+    assert first.high is not None
+    assert 0.69 < first.high <= 0.7
+
+
+def test_a_resample_without_effects_is_left_out() -> None:
+    """If all are, there is no interval, and a reason."""
+    one = share_intervals(np.array([1.0]), [np.array([0.0]), np.array([1.0])], 30, 0)[0]
+    assert 1 == one.repetitions
+    none = share_intervals(np.array([1.0]), [np.array([0.0])], 30, 0)[0]
+    assert (None, None) == (none.low, none.high)
+    assert "in no resample of the trials was there anything to share" == none.reason
+
+
+def test_resamples_are_those_of_the_seed() -> None:
+    """Sorted rows, each with replacement, each time the same."""
+    first, again, other = (
+        [rows.tolist() for rows, _ in resamples(10, 3, seed)] for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first != other
+    assert all(rows == sorted(rows) and len(rows) == 10 for rows in first)

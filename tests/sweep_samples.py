@@ -1,0 +1,313 @@
+"""Evidence of made-up sweeps: a typical one, one that goes on, and odd ones."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from evidence_samples import CARTPOLE, STEPS, configured, evidence, of_scores, scored
+
+from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
+from rlexp.protocol.sweep import Sweep, SweepPlan
+from rlexp.records.selection import Finalist, Selection
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sweep_evidence import Importance, PhaseCost, SweepEvidence, TrialEvidence
+from rlexp.stats.interval import Interval
+
+LEARNING_RATE, EPOCHS = "algorithm.learning_rate", "algorithm.n_epochs"
+NETWORK, WIDTH = "agent.network", "agent.width"
+SPACE = Space(
+    parameters=(
+        Parameter(key=LEARNING_RATE, domain=Real(1e-5, 1e-1, "log")),
+        Parameter(key=EPOCHS, domain=Integer(1, 20)),
+        Parameter(key=NETWORK, domain=Choice(("linear", "mlp"))),
+        Parameter(key=WIDTH, domain=Choice((32, 64)), when={NETWORK: ("mlp",)}),
+    )
+)
+DEFAULT: Mapping[str, Any] = {
+    LEARNING_RATE: 3e-4,
+    EPOCHS: 10,
+    NETWORK: "mlp",
+    WIDTH: 64,
+}
+TUNING_SEEDS, SELECTION_SEEDS = (0, 1, 2), (0, 1, 2, 3)
+PLAN: Mapping[str, Any] = {
+    "trials": 12,
+    "full_runs": None,
+    "steps": None,
+    "hours": None,
+    "allocation": "two_stage",
+    "promoted": 0.25,
+    "objective": ("score",),
+    "aggregate": "mean",
+    "finalists": 2,
+    "lag": 3,
+    "failures": "worst",
+    "stop_after": 5,
+    "storage": None,
+}
+TUNED = (430.0, 440.0, 450.0, 460.0, 470.0)
+UNTUNED = (300.0, 310.0, 320.0, 330.0, 340.0)
+"""Test scores of the winner and of the default."""
+
+
+def sweep(space: Space = SPACE, **changes: Any) -> Sweep:
+    """A question; keyword arguments change its plan."""
+    return Sweep(
+        name="ppo_cartpole",
+        space=space,
+        tuner={"_target_": "rlexp.tuners.tpe.TPE", "startup": 10},
+        pruner={"_target_": "rlexp.pruners.none.NoPruner"},
+        plan=SweepPlan(**{**PLAN, **changes}),
+    )
+
+
+def parameters(number: int) -> dict[str, Any]:
+    """What a trial sets; every other one has no width."""
+    if number == 0:
+        return dict(DEFAULT)
+    return SPACE.decode([(number * k * 0.37) % 1 for k in (1, 2, 3, 5)])
+
+
+def trial(number: int, *scores: float, state: str = "complete", **changes: Any) -> TrialEvidence:
+    """A trial that has these scores, on as many of the tuning seeds."""
+    value = sum(scores) / len(scores) if scores and state == "complete" else None
+    count = max(len(scores), 1)
+    plain: dict[str, Any] = {
+        "number": number,
+        "parameters": parameters(number),
+        "steps": STEPS,
+        "state": state,
+        "value": value,
+        "values": () if value is None else (value,),
+        "scores": dict(zip(TUNING_SEEDS, scores, strict=False)),
+        "eligible": state == "complete" and len(scores) == len(TUNING_SEEDS),
+        "ended_at": (number + 1) * 20_000,
+        "spent": count * STEPS,
+        "runs": tuple(f"ppo-tuning-{k}-{number}" for k in range(count)),
+    }
+    return TrialEvidence(**{**plain, **changes})
+
+
+def trials() -> tuple[TrialEvidence, ...]:
+    """Twelve: three on all tuning seeds, six screened, one pruned, one failed, one unfinished."""
+    return (
+        trial(0, 320.0, 330.0, 340.0),
+        trial(1, 200.0),
+        trial(2, 410.0, 430.0, 450.0),
+        trial(3, state="pruned", spent=4000, reason="below the median"),
+        trial(4, 250.0),
+        trial(5, 480.0, 490.0, 500.0),
+        trial(6, state="failed", spent=100, reason="nan: the loss is not a number"),
+        trial(7, 499.0),
+        trial(8, 150.0),
+        trial(9, 300.0),
+        trial(10, 120.0),
+        trial(11, state="unfinished", spent=50),
+    )
+
+
+def share(estimate: float) -> Interval:
+    """A share of importance with an interval about it."""
+    return Interval(
+        estimate=estimate,
+        low=estimate / 2,
+        high=min(1.0, 2 * estimate),
+        level=0.95,
+        method="percentile bootstrap of the trials",
+        repetitions=100,
+        n=40,
+        seed=0,
+    )
+
+
+def importances() -> tuple[Importance, ...]:
+    """Of both methods, the learning rate first."""
+    keys = (EPOCHS, LEARNING_RATE, NETWORK, WIDTH)
+    return (
+        Importance(
+            method="PED-ANOVA",
+            shares=dict(zip(keys, map(share, (0.2, 0.6, 0.15, 0.05)), strict=True)),
+            note="From the best 5 of 40 complete trials.",
+        ),
+        Importance(
+            method="fANOVA",
+            shares=dict(zip(keys, map(share, (0.05, 0.9, 0.03, 0.02)), strict=True)),
+            quality=0.7,
+            pairs={(LEARNING_RATE, EPOCHS): 0.04},
+        ),
+    )
+
+
+SELECTION = Selection(
+    winner=5,
+    finalists=(
+        Finalist(number=5, tuning=(480.0, 490.0, 500.0), selection=(450.0, 460.0, 470.0, 480.0)),
+        Finalist(number=2, tuning=(410.0, 430.0, 450.0), selection=(400.0, 410.0, 420.0, 430.0)),
+    ),
+    rule="the finalist with the best mean on selection seeds",
+)
+COSTS = {
+    "tuning": PhaseCost(runs=18, steps=160_000, seconds=1800.0),
+    "selection": PhaseCost(runs=8, steps=88_000, seconds=900.0),
+    "test": PhaseCost(runs=10, steps=110_000, seconds=900.0),
+}
+
+
+def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
+    """A finished sweep of twelve trials, of which the sixth won."""
+    plain: dict[str, Any] = {
+        "experiment": experiment,
+        "sweep": sweep(),
+        "steps": STEPS,
+        "tuning_seeds": TUNING_SEEDS,
+        "selection_seeds": SELECTION_SEEDS,
+        "trials": trials(),
+        "selection": SELECTION,
+        "default": DEFAULT,
+        "importances": importances(),
+        "costs": COSTS,
+    }
+    return SweepEvidence(**{**plain, **changes})
+
+
+def of_sweep(own: SweepEvidence, **scores: tuple[float, ...]) -> Evidence:
+    """A sweep with the test runs of these labels, which differ in a setting that was not searched."""
+    members = [
+        m
+        for label, values in scores.items()
+        for m in scored(replace(configured(), label=label), values)
+    ]
+    return evidence(members, sweeps=(own,))
+
+
+def swept() -> Evidence:
+    """Winner and default on five test seeds each."""
+    return of_sweep(swept_evidence(), tuned=TUNED, default=UNTUNED)
+
+
+def searching() -> Evidence:
+    """A search that goes on: no choice, no test run."""
+    own = swept_evidence(selection=None, importances=(), costs={"tuning": COSTS["tuning"]})
+    return evidence([], sweeps=(own,))
+
+
+def just_begun() -> Evidence:
+    """A search of which no trial has ended."""
+    own = swept_evidence(trials=(), selection=None, importances=(), costs={})
+    return evidence([], sweeps=(own,))
+
+
+def none_succeeded() -> Evidence:
+    """A search of which all trials failed."""
+    failed = tuple(trial(k, state="failed", reason="crashed") for k in range(4))
+    refused = Importance(method="PED-ANOVA", shares={}, reason="0 complete trials are too few")
+    own = swept_evidence(trials=failed, selection=None, importances=(refused,))
+    return evidence([], sweeps=(own,))
+
+
+def untested() -> Evidence:
+    """A winner was chosen, and no test run has ended."""
+    return of_sweep(swept_evidence(), tuned=(), default=())
+
+
+def default_won() -> Evidence:
+    """The default was the best: its test runs are the only ones."""
+    chosen = Finalist(number=0, tuning=(320.0, 330.0, 340.0))
+    selection = Selection(winner=0, finalists=(chosen,), rule="the best on tuning seeds")
+    own = swept_evidence(selection=selection, selection_seeds=(), importances=())
+    return of_sweep(own, default=UNTUNED)
+
+
+def one_tuning_seed() -> Evidence:
+    """Noise and spread cannot be told apart; one test seed a side shows neither."""
+    own = tuple(trial(k, 100.0 + k, eligible=True) for k in range(3))
+    chosen = Finalist(number=2, tuning=(102.0,))
+    selection = Selection(winner=2, finalists=(chosen,), rule="the best on the tuning seed")
+    changed = swept_evidence(
+        trials=own, selection=selection, tuning_seeds=(0,), selection_seeds=()
+    )
+    return of_sweep(changed, tuned=(90.0,), default=(95.0,))
+
+
+def odd_values() -> Evidence:
+    """Values that are no numbers or immense, and defaults that their ranges do not hold."""
+    odd = {LEARNING_RATE: "linear_3e-4", EPOCHS: 0, NETWORK: "cnn"}
+    own = (
+        trial(0, 1e200, 1e201, 1e202, parameters=odd),
+        trial(1, 1.0, 2.0, float("inf")),
+        trial(2, float("nan"), 1.0, 2.0, parameters={LEARNING_RATE: None}),
+        trial(3, 1.0, 2.0, 3.0),
+    )
+    chosen = Finalist(number=3, tuning=(1.0, 2.0, 3.0))
+    selection = Selection(winner=3, finalists=(chosen,), rule="the best on tuning seeds")
+    changed = swept_evidence(trials=own, selection=selection, default=odd, importances=())
+    return of_sweep(changed, tuned=(1.0, 1e200), default=(2.0, 2.0))
+
+
+def minimised() -> Evidence:
+    """A sweep for few steps and little spread: less is better, and there are two objectives."""
+    own = tuple(replace(t, values=(t.value, 5.0) if t.value is not None else ()) for t in trials())
+    changed = swept_evidence(
+        trials=own, sweep=sweep(objective=("steps_to_threshold", "spread")), importances=()
+    )
+    return of_sweep(changed, tuned=TUNED, default=UNTUNED)
+
+
+def two_sweeps() -> Evidence:
+    """Two finished sweeps in one report, the second with a wider range and three times the steps."""
+    wider = Space(
+        parameters=(
+            Parameter(key=LEARNING_RATE, domain=Real(1e-6, 1.0, "log")),
+            *SPACE.parameters[1:],
+        )
+    )
+    first = swept()
+    costs = {phase: replace(cost, steps=3 * cost.steps) for phase, cost in COSTS.items()}
+    second = swept_evidence("other", sweep=sweep(wider), costs=costs)
+    renamed = [
+        replace(m, experiment="other", label=f"other/{m.label}")
+        for m in of_sweep(second, tuned=UNTUNED, default=TUNED).members
+    ]
+    return replace(
+        first,
+        experiments=(*first.experiments, replace(first.experiments[0], name="other")),
+        members=(*first.members, *renamed),
+        sweeps=(*first.sweeps, second),
+    )
+
+
+def beside_untuned() -> Evidence:
+    """A sweep, and a label that no sweep tuned."""
+    plain = of_scores({("a2c", CARTPOLE): (200.0, 210.0, 220.0, 230.0, 240.0)})
+    own = swept()
+    return replace(own, members=(*own.members, *plain.members))
+
+
+SWEEPS: Mapping[str, Callable[[], Evidence]] = {
+    make.__name__: make
+    for make in (
+        swept,
+        searching,
+        just_begun,
+        none_succeeded,
+        untested,
+        default_won,
+        one_tuning_seed,
+        odd_values,
+        minimised,
+        two_sweeps,
+        beside_untuned,
+    )
+}
+"""Everything that a section about sweeps must cope with, by name."""
+
+
+def trials_reordered(of: Evidence, seed: int = 0) -> Evidence:
+    """The same evidence with the trials of its sweeps in another order."""
+    generator = random.Random(seed)
+
+    def shuffled(own: SweepEvidence) -> SweepEvidence:
+        return replace(own, trials=tuple(generator.sample(own.trials, len(own.trials))))
+
+    return replace(of, sweeps=tuple(map(shuffled, of.sweeps)))
