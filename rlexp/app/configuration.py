@@ -1,13 +1,14 @@
 """`rlexp config`: shows, lists and validates configurations; starts nothing."""
 
 from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
 from rlexp.app.study import Study
-from rlexp.config.compose import Composed, compose, groups
-from rlexp.config.options import defaults, options
+from rlexp.config.compose import Composed, compose
+from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.variables import has_variable
 from rlexp.console import Console
 from rlexp.console.words import outline, printable
@@ -45,15 +46,16 @@ def list_options(group: str | None, study: Study, console: Console) -> int:
 
 
 def _list_groups(study: Study, console: Console) -> None:
-    of_runs, of_reports = defaults(study.folder), defaults(study.folder, "report.yaml")
+    files = ("config.yaml", "report.yaml", "sweep.yaml")
+    of_runs, of_reports, of_sweeps = (defaults(study.folder, file) for file in files)
     rows: list[dict[str, Any]] = [
         {
             "group": name,
-            "default": of_runs.get(name) or of_reports.get(name),
-            "write": _written(name, of_runs, of_reports),
+            "default": {**of_sweeps, **of_reports, **of_runs}.get(name),
+            "write": _written(name, of_runs, of_reports, of_sweeps),
             "options": [option.name for option in options(name, study.folder)],
         }
-        for name in groups(study.folder)
+        for name in listed_groups(study.folder)
     ]
     if console.as_json:
         console.json(rows)
@@ -72,8 +74,14 @@ def _shortened(default: str | None) -> str | None:
     return f"{several} options" if several > 1 else default
 
 
-def _written(group: str, of_runs: Container[str], of_reports: Container[str]) -> str:
+def _written(
+    group: str, of_runs: Container[str], of_reports: Container[str], of_sweeps: Container[str]
+) -> str:
     """How a group is written on the command line."""
+    if group == DEFINITIONS:
+        return "sweep NAME"
+    if group in of_sweeps:
+        return f"sweep NAME {group}=…"
     if group in of_reports:
         return f"report --set {group}=[…]"
     return f"{group}=…" if group in of_runs else f"+{group}=…"
@@ -81,13 +89,14 @@ def _written(group: str, of_runs: Container[str], of_reports: Container[str]) ->
 
 def _list_group(group: str, study: Study, console: Console) -> None:
     found = options(group, study.folder)
-    chosen = {**defaults(study.folder, "report.yaml"), **defaults(study.folder)}
+    files = ("sweep.yaml", "report.yaml", "config.yaml")
+    chosen = dict(chain.from_iterable(defaults(study.folder, file).items() for file in files))
     default = chosen.get(group, "").split()
     rows = [
         {
             group: option.name,
             "description": printable(option.description),
-            "from": "conf/" if option.own else "rlexp",
+            "from": _origin(group) if option.own else "rlexp",
             "default": option.name in default,
             "file": str(option.path),
         }
@@ -95,6 +104,10 @@ def _list_group(group: str, study: Study, console: Console) -> None:
     ]
     several = any(option.own for option in found)
     console.table(rows, [group, "description", *(["from"] if several else [])])
+
+
+def _origin(group: str) -> str:
+    return f"{DEFINITIONS}/" if group == DEFINITIONS else "conf/"
 
 
 def validate_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:

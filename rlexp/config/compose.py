@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.sources import check_yaml_files, search_path
+from rlexp.config.words import (
+    FIXED,
+    OF_THE_ATTEMPT,
+    check_not_of_sweeps,
+    check_word,
+    choice_texts,
+    parse_words,
+    split_word,
+    with_free_form,
+)
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.protocol.budget import OPERATIONAL
-
-FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
-"""What a grid cannot vary: it belongs to the experiment, not to a configuration."""
-OF_REPORTS = ("metric", "section")
-"""Groups that no run has."""
-OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
-"""What a grid cannot vary either: it changes no number of a run."""
-
-FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs)[.=]")
-"""Keys whose content is the library's, not ours: any may be set without a `+`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,12 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
     """
     fixed, groups, values = _sort(overrides, folder)
     composed = []
-    with _hydra(folder) as load:
+    with hydra_session(folder) as load:
         for chosen in itertools.product(*groups):
             config = load([*fixed, *(word for _, word in chosen)])
             for settings in itertools.product(*values):
-                plain = _apply(config, settings) if settings else _plain(config)
-                choices = tuple(_split(word) for _, word in (*chosen, *settings))
+                plain = _apply(config, settings) if settings else to_plain(config)
+                choices = tuple(split_word(word) for _, word in (*chosen, *settings))
                 composed.append(Composed(plain, choices))
     return composed
 
@@ -59,11 +58,11 @@ def compose_one(entry: str, words: Sequence[str], folder: Path) -> dict[str, Any
     Raises:
         ConfigError: A word cannot be parsed, or names an unknown group, option or key.
     """
-    for word, parsed in zip(words, _parse(words), strict=True):
+    for word, parsed in zip(words, parse_words(words), strict=True):
         if parsed.is_sweep_override():
             raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
-    with _hydra(folder, entry) as load:
-        return _plain(load(words))
+    with hydra_session(folder, entry) as load:
+        return to_plain(load(words))
 
 
 def group_options(group: str, folder: Path) -> list[str]:
@@ -89,12 +88,13 @@ def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words
     groups_: list[Words] = []
     values: list[Words] = []
     known = set(groups(folder))
-    words = [f"++{word}" if FREE_FORM.match(word) else word for word in overrides]
-    for word, parsed in zip(words, _parse(words), strict=True):
+    words = with_free_form(overrides)
+    for word, parsed in zip(words, parse_words(words), strict=True):
         key = parsed.key_or_group
         if word == "tracker=[]" and key not in known:
             continue
-        _check_key(word, parsed, known)
+        check_not_of_sweeps(word, key)
+        check_word(word, parsed, known)
         if not parsed.is_sweep_override():
             fixed.append(word)
             continue
@@ -104,59 +104,22 @@ def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words
                 "start one command for each",
             )
         name = parsed.get_key_element()
-        options = [(parsed, f"{name}={value}") for value in _choices(word, parsed)]
+        options = [(parsed, f"{name}={value}") for value in choice_texts(word, parsed)]
         (groups_ if key in known or parsed.is_add() else values).append(options)
     return fixed, groups_, values
 
 
-def _check_key(word: str, parsed: Any, known: set[str]) -> None:
-    key = parsed.key_or_group
-    if key in OF_REPORTS:
-        raise ConfigError(
-            f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
-        )
-    if key == "tracker" and key not in known:
-        raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
-    if parsed.is_add() and key not in known and "." not in key and "/" not in key:
-        raise ConfigError(
-            f"{word}: there is no group {key!r}{did_you_mean(key, known)} "
-            f"(there are: {', '.join(sorted(known))})",
-        )
-
-
-def _choices(word: str, parsed: Any) -> list[str]:
-    from hydra.errors import HydraException
-
-    try:
-        return list(parsed.sweep_string_iterator())
-    except HydraException as error:
-        raise ConfigError(
-            f"{word}: a grid needs its values one by one: key=first,second or range(…)",
-        ) from error
-
-
-def _parse(overrides: Sequence[str]) -> list[Any]:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    parsed = []
-    for word in overrides:
-        try:
-            parsed.append(OverridesParser.create().parse_override(word))
-        except HydraException as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"cannot read {word!r}: {reason}; write key=value") from error
-    return parsed
-
-
-def _split(word: str) -> tuple[str, str]:
-    key, _, value = word.lstrip("+").partition("=")
-    return key, value
-
-
 @contextmanager
-def _hydra(folder: Path, entry: str = "entry") -> Iterator[Any]:
-    """Yield a function from words to a configuration."""
+def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
+    """Yield a function from words to a configuration.
+
+    Args:
+        folder: The study's folder.
+        entry: The primary file.
+
+    Yields:
+        `load(words, hydra=False)`; with `hydra`, what Hydra knows about its choices is in it too.
+    """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -168,9 +131,10 @@ def _hydra(folder: Path, entry: str = "entry") -> Iterator[Any]:
     check_yaml_files(places)
     quoted = ",".join(_quoted(f"file://{place}") for place in places)
 
-    def load(words: Sequence[str]) -> Any:
+    def load(words: Sequence[str], *, hydra: bool = False) -> Any:
+        told = [f"hydra.searchpath=[{quoted}]", *words]
         try:
-            return hydra_compose(entry, overrides=[f"hydra.searchpath=[{quoted}]", *words])
+            return hydra_compose(entry, overrides=told, return_hydra_config=hydra)
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
             raise ConfigError(_explain(error, words, folder, entry)) from error
 
@@ -196,17 +160,22 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
 
     copy = config.copy()
     for parsed, word in settings:
-        key, _ = _split(word)
-        element = _parse([word])[0].value()
+        key, _ = split_word(word)
+        element = parse_words([word])[0].value()
         try:
             forced = parsed.is_force_add()
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
-            raise ConfigError(_unknown_key(key, copy)) from error
-    return _plain(copy)
+            raise ConfigError(unknown_key(key, copy)) from error
+    return to_plain(copy)
 
 
-def _plain(config: Any) -> dict[str, Any]:
+def to_plain(config: Any) -> dict[str, Any]:
+    """A configuration as JSON values, resolved but for variables of the environment.
+
+    Raises:
+        ConfigError: A value is missing, or refers to nothing.
+    """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -241,15 +210,15 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
         return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
-        with _hydra(folder, entry) as load:
-            base = load([w for w in words if _split(w)[0] != key and not w.startswith("~")])
+        with hydra_session(folder, entry) as load:
+            base = load([w for w in words if split_word(w)[0] != key and not w.startswith("~")])
         if key in groups(folder) or "No match in the defaults list" in text:
             return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
-        return _unknown_key(key, base)
+        return unknown_key(key, base)
     return " ".join(text.split())[:400]
 
 
-def _unknown_key(key: str, config: Any) -> str:
+def unknown_key(key: str, config: Any) -> str:
     """Say which part of a dotted key is unknown, and which are known there."""
     node, path = config, ""
     for part in key.split("."):

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import groups
+from rlexp.config.compose import group_options, groups
 from rlexp.config.sources import check_yaml, packaged_root, search_path
 from rlexp.errors import ConfigError, did_you_mean
 
 LONGEST_LINE = 1000
+DEFINITIONS = "sweeps"
+"""The folder of definitions of sweeps, beside `conf/`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ def options(group: str, folder: Path) -> list[Option]:
     Raises:
         ConfigError: There is no such group.
     """
-    known = groups(folder)
+    known = listed_groups(folder)
     if group not in known:
         raise ConfigError(
             f"there is no group {group!r}{did_you_mean(group, known)} "
@@ -38,9 +40,20 @@ def options(group: str, folder: Path) -> list[Option]:
         found |= {path.stem: path for path in (place / group).glob("*.yaml")}
     ours = packaged_root()
     return [
-        Option(name, _description(path), path, own=not path.is_relative_to(ours / "conf"))
+        Option(name, _description(path), path, own=not _is_within(path, ours))
         for name, path in sorted(found.items())
     ]
+
+
+def listed_groups(folder: Path) -> list[str]:
+    """The groups there are, and the definitions of sweeps where there are any."""
+    return sorted(
+        {*groups(folder), *([DEFINITIONS] if group_options(DEFINITIONS, folder) else [])}
+    )
+
+
+def _is_within(path: Path, root: Path) -> bool:
+    return any(path.is_relative_to(root / folder) for folder in ("conf", DEFINITIONS))
 
 
 def defaults(folder: Path, file: str = "config.yaml") -> dict[str, str]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import OF_REPORTS, compose_one
+from rlexp.config.compose import compose_one
 from rlexp.config.validate import build, validate_settings
+from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
 from rlexp.reports.settings import Settings
 

@@ -9,7 +9,7 @@ LARGEST_YAML = 1 << 20
 MOST_NODES = 10_000
 DEEPEST = 50
 CONF = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
-SWEEPS = ("sweeps/*.yaml",)
+SWEEPS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
 
 
 def packaged_root() -> Path:

@@ -84,14 +84,19 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     return part
 
 
-def validate_settings(kind: type[T], plain: Mapping[str, Any]) -> T:
+def validate_settings(kind: type[T], plain: Mapping[str, Any], prefix: str = "") -> T:
     """Validate settings that belong to no plug-in.
+
+    Args:
+        kind: Their class.
+        plain: Their values.
+        prefix: What stands before their names in errors.
 
     Raises:
         ConfigError: Every mistake in them, on one line.
     """
     mistakes: list[str] = []
-    settings = _collect(mistakes, kind, fill_variables(plain), "")
+    settings = _collect(mistakes, kind, fill_variables(plain), prefix)
     if settings is None:
         raise ConfigError(_told(mistakes))
     return settings

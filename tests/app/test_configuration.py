@@ -10,6 +10,7 @@ from finished_runs import study
 
 from rlexp.app.configuration import list_options, show_configuration, validate_configuration
 from rlexp.config.compose import groups
+from rlexp.config.options import listed_groups
 from rlexp.config.sources import packaged_root
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -95,10 +96,49 @@ def test_groups_are_listed_with_their_defaults(tmp_path: Path, out: Any) -> None
     list_options(None, study(tmp_path), Console(as_json=True))
 
     rows = {row["group"]: row for row in json.loads(out())}
-    assert list(rows) == groups(tmp_path)
+    assert list(rows) == listed_groups(tmp_path) == sorted([*groups(tmp_path), "sweeps"])
     assert ("ppo", "algorithm=…") == (rows["algorithm"]["default"], rows["algorithm"]["write"])
     assert (None, "+benchmark=…") == (rows["benchmark"]["default"], rows["benchmark"]["write"])
     assert "cartpole" in rows["environment"]["options"]
+
+
+@pytest.mark.parametrize(
+    ("group", "default", "write"),
+    [
+        ("tuner", "tpe", "sweep NAME tuner=…"),
+        ("pruner", "none", "sweep NAME pruner=…"),
+        ("sweeps", None, "sweep NAME"),
+    ],
+)
+def test_groups_of_sweeps_are_listed_with_their_command(
+    tmp_path: Path, out: Any, group: str, default: str | None, write: str
+) -> None:
+    """No run has a tuner, so that the list says where it is written."""
+    list_options(None, study(tmp_path), Console(as_json=True))
+
+    row = {row["group"]: row for row in json.loads(out())}[group]
+    assert (default, write) == (row["default"], row["write"])
+
+
+def test_default_tuner_is_marked(tmp_path: Path, out: Any) -> None:
+    """The option that a sweep starts with."""
+    list_options("tuner", study(tmp_path), Console(as_json=True))
+
+    assert [row["tuner"] for row in json.loads(out()) if row["default"]] == ["tpe"]
+
+
+def test_definitions_of_sweeps_are_listed(tmp_path: Path, out: Any) -> None:
+    """The study's own beside ours; shared spaces are none."""
+    path = tmp_path / "sweeps" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("# @package _global_\n# Mine.\n")
+
+    list_options("sweeps", study(tmp_path), Console(as_json=True))
+
+    rows = {row["sweeps"]: row for row in json.loads(out())}
+    assert ("Mine.", "sweeps/") == (rows["mine"]["description"], rows["mine"]["from"])
+    assert "rlexp" == rows["ppo_cartpole"]["from"]
+    assert "space" not in rows
 
 
 @pytest.mark.parametrize("group", groups(Path("nowhere")))

@@ -7,7 +7,7 @@ import pytest
 from stored_runs import console, output, study
 
 from rlexp.app.configuration import list_options, show_configuration
-from rlexp.config.compose import OF_REPORTS
+from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
+OF_SWEEPS = (ROOT / "docs" / "sweeps.md").read_text()
 ROW = re.compile(
     r"^\| `(?P<word>[^`]+)` \| (?P<default>[^|]+) \| (?P<meaning>.+) \|$", re.MULTILINE
 )
@@ -48,6 +50,17 @@ CHOICES = {
 ROWS = {found["word"]: found for found in ROW.finditer(PAGE)}
 
 
+def defaults_of(file: str) -> dict[str, Any]:
+    """Every word of a file: the choices of its defaults list, and its leaves."""
+    plain = yaml.safe_load((ROOT / "conf" / file).read_text())
+    chosen = [entry.items() for entry in plain["defaults"] if isinstance(entry, dict)]
+    return {**dict(chain.from_iterable(chosen)), **dict(leaves(plain, ""))}
+
+
+WORDS_OF_SWEEPS = defaults_of("sweep.yaml")
+ROWS_OF_SWEEPS = {found["word"]: found for found in ROW.finditer(OF_SWEEPS)}
+
+
 @pytest.mark.parametrize("word", [*CHOICES, *WORDS])
 def test_word_is_explained(word: str) -> None:
     """Each word has a row that says what it means."""
@@ -65,6 +78,26 @@ def test_default_is_true(word: str, value: Any) -> None:
 def test_no_word_is_invented() -> None:
     """The page explains no word that the configuration does not have."""
     assert set() == ROWS.keys() - {*WORDS, *CHOICES}
+
+
+@pytest.mark.parametrize(("word", "value"), WORDS_OF_SWEEPS.items())
+def test_word_of_sweeps_is_explained_with_its_default(word: str, value: Any) -> None:
+    """The page about sweeps has a row for each word that only they have."""
+    row = ROWS_OF_SWEEPS[word]
+    assert value == yaml.safe_load(row["default"].strip().strip("`"))
+    assert len(row["meaning"]) > 10
+
+
+def test_no_word_of_sweeps_is_invented() -> None:
+    """The page about sweeps explains no word that they do not have."""
+    assert WORDS_OF_SWEEPS.keys() == ROWS_OF_SWEEPS.keys()
+
+
+@pytest.mark.parametrize("folder", ["sweeps", "conf/tuner", "conf/pruner"])
+def test_what_a_sweep_can_choose_is_named(folder: str) -> None:
+    """Each definition, tuner and pruner is on the page about sweeps."""
+    names = {path.stem for path in (ROOT / folder).glob("*.yaml")}
+    assert set() == {name for name in names if f"`{name}`" not in OF_SWEEPS}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,222 @@
+"""Search spaces as they are written: from Hydra's grammar to domains and conditions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.config.words import parse_words
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
+from rlexp.protocol.spec import canonical
+
+TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
+"""Scales that a range can be tagged with; without a tag it is linear."""
+HOW = "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
+OF_A_PARAMETER = ("values", "when")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A parameter as it is written: values in Hydra's grammar or a list, and conditions.
+
+    Without `when`, it says nothing about conditions.
+    """
+
+    values: Any
+    when: Mapping[str, tuple[Any, ...]] | None = None
+
+
+def read_entries(space: Any) -> dict[str, Written | None]:
+    """The parameters of `sweep.space` by dotted key; nothing stands for one that is removed.
+
+    Raises:
+        ConfigError: One is named twice, or is no values.
+    """
+    if space is None:
+        return {}
+    if not isinstance(space, Mapping):
+        raise ConfigError(f"sweep.space={space!r} is no mapping from keys to values; {HOW}")
+    entries: dict[str, Written | None] = {}
+    for key, value in _leaves(space, ""):
+        if key in entries:
+            raise ConfigError(
+                f"sweep.space.{key} stands there twice, nested and with dots; write it once"
+            )
+        entries[key] = read_entry(key, value)
+    return entries
+
+
+def read_entry(key: str, value: Any) -> Written | None:
+    """One parameter as it stands behind its key.
+
+    Raises:
+        ConfigError: It has no values.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return Written(value)
+    if value.get("values") is None:
+        raise ConfigError(f"sweep.space.{key} has no values; write values: beside when:")
+    if unknown := [name for name in value if name not in OF_A_PARAMETER]:
+        raise ConfigError(
+            f"sweep.space.{key}: unknown key {unknown[0]!r}"
+            f"{did_you_mean(str(unknown[0]), OF_A_PARAMETER)} (there are: values, when)",
+        )
+    return Written(value["values"], _conditions(key, value.get("when")))
+
+
+def _leaves(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for part, value in space.items():
+        key = f"{path}{part}"
+        if isinstance(value, Mapping) and not set(value) & set(OF_A_PARAMETER):
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _conditions(key: str, when: Any) -> dict[str, tuple[Any, ...]]:
+    if when is None:
+        return {}
+    if not isinstance(when, Mapping):
+        raise ConfigError(
+            f"sweep.space.{key}: when={when!r} is no mapping; write when: {{KEY: VALUE}}"
+        )
+    flat = {p: tuple(v) if isinstance(v, list) else (v,) for p, v in _leaves(when, "")}
+    if never := [parent for parent, allowed in flat.items() if not allowed]:
+        raise ConfigError(f"sweep.space.{key}: when {never[0]} has which value? Name one or more")
+    return flat
+
+
+def read_domain(key: str, values: Any, default: Any) -> Domain:
+    """The values that a parameter may take.
+
+    Args:
+        key: Names it in errors.
+        values: A text in Hydra's grammar, or a list, which is a choice.
+        default: The value that the configuration has; where it is a whole number, so are those
+            of an interval with whole ends, which Hydra reads as real numbers.
+
+    Raises:
+        ConfigError: They are no values to choose from.
+    """
+    try:
+        if isinstance(values, list):
+            return Choice(tuple(values))
+        return _domain(values, default)
+    except ConfigError as error:
+        raise ConfigError(f"sweep.space.{key}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"sweep.space.{key}: {values!r} holds what records cannot, such as nan: {error}"
+        ) from error
+
+
+def _domain(text: Any, default: Any) -> Domain:
+    from hydra.core.override_parser.types import IntervalSweep
+
+    if not isinstance(text, str):
+        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+    value = _sweep(text)
+    if isinstance(value, IntervalSweep):
+        return _interval(value, default)
+    if value.tags:
+        raise ConfigError(f"{text}: only an interval takes a tag; {HOW}")
+    if value.shuffle:
+        raise ConfigError(f"{text}: the order of a choice means nothing; leave shuffle() out")
+    return Choice(tuple(_chosen(text)))
+
+
+def _sweep(text: str) -> Any:
+    from hydra.core.override_parser.types import Glob
+
+    try:
+        (parsed,) = parse_words([f"values={text}"])
+    except ConfigError as error:
+        reason = str(error.__cause__).splitlines()[0]
+        raise ConfigError(f"cannot read {text!r}: {reason}; {HOW}") from error
+    if not parsed.is_sweep_override():
+        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+    value = parsed.value()
+    if isinstance(value, Glob):
+        raise ConfigError(f"{text}: name the options one by one: choice(first, second)")
+    return value
+
+
+def _chosen(text: str) -> list[Any]:
+    """The values of a choice or a range, each read as Hydra reads it alone."""
+    (parsed,) = parse_words([f"values={text}"])
+    alone = parse_words([f"value={one}" for one in parsed.sweep_string_iterator()])
+    return [one.value() for one in alone]
+
+
+def _interval(interval: Any, default: Any) -> Domain:
+    low, high = interval.start, interval.end
+    if unknown := sorted(interval.tags - TAGS.keys()):
+        raise ConfigError(
+            f"unknown tag {unknown[0]!r}{did_you_mean(unknown[0], TAGS)} "
+            f"(there are: {', '.join(TAGS)})",
+        )
+    if len(interval.tags) > 1:
+        raise ConfigError("a range has one scale: tag it log or flipped_log")
+    scale: Scale = next((TAGS[tag] for tag in interval.tags), "linear")
+    if not _is_whole(low, high, default):
+        return Real(float(low), float(high), scale)
+    if scale == "flipped_log":
+        raise ConfigError("flipped_log is a scale of real numbers below 1, not of whole ones")
+    return Integer(int(low), int(high), log=scale == "log")
+
+
+def _is_whole(low: Any, high: Any, default: Any) -> bool:
+    if isinstance(low, int) and isinstance(high, int):
+        return True
+    meant = isinstance(default, int) and not isinstance(default, bool)
+    return meant and float(low).is_integer() and float(high).is_integer()
+
+
+def ordered(whens: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Keys such that each stands behind those that it depends on, else by the alphabet.
+
+    So a space is the same however it was written.
+
+    Raises:
+        ConfigError: Some depend on each other in a circle.
+    """
+    order: dict[str, None] = {}
+
+    def visit(key: str, path: Sequence[str]) -> None:
+        if key in path:
+            circle = " → ".join([*path[path.index(key) :], key])
+            raise ConfigError(f"sweep.space: conditions go round in a circle: {circle}")
+        if key in order or key not in whens:
+            return
+        for parent in sorted(whens[key]):
+            visit(parent, [*path, key])
+        order[key] = None
+
+    for key in sorted(whens):
+        visit(key, [])
+    return list(order)
+
+
+def holds(value: Any, allowed: Sequence[Any]) -> bool:
+    """Whether a value is one of those that a condition allows; `1` is not `True`."""
+    return canonical(value) in {canonical(one) for one in allowed}
+
+
+def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, Any]]) -> Space:
+    """The space of these domains, parents before children.
+
+    Raises:
+        ConfigError: It is empty, or a condition is on what is no choice.
+    """
+    try:
+        return Space(
+            parameters=tuple(
+                Parameter(key=key, domain=domains[key], when=dict(whens[key]))
+                for key in ordered(whens)
+            ),
+        )
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if "sweep.space" in text else f"sweep.space: {text}") from error

@@ -1,0 +1,144 @@
+"""A sweep as asked for: composed from its definition and words, its space read and checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rlexp.config.compose import group_options, groups
+from rlexp.config.conditions import merge, settle
+from rlexp.config.configurations import (
+    Composition,
+    Configurations,
+    compose_words,
+    copied,
+    value_at,
+)
+from rlexp.config.options import DEFINITIONS
+from rlexp.config.search_space import default_values, fit_space, read_groups
+from rlexp.config.space import read_entries
+from rlexp.config.sweep_words import SweepWords, check_name, sort_words
+from rlexp.config.validate import validate_settings
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.space import SWITCH, Space
+from rlexp.protocol.sweep import SweepPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """What one command asks of a sweep.
+
+    Attributes:
+        plain: The default configuration, as `rlexp run` would have it.
+        space: Where to search.
+        default: The value of every parameter that is there in the default configuration.
+        plan: How; its `lag` may be open.
+        tuner: Settings of the tuner, with `_target_`.
+        pruner: Settings of the pruner, with `_target_`.
+        configurations: What the values of parameters lead to.
+    """
+
+    plain: dict[str, Any]
+    space: Space
+    default: Mapping[str, Any]
+    plan: SweepPlan
+    tuner: dict[str, Any]
+    pruner: dict[str, Any]
+    configurations: Configurations
+
+    def configure(self, parameters: Mapping[str, Any], steps: int | None = None) -> dict[str, Any]:
+        """The configuration of a trial, as `rlexp run` would have it.
+
+        Args:
+            parameters: Values of those parameters that are there.
+            steps: Environment steps of each of its runs, if not those of the configuration.
+
+        Raises:
+            ConfigError: The space or the configuration has no such key.
+        """
+        for key in parameters:
+            if key not in self.space.keys:
+                raise ConfigError(
+                    f"{key} is no parameter of the space{did_you_mean(key, self.space.keys)} "
+                    f"(there are: {', '.join(self.space.keys)})",
+                )
+        real = [p.key for p in self.space.parameters if not p.is_switch and p.key in parameters]
+        return self.configurations.configure({key: parameters[key] for key in real}, steps)
+
+
+def compose_sweep(name: str | None, words: Sequence[str], folder: Path) -> SweepRequest:
+    """Compose a sweep; words win over its definition.
+
+    Args:
+        name: Of a definition in `sweeps/`; without one, the words say everything.
+        words: Overrides in Hydra's grammar. A word with several values searches them, one with a
+            single value takes its key out of the space.
+        folder: The study's folder, whose `conf/` and `sweeps/` win over the packaged ones.
+
+    Raises:
+        ConfigError: Something in them is unknown, mistyped or out of range.
+    """
+    if name is not None:
+        check_name(name, folder)
+    asked = sort_words(words, folder)
+    told = [*([f"+{DEFINITIONS}={name}"] if name is not None else []), *asked.plain]
+    base = compose_words(told, folder)
+    _check_package(base, name)
+    tuner, pruner = (_plug_in(base, group, folder) for group in ("tuner", "pruner"))
+    plan = _plan(base)
+    configurations, space = _searched(base, told, asked, folder)
+    return SweepRequest(
+        plain=configurations.base.of_a_run,
+        space=space,
+        default=default_values(space, configurations.base),
+        plan=plan,
+        tuner=tuner,
+        pruner=pruner,
+        configurations=configurations,
+    )
+
+
+def _check_package(base: Composition, name: str | None) -> None:
+    if {DEFINITIONS, "space"} & set(base.plain):
+        raise ConfigError(
+            f"sweeps/{name}.yaml must begin with the line '# @package _global_', and a shared "
+            "space that it includes with '# @package sweep.space'",
+        )
+
+
+def _searched(
+    base: Composition, told: Sequence[str], asked: SweepWords, folder: Path
+) -> tuple[Configurations, Space]:
+    names = groups(folder)
+    definition = read_entries((base.plain.get("sweep") or {}).get("space"))
+
+    def lookup(key: str) -> Any:
+        if key in asked.fixed and key.startswith(SWITCH):
+            return asked.fixed[key]
+        return base.choices[key] if key in base.choices else value_at(base.plain, key)
+
+    entries = settle(merge(definition, asked, names), lookup)
+    chosen = read_groups(entries, names, base, folder)
+    unopened = Configurations(tuple(told), folder, tuple(chosen.domains), base)
+    started = unopened.started_from(chosen.missing_defaults(base.choices))
+    return started, fit_space(entries, chosen, started)
+
+
+def _plan(base: Composition) -> SweepPlan:
+    settings = {k: v for k, v in (base.plain.get("sweep") or {}).items() if k != "space"}
+    known = ["space", *(f.name for f in fields(SweepPlan))]
+    for key in settings:
+        if key not in known:
+            raise ConfigError(
+                f"unknown key 'sweep.{key}'{did_you_mean(key, known)} "
+                f"(there are: {', '.join(known)})",
+            )
+    return validate_settings(SweepPlan, settings, "sweep.")
+
+
+def _plug_in(base: Composition, group: str, folder: Path) -> dict[str, Any]:
+    plain = base.plain.get(group)
+    if not isinstance(plain, Mapping):
+        options = ", ".join(group_options(group, folder))
+        raise ConfigError(f"a sweep needs a {group}: choose one with {group}=… ({options})")
+    return {str(key): copied(value) for key, value in plain.items()}

@@ -1,0 +1,110 @@
+"""Words of the command line, in Hydra's override grammar: read, and refused where misplaced."""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.budget import OPERATIONAL
+
+FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
+"""What neither a grid nor a sweep can vary: it belongs to the experiment, not to a configuration."""
+OF_REPORTS = ("metric", "section")
+"""Groups that no run has."""
+OF_SWEEPS = ("tuner", "pruner", "sweep", "sweeps")
+"""What only a sweep has."""
+OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
+"""What a grid cannot vary either: it changes no number of a run."""
+
+FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs)[.=]")
+"""Keys whose content is the library's, not ours: any may be set without a `+`."""
+
+
+def parse_words(words: Sequence[str]) -> list[Any]:
+    """Read words as Hydra's overrides.
+
+    Raises:
+        ConfigError: A word cannot be parsed.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parsed = []
+    for word in words:
+        try:
+            parsed.append(OverridesParser.create().parse_override(word))
+        except HydraException as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"cannot read {word!r}: {reason}; write key=value") from error
+    return parsed
+
+
+def split_word(word: str) -> tuple[str, str]:
+    """The key of a word, without what stands before it, and the text of its value."""
+    key, _, value = word.lstrip("+").partition("=")
+    return key, value
+
+
+def with_free_form(words: Sequence[str]) -> list[str]:
+    """The words, such that keys of free form need no `+`."""
+    return [f"++{word}" if FREE_FORM.match(word) else word for word in words]
+
+
+def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
+    """Refuse a word that is about something that no configuration of a run has.
+
+    Args:
+        word: As it was written.
+        parsed: As Hydra reads it.
+        known: The groups there are.
+
+    Raises:
+        ConfigError: It is of reports, or names a group that does not exist.
+    """
+    key = parsed.key_or_group
+    if key in OF_REPORTS:
+        raise ConfigError(
+            f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
+        )
+    if key == "tracker" and key not in known:
+        raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
+    if parsed.is_add() and key not in known and "." not in key and "/" not in key:
+        raise ConfigError(
+            f"{word}: there is no group {key!r}{did_you_mean(key, known)} "
+            f"(there are: {', '.join(sorted(known))})",
+        )
+
+
+def check_not_of_sweeps(word: str, key: str) -> None:
+    """Refuse a word about tuning where a run is meant.
+
+    Raises:
+        ConfigError: Only a sweep has it.
+    """
+    first = re.split(r"[./]", key)[0]
+    if first not in OF_SWEEPS:
+        return
+    if first == "sweeps":
+        raise ConfigError(
+            f"{word}: a definition is no word of a run; use it with: rlexp sweep NAME"
+        )
+    what = "sweep settings" if first == "sweep" else f"a {first}"
+    raise ConfigError(
+        f"{word}: no run has {what}, sweeps have: rlexp sweep NAME {word.lstrip('+~')}"
+    )
+
+
+def choice_texts(word: str, parsed: Any) -> list[str]:
+    """The values that a word chooses from, each in Hydra's grammar.
+
+    Raises:
+        ConfigError: They are no values one by one.
+    """
+    from hydra.errors import HydraException
+
+    try:
+        return list(parsed.sweep_string_iterator())
+    except HydraException as error:
+        raise ConfigError(
+            f"{word}: a grid needs its values one by one: key=first,second or range(…)",
+        ) from error

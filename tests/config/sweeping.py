@@ -1,0 +1,51 @@
+"""Sweeps, and the words of tests about them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_checks import check_sweep
+from rlexp.errors import ConfigError
+from rlexp.protocol.space import Domain
+
+DEFINITION = """\
+# @package _global_
+# A definition that tests change.
+defaults:
+  - override /algorithm: dqn
+  - override /tuner: random
+
+budget: {steps: 2_000, evaluation_every: 500}
+
+sweep:
+  trials: 20
+  space:
+    algorithm:
+      learning_rate: tag(log, interval(1e-5, 1e-1))
+      gamma:
+        values: tag(flipped_log, interval(0.9, 0.999))
+        when: {switch.gamma: true}
+    agent.network: [[64], [64, 64], null]
+    switch.gamma: [true, false]
+"""
+
+
+def domains(request: SweepRequest) -> dict[str, Domain]:
+    """The domain of every parameter."""
+    return {p.key: p.domain for p in request.space.parameters}
+
+
+def conditions(request: SweepRequest) -> dict[str, Mapping[str, Any]]:
+    """The conditions of every parameter that has some."""
+    return {p.key: dict(p.when) for p in request.space.parameters if p.when}
+
+
+def refusal(folder: Path, name: str | None, *words: str) -> str:
+    """Why a sweep is refused, which is one line."""
+    with pytest.raises(ConfigError) as caught:
+        check_sweep(compose_sweep(name, words, folder))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

@@ -1,0 +1,175 @@
+"""Sweeps that cannot do what they say: one line each, before anything trains."""
+
+from pathlib import Path
+
+import pytest
+from samples import write_tree
+from sweeping import DEFINITION, refusal
+
+from rlexp.config.sweep import compose_sweep
+from rlexp.config.sweep_checks import check_sweep
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study with a definition of its own."""
+    return write_tree(tmp_path, {"sweeps/mine.yaml": DEFINITION})
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        # what is the same for every trial
+        (["seeds.tuning=1,2"], "seeds.tuning is the same for every trial and takes one value"),
+        (["tuner=tpe,random"], "tuner is the same for every trial and takes one value"),
+        (["sweep.trials=1,2"], "sweep.trials is the same for every trial and takes one value"),
+        (["budget.steps=1,2"], "budget.steps is the same for every trial and takes one value"),
+        (["environment=acrobot,cartpole"], "scores on different tasks cannot be compared"),
+        (["environment.id=A-v0,B-v0"], "scores on different tasks cannot be compared"),
+        (["environment.reference.threshold=1,2"], "scores on different tasks cannot be compared"),
+        (["sweep.space.executor.workers=[1,2]"], "sweep.space.executor.workers: executor.workers"),
+        # settings
+        (["sweep.trials=0"], "sweep.trials=0: must be greater than or equal to 1"),
+        (["sweep.full_runs=0"], "sweep.full_runs=0: must be greater than 0"),
+        (["sweep.hours=-1"], "sweep.hours=-1: must be greater than 0"),
+        (["sweep.promoted=1.5"], "sweep.promoted=1.5: must be less than or equal to 1"),
+        (["sweep.lag=-1"], "sweep.lag=-1: must be greater than or equal to 0"),
+        (["sweep.allocation=all"], "must be 'two_stage', 'fixed' or 'racing'"),
+        (["sweep.objective=return"], "sweep.objective=\"return\": must be 'score', 'final'"),
+        (["sweep.objective=[]"], "sweep.objective must name one thing, or several different ones"),
+        (["sweep.objective=[auc,auc]"], "sweep.objective must name one thing, or several"),
+        (["sweep.trails=3"], "unknown key 'sweep.trails'; did you mean 'trials'?"),
+        (
+            ["+sweep.trails=3"],
+            "unknown key 'sweep.trails'; did you mean 'trials'? (there are: space",
+        ),
+        (["tuner=tpee"], "there is no tuner=tpee; did you mean 'tpe'? (there are: "),
+        (["pruner=nun"], "there is no pruner=nun (there are: hyperband, "),
+        (["~tuner"], "a sweep needs a tuner: choose one with tuner=…"),
+        (["phase=tuning"], "a sweep goes through every phase; leave phase out"),
+        (["+sweeps=quick"], "the definition stands first: rlexp sweep quick …"),
+        (["metric=iqm"], "no run has a metric, reports have"),
+        (["+nothing=1"], "there is no group 'nothing'"),
+        (["algorithm.nothing=1"], "unknown key 'algorithm.nothing'"),
+        (["sweep.trials=["], "cannot read 'sweep.trials=['"),
+        # objectives
+        (
+            ["sweep.objective=auc", "budget.evaluation_every=null"],
+            (
+                "sweep.objective=auc reads the evaluation curve, and no run has one: set "
+                "budget.evaluation_every to budget.steps=2000 or less"
+            ),
+        ),
+        (
+            ["sweep.objective=last_window", "budget.evaluation_every=2001"],
+            "sweep.objective=last_window reads the evaluation curve, and no run has one",
+        ),
+        (
+            ["sweep.objective=steps_to_threshold", "environment.reference.threshold=null"],
+            (
+                "sweep.objective=steps_to_threshold needs the return at which the task is solved: set "
+                "environment.reference.threshold"
+            ),
+        ),
+        (
+            ["sweep.objective=[score,steps_to_threshold]", "budget.evaluation_every=null"],
+            "sweep.objective=steps_to_threshold reads the evaluation curve",
+        ),
+        (
+            ["sweep.objective=spread", "sweep.allocation=fixed", "seeds.tuning=1"],
+            "sweep.objective=spread is a deviation over tuning seeds, and one seed has none",
+        ),
+        (
+            ["sweep.objective=[score,spread]"],
+            "sweep.allocation=two_stage screens on one: set sweep.allocation=fixed",
+        ),
+        # budgets
+        (
+            ["sweep.steps=1999"],
+            "sweep.steps=1999 is less than one trial (budget.steps=2000 × 1 seed = 2000): raise it",
+        ),
+        (
+            ["sweep.steps=9999", "sweep.allocation=fixed"],
+            "sweep.steps=9999 is less than one trial (budget.steps=2000 × 5 seeds = 10000)",
+        ),
+        (["sweep.full_runs=0.5"], "sweep.full_runs=0.5 is less than one trial at the full budget"),
+        # pruners
+        (
+            ["pruner=median", "sweep.objective=[score,auc]"],
+            "pruner=median compares one number, and sweep.objective names 2: set pruner=none",
+        ),
+        (
+            ["pruner=median", "budget.evaluation_every=null"],
+            "pruner=median reads evaluations, and no run has any",
+        ),
+        (
+            ["pruner=wilcoxon"],
+            "pruner=wilcoxon ends a trial between its seeds, and sweep.allocation=two_stage screens",
+        ),
+        # seeds
+        (["seeds.tuning=0"], "seeds.tuning is empty: a trial is scored on tuning seeds"),
+        (["seeds.tuning=[]"], "seeds.tuning is empty: a trial is scored on tuning seeds"),
+        (
+            ["seeds.tuning=[1,2]", "seeds.test=[2,3]"],
+            "seeds.test and seeds.tuning both list [2]; give each phase seeds of its own",
+        ),
+    ],
+)
+def test_refusal_is_one_line(folder: Path, words: list[str], told: str) -> None:
+    """It says what was wrong and what is allowed."""
+    assert told in refusal(folder, "mine", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["seeds.test=0"],
+        ["seeds.selection=0"],
+        ["sweep.trials=1"],
+        ["sweep.trials=2", "sweep.finalists=9"],
+        ["sweep.steps=2000"],
+        ["sweep.steps=10000", "sweep.allocation=racing"],
+        ["pruner=median"],
+        ["pruner=wilcoxon", "sweep.allocation=fixed", "budget.evaluation_every=null"],
+        ["sweep.objective=[score,spread]", "sweep.allocation=fixed"],
+        ["sweep.objective=steps_to_threshold"],
+        ["agent.network=null", "agent.actor=[8],[9]", "agent.critic=[8],[9]"],
+    ],
+)
+def test_unusual_sweeps_are_allowed(folder: Path, words: list[str]) -> None:
+    """No test yet, no selection, few trials, and parameters that only go together."""
+    check_sweep(compose_sweep("mine", words, folder))
+
+
+def test_unknown_name_is_refused_with_the_nearest(folder: Path) -> None:
+    """The line lists the study's own definitions and ours."""
+    told = refusal(folder, "ppo_cartpol")
+    assert told.startswith("there is no sweep 'ppo_cartpol'; did you mean 'ppo_cartpole'?")
+    assert {"mine,", "quick,"} <= set(told.split())
+
+
+@pytest.mark.parametrize("name", ["", "space/ppo", "../mine", "mine.yaml", "/etc/passwd", "a=b"])
+def test_name_is_no_path(folder: Path, name: str) -> None:
+    """A name is one of those that are listed, and nothing else."""
+    assert refusal(folder, name).startswith(f"there is no sweep {name!r}")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"sweeps/bare.yaml": "sweep: {space: {algorithm.gamma: '0.9,0.99'}}\n"},
+        {
+            "sweeps/bare.yaml": "# @package _global_\ndefaults: [space: bare]\n",
+            "sweeps/space/bare.yaml": "algorithm.gamma: '0.9,0.99'\n",
+        },
+    ],
+)
+def test_definition_without_its_first_line_is_refused(folder: Path, files: dict[str, str]) -> None:
+    """Hydra would put it where nothing looks for it."""
+    write_tree(folder, files)
+    assert "must begin with the line '# @package _global_'" in refusal(folder, "bare")
+
+
+def test_space_of_nothing_is_refused(tmp_path: Path) -> None:
+    """A sweep needs something to search."""
+    assert "the search space is empty" in refusal(tmp_path, None, "algorithm=dqn")

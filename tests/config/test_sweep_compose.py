@@ -1,0 +1,210 @@
+"""Composition of sweeps: definitions, words over them, and the configurations of trials."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from composing import at
+from composing import refusal as run_refusal
+from samples import write_tree
+from sweeping import DEFINITION, conditions, domains, refusal
+
+from rlexp.config.space import Written
+from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_words import sort_words
+from rlexp.protocol.space import Choice, Integer, Real
+from rlexp.protocol.sweep import SweepPlan
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study with a definition of its own."""
+    return write_tree(tmp_path, {"sweeps/mine.yaml": DEFINITION})
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
+    """The definition, without a word."""
+    folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
+    return compose_sweep("mine", [], folder)
+
+
+def test_definition_says_it_all(mine: SweepRequest) -> None:
+    """The base, the space in its own order, the tuner, and what is left to the defaults."""
+    assert {
+        "agent.network": Choice(([64], [64, 64], None)),
+        "switch.gamma": Choice((True, False)),
+        "algorithm.gamma": Real(0.9, 0.999, "flipped_log"),
+        "algorithm.learning_rate": Real(1e-5, 0.1, "log"),
+    } == domains(mine)
+    assert {"algorithm.gamma": {"switch.gamma": (True,)}} == conditions(mine)
+    assert ("rlexp.tuners.random.RandomSearch", "rlexp.pruners.none.Never") == (
+        mine.tuner["_target_"],
+        mine.pruner["_target_"],
+    )
+    assert {"root": 0, "tuning": 5, "selection": 5, "test": 10} == mine.plain["seeds"]
+    assert mine.plan == SweepPlan(
+        trials=20,
+        full_runs=None,
+        steps=None,
+        hours=None,
+        allocation="two_stage",
+        promoted=0.08,
+        objective="score",
+        aggregate="mean",
+        finalists=3,
+        lag=None,
+        failures="worst",
+        stop_after=5,
+        storage=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "expected"),
+    [
+        ("algorithm=ppo", "algorithm._target_", "rlexp.algorithms.ppo.PPO"),
+        ("budget.steps=99", "budget.steps", 99),
+        ("environment=acrobot", "environment.id", "Acrobot-v1"),
+        ("seeds.tuning=[3,4]", "seeds.tuning", [3, 4]),
+        ("experiment=other", "experiment", "other"),
+        ("environment.arguments.gravity=5", "environment.arguments", {"gravity": 5}),
+        ("+benchmark=cartpole", "environment.vector.count", 8),
+    ],
+)
+def test_words_win_over_the_definition(folder: Path, word: str, key: str, expected: Any) -> None:
+    """Options of groups that the definition overrides, and values that it sets."""
+    assert expected == at(compose_sweep("mine", [word], folder).plain, key)
+
+
+def test_words_choose_tuner_pruner_and_settings(folder: Path) -> None:
+    """What belongs to the search is changed like everything else."""
+    words = ["tuner=tpe", "tuner.startup=3", "pruner=median", "sweep.trials=7", "sweep.lag=0"]
+    request = compose_sweep("mine", words, folder)
+    assert ("rlexp.tuners.tpe.TPE", 3, "rlexp.pruners.median.Median", 7, 0) == (
+        request.tuner["_target_"],
+        request.tuner["startup"],
+        request.pruner["_target_"],
+        request.plan.trials,
+        request.plan.lag,
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "expected"),
+    [
+        ("algorithm.learning_rate=interval(0.1,0.2)", "learning_rate", Real(0.1, 0.2)),
+        ("algorithm.learning_rate=choice(0.1,0.2)", "learning_rate", Choice((0.1, 0.2))),
+        ("algorithm.learning_rate=0.1,0.2", "learning_rate", Choice((0.1, 0.2))),
+        (
+            "sweep.space.algorithm.learning_rate='interval(0.1,0.2)'",
+            "learning_rate",
+            Real(0.1, 0.2),
+        ),
+        ("sweep.space.algorithm.learning_rate=interval(0.1,0.2)", "learning_rate", Real(0.1, 0.2)),
+        ("sweep.space.algorithm.learning_rate=[0.1,null]", "learning_rate", Choice((0.1, None))),
+        ("++sweep.space.algorithm.tau='interval(0.1,0.2)'", "tau", Real(0.1, 0.2)),
+        ("sweep.space={algorithm:{tau:'interval(0.1,0.2)'}}", "tau", Real(0.1, 0.2)),
+        ("algorithm.buffer_size=interval(10,20)", "buffer_size", Integer(10, 20)),
+    ],
+)
+def test_word_with_several_values_searches_them(
+    folder: Path, word: str, key: str, expected: Any
+) -> None:
+    """As users of Hydra expect; the definition's parameter of that key is replaced."""
+    assert expected == domains(compose_sweep("mine", [word], folder))[f"algorithm.{key}"]
+
+
+def test_word_with_values_keeps_the_conditions(folder: Path) -> None:
+    """It says which values, not when."""
+    request = compose_sweep("mine", ["algorithm.gamma=interval(0.1,0.2)"], folder)
+    assert {"algorithm.gamma": {"switch.gamma": (True,)}} == conditions(request)
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        (["algorithm.learning_rate=0.1"], {"algorithm.learning_rate"}),
+        (["sweep.space.algorithm.learning_rate=null"], {"algorithm.learning_rate"}),
+        (["~sweep.space.algorithm.learning_rate"], {"algorithm.learning_rate"}),
+        (["switch.gamma=true"], {"switch.gamma"}),
+        (["switch.gamma=false"], {"switch.gamma", "algorithm.gamma"}),
+        (["agent.network=8,9", "agent.network=[8]"], {"agent.network"}),
+        (["agent.network=[8]", "agent.network=[8],[9]"], set()),
+    ],
+)
+def test_word_with_one_value_takes_its_key_out(
+    folder: Path, mine: SweepRequest, words: list[str], gone: set[str]
+) -> None:
+    """With it goes what can then never be there; of two words the last counts."""
+    request = compose_sweep("mine", words, folder)
+    assert gone == set(mine.space.keys) - set(request.space.keys)
+
+
+def test_last_word_about_a_key_counts(folder: Path) -> None:
+    """It is either searched or held fixed."""
+    one, several = "agent.network=[8]", "agent.network=[8],[9]"
+    first, second = sort_words([one, several], folder), sort_words([several, one], folder)
+    assert ({}, {"agent.network": Written("[8],[9]")}) == (first.fixed, first.written)
+    assert ({"agent.network": [8]}, {}) == (second.fixed, second.written)
+
+
+def test_condition_that_always_holds_is_none(folder: Path) -> None:
+    """Where a word has fixed the parent, the child is simply there."""
+    assert {} == conditions(compose_sweep("mine", ["switch.gamma=true"], folder))
+
+
+def test_ranges_may_refer_to_the_configuration(folder: Path) -> None:
+    """A range follows the budget that a word sets."""
+    text = DEFINITION + "    algorithm.buffer_size: int(interval(10, ${budget.steps}))\n"
+    write_tree(folder, {"sweeps/mine.yaml": text})
+    request = compose_sweep("mine", ["budget.steps=500"], folder)
+    assert Integer(10, 500) == domains(request)["algorithm.buffer_size"]
+
+
+def test_words_alone_make_a_sweep(tmp_path: Path) -> None:
+    """Without a definition, the defaults are those of a run."""
+    request = compose_sweep(None, ["algorithm.gamma=interval(0.9,0.99)"], tmp_path)
+    assert ({"algorithm.gamma": 0.99}, "rlexp.tuners.tpe.TPE", 50) == (
+        request.default,
+        request.tuner["_target_"],
+        request.plan.trials,
+    )
+
+
+def test_shared_space_is_a_word_too(tmp_path: Path) -> None:
+    """Our recommended space on a task that no definition is about."""
+    words = ["algorithm=dqn", "environment=mountain_car", "+sweeps/space=dqn"]
+    request = compose_sweep(None, words, tmp_path)
+    assert Integer(1000, 100_000, log=True) == domains(request)["algorithm.buffer_size"]
+
+
+def test_own_definition_wins_over_ours(folder: Path) -> None:
+    """A file of the study's hides the packaged one of the same name."""
+    write_tree(folder, {"sweeps/quick.yaml": DEFINITION})
+    assert 20 == compose_sweep("quick", [], folder).plan.trials
+
+
+def test_own_defaults_win_over_ours(folder: Path) -> None:
+    """`conf/sweep.yaml` is replaced like every other file."""
+    text = "defaults:\n  - tuner: sobol\n  - pruner: none\nsweep: {space: {}}\n"
+    write_tree(folder, {"conf/sweep.yaml": text})
+    told = refusal(folder, "mine")
+    assert told.startswith("sweep.full_runs is missing; sweep.steps is missing")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("tuner=tpe", "no run has a tuner, sweeps have: rlexp sweep NAME tuner=tpe"),
+        ("+pruner=median", "no run has a pruner, sweeps have: rlexp sweep NAME pruner=median"),
+        (
+            "sweep.trials=3",
+            "no run has sweep settings, sweeps have: rlexp sweep NAME sweep.trials=3",
+        ),
+        ("+sweeps=quick", "use it with: rlexp sweep NAME"),
+    ],
+)
+def test_run_refuses_the_words_of_a_sweep(tmp_path: Path, word: str, told: str) -> None:
+    """The line says which command takes them."""
+    assert told in run_refusal(tmp_path, word)

@@ -1,0 +1,154 @@
+"""Configurations of trials: the base with the values of parameters, composed once per group."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from composing import at, one
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import write_tree
+from sweeping import DEFINITION, domains
+
+from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.protocol.space import Integer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study with a definition of its own."""
+    return write_tree(tmp_path, {"sweeps/mine.yaml": DEFINITION})
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
+    """The definition, without a word."""
+    folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
+    return compose_sweep("mine", [], folder)
+
+
+def test_base_is_what_a_run_would_have(folder: Path) -> None:
+    """The default trial trains exactly what `rlexp run` trains with the same words."""
+    words = ["algorithm=dqn", "budget.steps=2000", "budget.evaluation_every=500"]
+    seeds = ["seeds.tuning=5", "seeds.selection=5", "seeds.test=10"]
+    assert one(folder, *words, *seeds) == compose_sweep("mine", [], folder).plain
+
+
+def test_default_values_lead_to_the_base(mine: SweepRequest) -> None:
+    """Trial 0 has a value for every parameter that is there, and changes nothing."""
+    assert {
+        "agent.network": None,
+        "switch.gamma": True,
+        "algorithm.gamma": 0.99,
+        "algorithm.learning_rate": 0.0001,
+    } == mine.default
+    assert mine.plain == mine.configure(mine.default)
+
+
+def test_fixed_value_is_in_every_trial(folder: Path) -> None:
+    """A word decides the key, whatever the definition searched."""
+    request = compose_sweep("mine", ["algorithm.learning_rate=0.25"], folder)
+    trial = request.configure({"agent.network": [64]})
+    assert (0.25, [64]) == (trial["algorithm"]["learning_rate"], trial["agent"]["network"])
+
+
+def test_groups_are_composed_anew(folder: Path) -> None:
+    """An algorithm brings its own hyperparameters, and the definition's values stay."""
+    request = compose_sweep("mine", ["algorithm=dqn,ppo", "algorithm.n_steps=range(1,4)"], folder)
+    ppo = request.configure({"algorithm": "ppo", "algorithm.n_steps": 2})
+    assert {**one(folder, "algorithm=ppo")["algorithm"], "n_steps": 2} == ppo["algorithm"]
+    assert ("dqn", 2000) == (request.default["algorithm"], ppo["budget"]["steps"])
+    assert request.plain == request.configure(request.default)
+
+
+def test_default_of_a_group_is_its_first_option_if_need_be(folder: Path) -> None:
+    """Where the configuration's own option is not searched, the first one is the default."""
+    request = compose_sweep("mine", ["algorithm=a2c,ppo"], folder)
+    assert ("a2c", "rlexp.algorithms.a2c.A2C") == (
+        request.default["algorithm"],
+        request.plain["algorithm"]["_target_"],
+    )
+    assert request.plain == request.configure(request.default)
+
+
+def test_a_studys_own_group_can_be_searched(folder: Path) -> None:
+    """Presets of several keys are options of a group like any other."""
+    for name, layers in (("small", "[8]"), ("large", "[64, 64]")):
+        text = f"# @package _global_\n# Some.\nagent: {{network: {layers}}}\n"
+        write_tree(folder, {f"conf/preset/{name}.yaml": text})
+    words = ["+preset=small,large", "sweep.space.agent.network=null"]
+    request = compose_sweep("mine", words, folder)
+    networks = [request.configure({"preset": p})["agent"]["network"] for p in ("small", "large")]
+    assert ([[8], [64, 64]], "small") == (networks, request.default["preset"])
+
+
+def test_steps_of_a_trial_replace_those_of_the_budget(mine: SweepRequest) -> None:
+    """A trial at a lower fidelity is shorter, and nothing else."""
+    short = mine.configure({}, 123)
+    assert (123, 2000) == (short["budget"].pop("steps"), mine.plain["budget"]["steps"])
+    assert short["budget"] == {k: v for k, v in mine.plain["budget"].items() if k != "steps"}
+
+
+def test_values_of_free_form_need_not_be_there(folder: Path) -> None:
+    """What the library takes and we do not know of can be searched too."""
+    request = compose_sweep(
+        "mine",
+        ["environment.arguments.gravity=interval(1,9)", "agent.policy_kwargs.n.m=choice(1,2)"],
+        folder,
+    )
+    trial = request.configure({"environment.arguments.gravity": 2.5, "agent.policy_kwargs.n.m": 2})
+    assert ({"gravity": 2.5}, {"n": {"m": 2}}) == (
+        trial["environment"]["arguments"],
+        trial["agent"]["policy_kwargs"],
+    )
+    assert {} == request.plain["environment"]["arguments"]
+
+
+def test_items_of_a_list_are_searched_by_position(folder: Path) -> None:
+    """So a wrapper can be tuned."""
+    wrapper = "environment.wrappers=[{name:TimeLimit,arguments:{max_episode_steps:100}}]"
+    key = "environment.wrappers.0.arguments.max_episode_steps"
+    request = compose_sweep("mine", [wrapper, f"{key}=interval(50,200)"], folder)
+    assert Integer(50, 200) == domains(request)[key]
+    trial = request.configure({key: 70})
+    assert 70 == trial["environment"]["wrappers"][0]["arguments"]["max_episode_steps"]
+
+
+def test_values_that_refer_to_others_follow_them(folder: Path) -> None:
+    """A batch that is defined as a rollout stays one in every trial."""
+    text = "defaults: [ppo, _self_]\nbatch_size: ${algorithm.n_steps}\n"
+    write_tree(folder, {"conf/algorithm/whole.yaml": f"# Whole rollouts.\n{text}"})
+    request = compose_sweep("mine", ["algorithm=whole", "algorithm.n_steps=64,128"], folder)
+    algorithm = request.configure({"algorithm.n_steps": 128}, 77)["algorithm"]
+    assert (128, 128) == (algorithm["n_steps"], algorithm["batch_size"])
+    assert 77 == request.configure({}, 77)["budget"]["steps"]
+
+
+POINTS = st.lists(st.floats(0, 1), min_size=4, max_size=4)
+
+
+@given(POINTS, st.randoms())
+def test_trial_differs_from_the_base_in_its_values_only(
+    mine: SweepRequest, point: list[float], random: Any
+) -> None:
+    """Whatever the values and their order; the base is never touched."""
+    values = list(mine.space.decode(point).items())
+    random.shuffle(values)
+    trial = mine.configure(dict(values))
+    for key, value in values:
+        if not key.startswith("switch."):
+            assert value == at(trial, key)
+            node, last = at(trial, key.rpartition(".")[0]), key.rpartition(".")[2]
+            node[last] = at(mine.plain, key)
+    assert mine.plain == trial
+    trial["algorithm"]["gamma"] = trial["environment"]["vector"]["count"] = "changed"
+    assert mine.plain == mine.configure(mine.default)
+
+
+def test_values_are_applied_fast(mine: SweepRequest) -> None:
+    """Well below a millisecond, so that a search of thousands of trials never waits."""
+    begin = time.process_time()
+    for _ in range(200):
+        mine.configure(mine.default, 100)
+    assert (time.process_time() - begin) / 200 < 0.001
