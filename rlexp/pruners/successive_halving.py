@@ -1,0 +1,33 @@
+"""Asynchronous successive halving: at each rung only the best fraction of the trials goes on."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Interval
+
+from rlexp.pruners import Point
+from rlexp.pruners.rungs import rung_at, stops_at_rung
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessiveHalving:
+    """Ends a trial that is not in the best 1 / η of those that came to a rung.
+
+    Li et al. 2020, "A system for massively parallel hyperparameter tuning" (ASHA), without
+    pauses, as in Optuna: who is not promoted at once is given up. Rungs lie at minimum · ηᵏ of
+    the budget, on the first seed of a trial.
+
+    Attributes:
+        minimum: Share of the budget at which the first rung lies.
+        eta: Reduction factor η: of the trials at a rung one in so many goes on.
+    """
+
+    minimum: Annotated[float, Interval(gt=0, lt=1)]
+    eta: Annotated[int, Ge(2)]
+
+    def prunes(self, point: Point) -> str | None:
+        """Why the trial ends here, or nothing where it goes on."""
+        rung = rung_at(point, self.minimum, self.eta)
+        if rung is None:
+            return None
+        return stops_at_rung(point, list(point.peers.values()), rung, self.eta)

@@ -1,0 +1,34 @@
+"""Racing over seeds: a trial gets no further seed where it is worse than the best one."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Interval
+
+from rlexp.pruners import Point
+from rlexp.stats.racing import worse_than_best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wilcoxon:
+    """Ends a trial between two seeds where it is worse than the best one on those it had.
+
+    One-sided signed-rank test on common seeds. With n seeds no p-value is below 2⁻ⁿ: at 0.1
+    nothing ends before its fourth seed.
+
+    Attributes:
+        threshold: The p-value below which a trial is worse.
+        startup_seeds: Runs of the trial that it takes.
+    """
+
+    threshold: Annotated[float, Interval(gt=0, lt=1)]
+    startup_seeds: Annotated[int, Ge(1)]
+
+    def prunes(self, point: Point) -> str | None:
+        """Why the trial ends here, or nothing where it goes on."""
+        if not point.ends_run or len(point.scores) < self.startup_seeds:
+            return None
+        p = worse_than_best(point.scores, point.best, self.threshold)
+        if p is None:
+            return None
+        return f"worse than the best trial on {len(point.scores)} seeds (p = {p:.3g})"

@@ -1,0 +1,179 @@
+"""What every pruner keeps: a pure function of ranks that spares the best and the first."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from members import member, names
+
+from rlexp.errors import ConfigError
+from rlexp.pruners import Point, Pruner
+
+PRUNERS = names("pruner")
+STEPS, EVERY, SEEDS = 1000, 100, 5
+
+# Eighths and whole shifts: sums and differences are exact, so that ties stay ties.
+values = st.integers(-800, 800).map(lambda whole: whole / 8)
+paired = st.lists(st.tuples(values, values), min_size=1, max_size=SEEDS)
+
+
+@st.composite
+def points(draw: st.DrawFn) -> Point:
+    """Any place where a trial can stand."""
+    step = draw(st.integers(1, STEPS // EVERY)) * EVERY
+    number = draw(st.integers(1, 40))
+    pairs = draw(paired)
+    scores, best = (tuple(side) for side in zip(*pairs, strict=True))
+    return Point(
+        number=number,
+        position=len(pairs) - 1,
+        step=step,
+        steps=STEPS,
+        every=EVERY,
+        value=draw(values),
+        peers=draw(st.dictionaries(st.integers(0, number - 1), values, max_size=30)),
+        scores=scores if step == STEPS else scores[:-1],
+        best=best,
+    )
+
+
+def changed(point: Point, factor: float, shift: float) -> Point:
+    """The same trial on another scale."""
+
+    def moved(value: float) -> float:
+        return value * factor + shift
+
+    return replace(
+        point,
+        value=moved(point.value),
+        peers={number: moved(value) for number, value in point.peers.items()},
+        scores=tuple(map(moved, point.scores)),
+        best=tuple(map(moved, point.best)),
+    )
+
+
+def test_there_are_five() -> None:
+    """Those that the design names."""
+    assert ["hyperband", "median", "none", "successive_halving", "wilcoxon"] == PRUNERS
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_a_pruner_is_its_settings(name: str) -> None:
+    """Two of the same settings are equal, and can be keys."""
+    assert member("pruner", name) == member("pruner", name)
+    assert hash(member("pruner", name)) == hash(member("pruner", name))
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_unknown_settings_are_refused(name: str) -> None:
+    """A misspelt key is no pruner."""
+    with pytest.raises(ConfigError, match=r"unknown key 'pruner\.treshold'"):
+        member("pruner", name, treshold=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "wrong"),
+    [
+        ("median", "startup_trials", 0),
+        ("median", "warm_up", 1.5),
+        ("successive_halving", "minimum", 0.0),
+        ("successive_halving", "minimum", 1.0),
+        ("successive_halving", "eta", 1),
+        ("hyperband", "minimum", float("nan")),
+        ("hyperband", "eta", 2.5),
+        ("wilcoxon", "threshold", 0.0),
+        ("wilcoxon", "startup_seeds", "two"),
+    ],
+)
+def test_a_setting_out_of_its_range_is_refused(name: str, setting: str, wrong: object) -> None:
+    """In one line that names it."""
+    with pytest.raises(ConfigError, match=f"pruner.{setting}") as refusal:
+        member("pruner", name, **{setting: wrong})
+    assert 1 == len(str(refusal.value).splitlines())
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points(), st.randoms())
+def test_a_point_decides_alone(name: str, point: Point, random: Random) -> None:
+    """Not what was asked before, nor the order in which peers ended."""
+    pruner: Pruner = member("pruner", name)
+    before = pruner.prunes(point)
+    numbers = random.sample(sorted(point.peers), len(point.peers))
+    pruner.prunes(replace(point, value=point.value - 1.0))
+    again = replace(point, peers={number: point.peers[number] for number in numbers})
+    assert before == pruner.prunes(again)
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points())
+def test_a_reason_is_a_sentence(name: str, point: Point) -> None:
+    """Of one line, with numbers in it."""
+    reason = member("pruner", name).prunes(point)
+    if reason is not None:
+        assert 1 == len(reason.splitlines())
+        assert any(character.isdigit() for character in reason)
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points())
+def test_the_best_goes_on(name: str, point: Point) -> None:
+    """What is as good as every peer, and as the best trial on its seeds, is never given up."""
+    highest = max([point.value, *point.peers.values()])
+    best = replace(point, value=highest, scores=point.best[: len(point.scores)])
+    assert member("pruner", name).prunes(best) is None
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points())
+def test_the_first_goes_on(name: str, point: Point) -> None:
+    """Without anything to compare with, nothing is given up."""
+    assert member("pruner", name).prunes(replace(point, peers={}, best=())) is None
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points(), st.integers(0, 100))
+def test_greater_is_better(name: str, point: Point, more: int) -> None:
+    """Who goes on would also go on with greater values."""
+    pruner: Pruner = member("pruner", name)
+    greater = replace(
+        point, value=point.value + more, scores=tuple(score + more for score in point.scores)
+    )
+    if pruner.prunes(point) is None:
+        assert pruner.prunes(greater) is None
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+@given(points(), st.sampled_from([0.125, 0.5, 4.0, 1024.0]), st.integers(-10_000, 10_000))
+def test_the_scale_does_not_matter(name: str, point: Point, factor: float, shift: int) -> None:
+    """Neither its unit nor its zero: returns may all be negative."""
+    pruner: Pruner = member("pruner", name)
+    moved = changed(point, factor, shift)
+    assert (pruner.prunes(point) is None) == (pruner.prunes(moved) is None)
+
+
+@pytest.mark.parametrize("name", [name for name in PRUNERS if name != "none"])
+def test_a_hopeless_trial_is_given_up(name: str) -> None:
+    """Worse than all of many, on every seed."""
+    pruner: Pruner = member("pruner", name)
+    hopeless = Point(
+        number=40,
+        position=0,
+        step=EVERY,
+        steps=STEPS,
+        every=EVERY,
+        value=-9.0,
+        peers={number: float(number) for number in range(40)},
+    )
+    over = replace(hopeless, position=4, step=STEPS, scores=(-9.0,) * 5, best=(1.0,) * 5)
+    assert pruner.prunes(hopeless) or pruner.prunes(over)
+
+
+def test_none_gives_up_nothing() -> None:
+    """Not even the worst of all."""
+    never: Pruner = member("pruner", "none")
+    worst = Point(
+        number=9, position=0, step=EVERY, steps=STEPS, every=EVERY, value=-9.0, peers={0: 1.0}
+    )
+    assert never.prunes(worst) is None

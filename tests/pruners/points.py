@@ -1,0 +1,43 @@
+"""Points of trials to ask pruners about."""
+
+from collections.abc import Mapping, Sequence
+
+from rlexp.pruners import Point, Pruner
+
+
+def point(
+    value: float = 0.0,
+    peers: Mapping[int, float] | Sequence[float] = (),
+    *,
+    number: int = 100,
+    position: int = 0,
+    step: int = 100,
+    steps: int = 1000,
+    every: int = 100,
+    scores: Sequence[float] = (),
+    best: Sequence[float] = (),
+) -> Point:
+    """Where a trial stands; peers without numbers are the first trials."""
+    numbered = peers if isinstance(peers, Mapping) else dict(enumerate(peers))
+    return Point(
+        number=number,
+        position=position,
+        step=step,
+        steps=steps,
+        every=every,
+        value=value,
+        peers=numbered,
+        scores=tuple(scores),
+        best=tuple(best),
+    )
+
+
+def stopped_at(
+    pruner: Pruner, value: float, peers: Sequence[float], *, position: int = 0, every: int = 100
+) -> list[int]:
+    """The steps of 1,000 at which a trial would be given up."""
+    return [
+        step
+        for step in range(every, 1001, every)
+        if pruner.prunes(point(value, peers, position=position, step=step, every=every))
+    ]

@@ -1,0 +1,148 @@
+"""Successive halving and Hyperband: rungs, who goes on, and brackets."""
+
+from collections import Counter
+from math import nan
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from points import point, stopped_at
+
+from rlexp.pruners.hyperband import Hyperband, interleaved
+from rlexp.pruners.rungs import rungs
+from rlexp.pruners.successive_halving import SuccessiveHalving
+
+HALVING = SuccessiveHalving(minimum=0.1, eta=3)
+
+
+def test_rungs_lie_at_powers_of_eta() -> None:
+    """10, 30 and 90 % of the budget, to the step: nowhere else is anything decided."""
+    assert [100, 300, 900] == stopped_at(HALVING, 0.0, [1.0])
+    assert [50, 100, 200, 400, 800] == stopped_at(
+        SuccessiveHalving(minimum=0.05, eta=2), 0.0, [1.0], every=50
+    )
+
+
+def test_a_rung_is_decided_at_the_evaluation_after_it() -> None:
+    """With one every 250 steps the rungs at 100, 300 and 900 lie at 250, 500 and 1,000."""
+    # The last is the end of the run, where no step is saved any more.
+    assert [250, 500] == stopped_at(HALVING, 0.0, [1.0], every=250)
+
+
+@given(
+    st.integers(1, 200).map(lambda whole: whole / 200),
+    st.integers(2, 5),
+    st.integers(1, 400),
+    st.integers(400, 2000),
+)
+def test_each_rung_has_one_point(minimum: float, eta: int, every: int, steps: int) -> None:
+    """At or after it by less than one evaluation, whatever the numbers."""
+    assume(minimum < 1)
+    pruner = SuccessiveHalving(minimum=minimum, eta=eta)
+    evaluations = range(every, steps, every)
+    decided = {
+        step
+        for step in evaluations
+        if pruner.prunes(point(0.0, [1.0], step=step, steps=steps, every=every))
+    }
+    expected = set()
+    for rung in range(len(rungs(minimum, eta))):
+        # Two hundredths of the minimum are whole, so this is exact.
+        at = round(minimum * 200) * eta**rung * steps
+        expected |= {step for step in evaluations if 0 <= step * 200 - at < every * 200}
+    assert expected == decided
+
+
+@pytest.mark.parametrize(
+    ("peers", "value", "goes_on"),
+    [
+        ([1.0], 0.9, False),
+        ([1.0], 1.0, True),
+        ([1.0, 2.0, 3.0, 4.0], 3.9, False),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 4.0, True),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 3.9, False),
+        ([5.0, 5.0, 5.0, 5.0], 5.0, True),
+    ],
+)
+def test_the_best_third_goes_on(peers: list[float], value: float, goes_on: bool) -> None:
+    """One of up to five, two of six; whoever equals the last of them too."""
+    assert goes_on == (HALVING.prunes(point(value, peers)) is None)
+
+
+def test_only_the_first_seed_has_rungs() -> None:
+    """What comes after it is no successive halving."""
+    assert [] == stopped_at(HALVING, 0.0, [1.0], position=1)
+
+
+def test_it_says_what_it_compared() -> None:
+    """The value, how many go on, and the rung."""
+    expected = (
+        "its value 1 at 300 steps is not among the best 1 of 3 that came to rung 1 of bracket 0"
+    )
+    bands = Hyperband(minimum=0.1, eta=3)
+    found = bands.prunes(point(1.0, {8: 2.0, 16: 3.0}, number=0, step=300))
+    assert expected == found
+
+
+def test_what_is_no_number_is_worst() -> None:
+    """It ends where anything is better, and never makes another end."""
+    assert HALVING.prunes(point(nan, [1.0]))
+    assert HALVING.prunes(point(1.0, [nan, nan])) is None
+
+
+@pytest.mark.parametrize(
+    ("minimum", "eta", "expected"),
+    [
+        (0.01, 3, (81, 34, 15, 8, 5)),
+        (0.1, 3, (9, 5, 3)),
+        (0.5, 2, (2, 2)),
+    ],
+)
+def test_brackets_weigh_as_in_optuna(minimum: float, eta: int, expected: tuple[int, ...]) -> None:
+    """Of 1e3 to 1e5 steps with η = 3: 81, 34, 15, 8, 5."""
+    assert expected == Hyperband(minimum=minimum, eta=eta).weights
+
+
+def test_brackets_are_dealt_in_a_cycle() -> None:
+    """As often as they weigh, spread, and the same again."""
+    bands = Hyperband(minimum=0.1, eta=3)
+    cycle = [bands.bracket(number) for number in range(17)]
+    assert [0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0] == cycle
+    assert cycle == [bands.bracket(number) for number in range(17, 34)]
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=6))
+def test_a_cycle_keeps_the_shares_at_any_time(weights: list[int]) -> None:
+    """No bracket is ever ahead or behind by more than its peers allow."""
+    cycle = interleaved(tuple(weights))
+    assert dict(enumerate(weights)) == Counter(cycle)
+    for turn in range(1, len(cycle) + 1):
+        for bracket, weight in enumerate(weights):
+            due = turn * weight / sum(weights)
+            assert abs(cycle[:turn].count(bracket) - due) < len(weights)
+
+
+def test_a_bracket_leaves_out_its_first_rungs() -> None:
+    """The three brackets of a minimum of a tenth begin at 10, 30 and 90 %."""
+    bands = Hyperband(minimum=0.1, eta=3)
+    first = {bands.bracket(number): number for number in range(16, -1, -1)}
+    starts = []
+    for bracket in range(3):
+        number = first[bracket]
+        peer = {number + 17: 1.0}
+        starts.append(
+            [
+                step
+                for step in range(100, 1001, 100)
+                if bands.prunes(point(0.0, peer, number=number, step=step))
+            ]
+        )
+    assert [[100, 300, 900], [300, 900], [900]] == starts
+
+
+def test_trials_of_other_brackets_are_no_peers() -> None:
+    """However much better they are."""
+    bands = Hyperband(minimum=0.1, eta=3)
+    assert 1 == bands.bracket(1)
+    assert bands.prunes(point(0.0, {1: 9.0, 3: 9.0, 5: 9.0}, number=17)) is None
+    assert bands.prunes(point(0.0, {0: 9.0}, number=17))
