@@ -9,12 +9,11 @@ from pathlib import Path
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.errors import RecordError
-from rlexp.records.events import Ending
+from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
-from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
-from rlexp.store.runs import read_run
+from rlexp.store.runs import read_run, request_stop
 
 REASON = "cancelled by the user"
 
@@ -37,7 +36,7 @@ def _cancel_run(run: RunPaths) -> str:
     if state is not State.RUNNING:
         return f"run {name} is not running (it is {state}): nothing to cancel"
     try:
-        publish_json(run.stop, {"ending": str(Ending.INTERRUPTED), "reason": REASON})
+        request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
     except OSError as error:
         raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
     return (

@@ -2,7 +2,9 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from rlexp.app.estimate import estimate, remember
@@ -10,13 +12,14 @@ from rlexp.app.signals import listening
 from rlexp.app.study import Study
 from rlexp.app.summary import Entry
 from rlexp.console import Console
-from rlexp.engine.loop import Loop, Orders
+from rlexp.engine.loop import Loop, Orders, Watcher
 from rlexp.engine.plan import Plan
+from rlexp.engine.source import Listed, Source
 from rlexp.executors import Executor
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code, collect, read_code
-from rlexp.store.runs import folder_size, write_run
+from rlexp.store.runs import folder_size
 
 ENTRY = "rlexp.app.worker:execute"
 PRELOAD = ("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker")
@@ -43,6 +46,38 @@ def drive(
     console: Console,
 ) -> int | None:
     """Run what is missing; returns the code of the signal that ended it, if one did."""
+    return drive_source(
+        paths,
+        Listed(deque(plan.missing)),
+        driving,
+        study,
+        console,
+        show=lambda code: show_plan(paths.name, phase, plan, driving, code, console),
+        watch=lambda: console.watch(len(plan.missing)),
+    )
+
+
+def drive_source(
+    paths: ExperimentPaths,
+    source: Source,
+    driving: Driving,
+    study: Study,
+    console: Console,
+    *,
+    show: Callable[[Code], None],
+    watch: Callable[[], AbstractContextManager[Watcher]],
+) -> int | None:
+    """Run what a source gives out; returns the code of the signal that ended it, if one did.
+
+    Args:
+        paths: The experiment, whose lock is held.
+        source: Where the runs come from.
+        driving: How they are executed.
+        study: Where the code is.
+        console: Told of a full disk.
+        show: Shows the plan, while the executor starts.
+        watch: Opens what is told of every run.
+    """
     code = read_code(study.folder)
     with listening() as signals:
         opened = driving.executor.open(
@@ -51,10 +86,8 @@ def drive(
         loop = None
         try:
             with opened as session:
-                show_plan(paths.name, phase, plan, driving, code, console)
-                for spec in plan.missing:
-                    write_run(paths.run(spec.name), spec)
-                with console.watch(len(plan.missing)) as watcher:
+                show(code)
+                with watch() as watcher:
                     loop = Loop(
                         experiment=paths,
                         executor=driving.executor,
@@ -65,7 +98,7 @@ def drive(
                         monotonic=time.monotonic,
                         now=time.time,
                     )
-                    loop.close_gap(plan.missing)
+                    loop.close_gap(source)
         except KeyboardInterrupt:
             signals.code = signals.code or 130
         if loop is not None:

@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     import gymnasium
 
 
-def check_fit(configurations: Iterable[Configuration], study: Study) -> None:
+def check_fit(
+    configurations: Iterable[Configuration],
+    study: Study,
+    spaces: "dict[str, Spaces] | None" = None,
+) -> None:
     """Make each environment once, look at its spaces, and close it.
+
+    Args:
+        configurations: To be checked.
+        study: Where they are from.
+        spaces: Of environments that were looked at before; those looked at now are added.
 
     Raises:
         ConfigError: An environment does not exist, or an algorithm cannot learn on it.
     """
     study.make_importable()
-    spaces: dict[str, Spaces] = {}
+    spaces = {} if spaces is None else spaces
     for configuration in configurations:
         key = canonical(configuration.environment)
         if key not in spaces:

@@ -7,9 +7,11 @@ from typing import Any
 
 from rlexp.app.study import Study
 from rlexp.app.survey import DAMAGE, Found, Survey, survey
+from rlexp.app.sweep_evidence import read_sweep_evidence
 from rlexp.errors import ProtocolError, RecordError, RlexpError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence import Evidence, Member, unambiguous
+from rlexp.reports.sweep_evidence import SweepEvidence
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import mask_all, secret_values
@@ -29,13 +31,16 @@ def read_target(text: str) -> Target:
     return Target(experiment, label or None)
 
 
-def gather(targets: Sequence[str], phase: Phase | None, study: Study) -> Evidence:
+def gather(
+    targets: Sequence[str], phase: Phase | None, study: Study, *, importance: bool = False
+) -> Evidence:
     """Gather the planned runs of the targets, in one phase.
 
     Args:
         targets: Experiments, or labels of them.
         phase: Wanted phase; without one, test, or tuning where no target has test runs.
         study: Where the experiments are.
+        importance: Whether to find out which parameters of a sweep matter, which takes seconds.
 
     Raises:
         RecordError: There is no such experiment or label, or its definition cannot be read.
@@ -62,7 +67,20 @@ def gather(targets: Sequence[str], phase: Phase | None, study: Study) -> Evidenc
         left_out=_left_out(surveys, chosen),
         problems=tuple(f"{n}: {line}" for n, s in surveys.items() for line in s.problems),
         folders={n: str(s.paths.folder) for n, s in surveys.items()},
+        sweeps=tuple(_sweeps(surveys, study, with_importance=importance)),
     )
+
+
+def _sweeps(
+    surveys: Mapping[str, Survey], study: Study, *, with_importance: bool
+) -> Iterator[SweepEvidence]:
+    for found in surveys.values():
+        experiment = found.experiment
+        if experiment is not None and experiment.sweep is not None:
+            runs = [f.stored for f in found.runs if f.stored is not None and not f.damaged]
+            yield read_sweep_evidence(
+                found.paths, experiment, runs, study, with_importance=with_importance
+            )
 
 
 def _labels(experiment: str, asked: Sequence[Target]) -> frozenset[str] | None:
@@ -137,7 +155,9 @@ def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
 
 def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:
     counts: dict[Phase, int] = {}
-    for found in surveys.values():
+    # What led to a sweep's winner is told as what it is, not left out.
+    plain = [s for s in surveys.values() if s.experiment is None or s.experiment.sweep is None]
+    for found in plain:
         for phase in found.phases:
             if phase is not chosen:
                 counts[phase] = counts.get(phase, 0) + len(found.entries(phase))

@@ -19,6 +19,11 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
     if not paths.definition.exists():
         return asked
     there = read_experiment(paths)
+    if there.sweep is not None:
+        raise RecordError(
+            f"experiment {asked.name} is a sweep: continue it with 'rlexp sweep', "
+            "or choose another name with experiment=…",
+        )
     if there.fingerprint != asked.fingerprint:
         found = leaf_differences(
             there.definition(), asked.definition(), ignored=frozenset({"fingerprint"})
@@ -30,7 +35,7 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
         )
     seeds = SeedPlan(
         root=there.seeds.root,
-        **{p: _union(getattr(there.seeds, p), getattr(asked.seeds, p)) for p in Phase},
+        **{p: union(getattr(there.seeds, p), getattr(asked.seeds, p)) for p in Phase},
     )
     return replace(there, seeds=seeds, allotted=_allotted(there, asked, seeds))
 
@@ -42,7 +47,8 @@ def _allotted(there: Experiment, asked: Experiment, seeds: SeedPlan) -> dict[str
     return {f: count for f, count in raised.items() if count < planned}
 
 
-def _union(first: Seeds, second: Seeds) -> Seeds:
+def union(first: Seeds, second: Seeds) -> Seeds:
+    """Seeds of both, counts staying counts."""
     if isinstance(first, int) and isinstance(second, int):
         return max(first, second)
     both = [tuple(range(s)) if isinstance(s, int) else s for s in (first, second)]

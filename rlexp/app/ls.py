@@ -14,6 +14,7 @@ from rlexp.console.words import ago
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
+from rlexp.reports.sentences import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def _experiment(one: Survey) -> dict[str, Any]:
     return {
         "experiment": one.paths.name,
         "task": ", ".join(dict.fromkeys(c.task for c in named)) or None,
-        "label": ", ".join(dict.fromkeys(c.label for c in named)) or None,
+        "label": shortened(list(dict.fromkeys(c.label for c in named)), 4) or None,
         "phase": ", ".join(one.phases) or None,
         "planned": len(planned),
         "done": done,

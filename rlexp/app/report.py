@@ -50,7 +50,8 @@ def report(targets: Sequence[str], wanted: Wanted, place: Place, console: Consol
     formats = read_formats(wanted.formats)
     place.make_importable()
     parts = read_report(wanted.words, place.folder, place.allowed)
-    evidence = gather(targets, read_phase(wanted.phase), place)
+    importance = "importance" in parts.sections
+    evidence = gather(targets, read_phase(wanted.phase), place, importance=importance)
     study = make_study(evidence, parts)
     folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
     files = rendered(study, formats, folder, Path(wanted.figures) if wanted.figures else None)

@@ -47,7 +47,7 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
     composed = compose(overrides, study.folder)
     validated = [validate(one.plain, study.allowed) for one in composed]
     configurations = tuple(
-        _configuration(one, root, parts)
+        configuration_of(one, root, parts)
         for one, (root, parts) in zip(composed, validated, strict=True)
     )
     configurations = _unique(configurations)
@@ -63,7 +63,7 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
     if not experiment.seeds.seeds(phase):
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
     if root.failures == "worst":
-        _require_minimum(configurations)
+        require_minimum(configurations)
     name = derive_name(experiment) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     return Request(named, phase, parts.executor, root.budget)
@@ -82,7 +82,8 @@ def _folder_word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 
 
-def _configuration(one: Composed, root: Root, parts: Parts) -> Configuration:
+def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
+    """The configuration that a composed and validated one stands for, under its label."""
     environment = plain_part(root.environment, parts.environment)
     reference = environment.pop("reference")
     return Configuration(
@@ -153,7 +154,12 @@ def _same_budget(configurations: Sequence[Configuration]) -> None:
             )
 
 
-def _require_minimum(configurations: Sequence[Configuration]) -> None:
+def require_minimum(configurations: Sequence[Configuration]) -> None:
+    """Refuse tasks whose least return is not declared, where failures count as it.
+
+    Raises:
+        ConfigError: One is not; names the task.
+    """
     for configuration in configurations:
         if configuration.reference.get("minimum") is None:
             raise ConfigError(

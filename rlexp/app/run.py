@@ -9,6 +9,7 @@ from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.fit import check_fit
 from rlexp.app.join import join
 from rlexp.app.request import Request, read_request
+from rlexp.app.retrain import Origin, request_again
 from rlexp.app.study import Study
 from rlexp.app.summary import Entry, read_entries, summarise
 from rlexp.console import Console
@@ -28,6 +29,14 @@ class Options:
 
     dry_run: bool = False
     retry: bool = False
+    origin: Origin | None = None
+
+    def command(self, words: Sequence[str]) -> tuple[str, ...]:
+        """What the user typed, but for what is no part of the question."""
+        if self.origin is None:
+            return ("rlexp", "run", *words)
+        trial = [] if self.origin.trial is None else ["--trial", str(self.origin.trial)]
+        return ("rlexp", "run", "--from-sweep", self.origin.sweep, *trial, *words)
 
 
 def run(overrides: Sequence[str], options: Options, study: Study, console: Console) -> int:
@@ -36,7 +45,9 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
-    request = read_request(overrides, study)
+    origin = options.origin
+    request = request_again(origin, overrides, study) if origin else read_request(overrides, study)
+    command = options.command(overrides)
     paths = study.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
@@ -51,7 +62,7 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
         threads=request.threads,
         checkpoint_every=request.budget.checkpoint_every,
         timeout=request.budget.timeout,
-        command=("rlexp", "run", *overrides),
+        command=command,
     )
     if options.dry_run:
         show_plan(experiment.name, request.phase, plan, driving, read_code(study.folder), console)
@@ -65,7 +76,7 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
             stopped = drive(paths, request.phase, plan, driving, study, console)
             entries = read_entries(paths, experiment, request.phase)
             remember_speeds(entries, plan)
-    return _report(paths, experiment, request, entries, plan, overrides, stopped, console)
+    return _report(paths, experiment, request, entries, plan, command, stopped, console)
 
 
 def _report(
@@ -74,7 +85,7 @@ def _report(
     request: Request,
     entries: Sequence[Entry],
     plan: Plan,
-    overrides: Sequence[str],
+    command: Sequence[str],
     stopped: int | None,
     console: Console,
 ) -> int:
@@ -82,7 +93,7 @@ def _report(
     asked = {spec.id for _, spec in request.experiment.specs(request.phase)}
     records = [s.record for _, s in entries if s.record.spec.id in asked]
     summary["ran"] = len(plan.missing)
-    summary["next"] = _next(records, overrides, request)
+    summary["next"] = _next(records, command, request)
     console.summary(summary)
     if stopped is not None:
         return stopped
@@ -97,11 +108,10 @@ def _plan(entries: Sequence[Entry], request: Request, options: Options) -> Plan:
 
 def _next(
     records: Sequence[RunRecord],
-    overrides: Sequence[str],
+    again: Sequence[str],
     request: Request,
 ) -> list[dict[str, str]]:
     """The commands that make sense now, each with what it is for."""
-    again = ["rlexp", "run", *overrides]
     name = request.experiment.name
     failed = [r for r in records if r.state is State.FAILED]
     if any(r.state not in {State.COMPLETED, State.FAILED, State.PRUNED} for r in records):

@@ -6,12 +6,14 @@ from enum import StrEnum
 from os import environ
 from typing import Any
 
+from rlexp.app.status import sweep_lines
 from rlexp.app.study import Study
 from rlexp.app.summary import describe_run, summarise
 from rlexp.app.survey import configuration_of, read_now, survey
 from rlexp.console import Console
 from rlexp.console.words import SCORES, duration, moment, outline, size
 from rlexp.errors import RecordError
+from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import read_json
@@ -39,7 +41,7 @@ def show(target: str, part: Part, study: Study, console: Console) -> int:
     """
     match study.find(target), part:
         case ExperimentPaths() as paths, Part.RESULT:
-            _show_experiment(paths, console)
+            _show_experiment(paths, study, console)
         case ExperimentPaths() as paths, Part.CONFIG:
             _show_plain(read_json(paths.definition), console)
         case ExperimentPaths() as paths, Part.PROVENANCE:
@@ -53,17 +55,21 @@ def show(target: str, part: Part, study: Study, console: Console) -> int:
     return 0
 
 
-def _show_experiment(paths: ExperimentPaths, console: Console) -> None:
+def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> None:
     found = survey(paths)
     if found.experiment is None:
         raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
+    # Of a sweep, trials and finalists are many and each has few runs: `ls` lists them.
+    shown = found.phases if found.experiment.sweep is None else (Phase.TEST,)
     summaries = [
-        summarise(paths, found.experiment, phase, found.entries(phase)) for phase in found.phases
+        summarise(paths, found.experiment, phase, found.entries(phase)) for phase in shown
     ]
     if console.as_json:
         plain = {"experiment": paths.name, "folder": str(paths.folder)}
         console.json({**plain, "phases": summaries, "problems": found.problems})
         return
+    for line in () if found.experiment.sweep is None else sweep_lines(found, study):
+        console.line(line)
     for summary in summaries:
         console.summary(summary)
     for problem in found.problems:

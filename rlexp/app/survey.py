@@ -82,7 +82,9 @@ def survey(paths: ExperimentPaths) -> Survey:
         found, problem = {}, _said(error, paths.folder)
     phases = {s.record.spec.phase for f in found.values() if f.planned and (s := f.stored)}
     for name, (configuration, spec) in planned.items():
-        if name not in found and spec.phase in (phases or {Phase.TEST}):
+        # Which trials of a sweep go on to which tuning seed is known only when they do.
+        open_ended = spec.phase is Phase.TUNING and experiment and experiment.sweep
+        if name not in found and not open_ended and spec.phase in (phases or {Phase.TEST}):
             stored = StoredRun(paths.run(name), RunRecord(spec=spec))
             found[name] = Found(
                 name=name, configuration=configuration, stored=stored, planned=True

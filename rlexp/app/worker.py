@@ -18,12 +18,12 @@ from rlexp.errors import NO_SPACE, RlexpError
 from rlexp.executors import DISK_FULL
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted
+from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted, StopRequest
 from rlexp.store.files import publish_with, read_json
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.lease import hold
-from rlexp.store.runs import read_spec
+from rlexp.store.runs import ASKED_TO_END, read_spec, read_stop
 from rlexp.training.train import Training, train, use_threads
 
 PATIENCE = 10.0
@@ -31,7 +31,7 @@ PATIENCE = 10.0
 KEPT_CHECKPOINTS = 2
 CLOSE_LIMIT = 10.0
 """Seconds that environments may take to close once everything is recorded."""
-LOOK_EVERY = 1.0
+LOOK_EVERY = 0.2
 """Seconds between looks for a request to stop."""
 
 
@@ -43,7 +43,7 @@ class RunListener:
         self._journal = journal
         self._started = time.monotonic()
         self._look_at = 0.0
-        self._request: tuple[Ending, str] | None = None
+        self._request: StopRequest | None = None
         self._beats = 0
         self.last_resort = threading.Timer(CLOSE_LIMIT, os._exit, (0,))
         self.last_resort.daemon = True
@@ -69,18 +69,18 @@ class RunListener:
         self._beats += 1
         PROGRESS.pack_into(self._progress, 0, step, self._beats)
 
-    def stopping(self) -> tuple[Ending, str] | None:
+    def stopping(self) -> StopRequest | None:
         """A signal's request, or one left in the run's folder."""
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY
             if self._paths.stop.exists():
-                self._request = _read_stop(self._paths.stop)
+                self._request = read_stop(self._paths)
         return self._request
 
     def interrupt(self, *_: object) -> None:
         """Handle a signal: end at the next step."""
-        self._request = Ending.INTERRUPTED, "the run was asked to end"
+        self._request = StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -182,11 +182,3 @@ def assemble(
         compute=Compute(**spec.compute),
         streams=spec.streams,
     )
-
-
-def _read_stop(path: Path) -> tuple[Ending, str]:
-    try:
-        request = read_json(path)
-        return Ending(request["ending"]), str(request["reason"])
-    except (RlexpError, KeyError, ValueError):
-        return Ending.INTERRUPTED, "the run was asked to end"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli import runs, statistics, study
+from rlexp.cli import runs, statistics, study, sweeps
 from rlexp.cli.options import console_for
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -38,6 +38,8 @@ def _version(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": runs.run,
+    "sweep": sweeps.sweep,
+    "status": sweeps.status,
     "compare": statistics.compare,
     "report": statistics.report,
     "power": statistics.power,

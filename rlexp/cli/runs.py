@@ -11,16 +11,27 @@ def run(
     words: Words = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    from_sweep: Annotated[
+        str | None, typer.Option("--from-sweep", help="Train a trial of this sweep again")
+    ] = None,
+    trial: Annotated[
+        int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
+    ] = None,
     allow_import: Allow = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train configurations on seeds, and show their scores."""
+    from rlexp.app.retrain import Origin
     from rlexp.app.run import Options
     from rlexp.app.run import run as use_case
+    from rlexp.errors import ConfigError
 
     console = console_for(as_json=as_json, quiet=quiet)
-    options = Options(dry_run=dry_run, retry=retry)
+    if trial is not None and from_sweep is None:
+        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
+    origin = Origin(from_sweep, trial) if from_sweep else None
+    options = Options(dry_run=dry_run, retry=retry, origin=origin)
     raise typer.Exit(use_case(words or [], options, here(allow_import), console))
 
 

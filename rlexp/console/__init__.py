@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from rlexp.console.words import SCORES, cell, duration, finite, interval, printa
 from rlexp.reports.sentences import counted
 
 if TYPE_CHECKING:
+    from rlexp.console.sweep import View
     from rlexp.engine.loop import Running
     from rlexp.records.run import RunRecord
     from rlexp.reports.blocks import Block
@@ -120,6 +121,16 @@ class Console:
             f" · {plan['code']}",
         )
 
+    def sweep_plan(self, plan: Mapping[str, Any]) -> None:
+        """Show what a sweep is about to do."""
+        from rlexp.console.sweep import plan_lines
+
+        if not self.as_json:
+            for line in plan_lines(plan):
+                self.line(line)
+        elif not self.quiet:
+            print(json.dumps({"plan": plan}), file=sys.stderr)  # noqa: T201
+
     @contextmanager
     def watch(self, total: int) -> Iterator[Watching]:
         """Show runs while they run: a live table on a terminal, lines elsewhere."""
@@ -130,6 +141,47 @@ class Console:
                 yield live
         else:
             yield Lines(self.line, total, quiet=self.quiet)
+
+    @contextmanager
+    def watch_sweep(self, view: "View") -> Iterator[Watching]:
+        """Show a sweep while it goes on."""
+        from rlexp.console.sweep import SweepLines, sweep_table
+
+        if self.out.is_terminal and not self.out.is_dumb_terminal and not self.quiet:
+            with sweep_table(self.out, view) as live:
+                yield live
+        else:
+            yield SweepLines(self.line, view, quiet=self.quiet)
+
+    def redraw(
+        self, lines: Callable[[], tuple[Sequence[str], bool]], pause: Callable[[], None]
+    ) -> None:
+        """Show lines again and again until they are the last ones.
+
+        Args:
+            lines: The lines, and whether others will follow.
+            pause: Waits between two looks.
+        """
+        if not self.out.is_terminal or self.out.is_dumb_terminal:
+            before: list[str] = []
+            follow = True
+            while follow:
+                shown, follow = lines()
+                for line in shown if list(shown) != before else ():
+                    self.line(line)
+                before = list(shown)
+                if follow:
+                    pause()
+            return
+        from rich.live import Live
+
+        with Live(console=self.out, auto_refresh=False) as live:
+            follow = True
+            while follow:
+                shown, follow = lines()
+                live.update(Text("\n".join(map(printable, shown))), refresh=True)
+                if follow:
+                    pause()
 
     def summary(self, summary: Mapping[str, Any]) -> None:
         """Show where an experiment stands."""

@@ -10,13 +10,14 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Protocol
 
+from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord, State
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
-from rlexp.store.runs import new_attempt, read_run, write_verdict
+from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
 
 PROGRESS = struct.Struct("<qq")
 """What a progress file holds: environment steps, and heartbeats of any kind."""
@@ -36,9 +37,15 @@ class Running:
     beats: int = -1
     beat_at: float = 0.0
     offset: int = 0
-    last: Evaluated | None = None
+    evaluations: list[Evaluated] = field(default_factory=list)
+    ends_early: bool = False
     killed_as: Failure | None = None
     stopped: bool = False
+
+    @property
+    def last(self) -> Evaluated | None:
+        """Its last evaluation during training."""
+        return self.evaluations[-1] if self.evaluations else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +83,22 @@ class Loop:
     monotonic: Callable[[], float]
     now: Callable[[], float]
     running: dict[str, Running] = field(default_factory=dict)
-    waiting: deque[RunSpec] = field(default_factory=deque)
+    again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
     disk_error: OSError | None = None
 
-    def close_gap(self, missing: Sequence[RunSpec]) -> None:
+    def close_gap(self, source: Source) -> None:
         """Execute the runs; each ends with a verdict in its folder, whatever happens to it."""
-        self.waiting.extend(missing)
-        while self.running or (self.waiting and self._may_submit()):
-            self._submit()
+        self._submit(source)
+        while self.running:
             for ended in self.session.poll(POLL):
-                self._judge(ended)
+                self._judge(ended, source)
             for running in self.running.values():
-                self._watch(running)
+                self._watch(running, source)
+            self._end_early(source)
             self._obey()
-            self.watcher.update(list(self.running.values()), len(self.waiting))
+            self.watcher.update(list(self.running.values()), len(self.again) + source.waiting)
+            self._submit(source)
 
     def abandon(self) -> None:
         """Record the runs whose processes were ended with the session as interrupted."""
@@ -104,11 +112,14 @@ class Loop:
     def _may_submit(self) -> bool:
         return self.disk_error is None and not self.asked_to_stop()
 
-    def _submit(self) -> None:
-        while self.waiting and len(self.running) < self.session.slots and self._may_submit():
-            spec = self.waiting.popleft()
-            paths = self.experiment.run(spec.name)
+    def _submit(self, source: Source) -> None:
+        while len(self.running) < self.session.slots and self._may_submit():
             try:
+                spec = self.again.popleft() if self.again else source.take()
+                if spec is None:
+                    return
+                paths = self.experiment.run(spec.name)
+                write_run(paths, spec)
                 attempt = new_attempt(
                     paths,
                     self.orders.settings,
@@ -126,15 +137,17 @@ class Loop:
             # The first waits for the server, which takes nothing off its time.
             running.since = running.beat_at = self.monotonic()
 
-    def _watch(self, running: Running) -> None:
+    def _watch(self, running: Running, source: Source) -> None:
         step, beats = read_progress(running.attempt.progress)
         now = self.monotonic()
         if beats != running.beats:
             running.step, running.beats, running.beat_at = step, beats, now
         lines, running.offset = follow(running.attempt.journal, running.offset)
         for event in events_of(lines):
-            if isinstance(event, Evaluated):
-                running.last = event
+            if isinstance(event, Evaluated) and not event.final:
+                running.evaluations.append(event)
+        if running.last is not None:
+            source.evaluated(running.spec, running.evaluations)
         overdue = self.orders.timeout is not None and (
             now - running.since > self.orders.timeout + OVERTIME
         )
@@ -143,6 +156,13 @@ class Loop:
         ):
             running.killed_as = Failure.TIMEOUT if overdue else Failure.HUNG
             self.session.kill(str(running.attempt.folder))
+
+    def _end_early(self, source: Source) -> None:
+        """Ask the runs to end that are not worth their remaining steps."""
+        for running in self.running.values():
+            if not running.ends_early and (request := source.stopping(running.spec)):
+                running.ends_early = True
+                request_stop(self.experiment.run(running.spec.name), request)
 
     def _obey(self) -> None:
         if not self.asked_to_stop():
@@ -156,7 +176,7 @@ class Loop:
             for key in self.running:
                 self.session.kill(key)
 
-    def _judge(self, ended: Exit) -> None:
+    def _judge(self, ended: Exit, source: Source) -> None:
         running = self.running.pop(ended.key)
         paths = self.experiment.run(running.spec.name)
         record = read_run(paths, running.spec).record
@@ -170,8 +190,10 @@ class Loop:
             self.disk_error = OSError(ENOSPC, strerror(ENOSPC), str(paths.folder))
         again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
-            self.waiting.append(running.spec)
+            self.again.append(running.spec)
         self.watcher.ended(record, again=again)
+        if not record.may_run():
+            source.ended(record)
 
     def _verdict(self, running: Running, ended: Exit) -> RunEnded:
         """What to say of a run whose process is gone without a word."""

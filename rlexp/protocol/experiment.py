@@ -80,6 +80,11 @@ class Experiment:
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
 
+    @property
+    def default(self) -> Configuration:
+        """The configuration that a sweep starts from."""
+        return self.configurations[-1]
+
     def of_phase(self, phase: Phase) -> tuple[Configuration, ...]:
         """The configurations that are run in a phase."""
         if self.sweep is None or phase is Phase.TEST:
@@ -108,12 +113,24 @@ class Experiment:
         Neither the order of the configurations, nor their labels, nor known scores of the tasks
         are part of it, but for the score that a failure counts as.
         """
-        ordered = sorted(self.configurations, key=lambda c: c.fingerprint)
+        ordered = sorted(self._asked, key=lambda c: c.fingerprint)
         return {
             "configurations": [self._defining(c) for c in ordered],
             "root": self.seeds.root,
             "failures": self.failures,
+            **self._searched(),
         }
+
+    @property
+    def _asked(self) -> tuple[Configuration, ...]:
+        return self.configurations if self.sweep is None else (self.default,)
+
+    def _searched(self) -> dict[str, Any]:
+        """What a sweep adds to the question: its tuning and selection seeds decide, too."""
+        if self.sweep is None:
+            return {}
+        seeds = {p: self.seeds.seeds(p) for p in (Phase.TUNING, Phase.SELECTION)}
+        return {"sweep": {**self.sweep.definition(), "seeds": seeds}}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
         plain = configuration.plain()
@@ -127,6 +144,6 @@ class Experiment:
     def fingerprint(self) -> str:
         """Identity of the question."""
         configurations = sorted(
-            digest([c.fingerprint, self._defining(c).get("minimum")]) for c in self.configurations
+            digest([c.fingerprint, self._defining(c).get("minimum")]) for c in self._asked
         )
-        return digest([configurations, self.seeds.root, self.failures])
+        return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])

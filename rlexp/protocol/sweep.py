@@ -1,6 +1,6 @@
 """A sweep as asked for: what is searched, by whom, for how long, and by which number."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Annotated, Any, Literal
@@ -14,6 +14,7 @@ from rlexp.protocol.spec import Plain
 Objective = Literal["score", "final", "auc", "last_window", "spread", "steps_to_threshold"]
 """What can be optimised: a number of each run, or its standard deviation over tuning seeds."""
 MINIMISED = frozenset({"spread", "steps_to_threshold"})
+Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
@@ -74,6 +75,11 @@ class SweepPlan:
         """The part that a later command may not change."""
         plain = {key: value for key, value in asdict(self).items() if key not in OF_THE_COMMAND}
         return {**plain, "objective": list(self.objectives)}
+
+
+def directions(objectives: Sequence[Objective]) -> tuple[Direction, ...]:
+    """Which way each objective is better."""
+    return tuple("minimize" if name in MINIMISED else "maximize" for name in objectives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,15 @@ class Failure(StrEnum):
         return self not in {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
 
 
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """How and why a run is to end before its budget does; a pruned one, judged at step `rung`."""
+
+    ending: Ending
+    reason: str
+    rung: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
     """An attempt began, from scratch or from the checkpoint at `continued_from` steps."""

@@ -29,9 +29,8 @@ class Trial:
         state: How it ended.
         values: One for each objective, greater is better; empty unless it is complete.
         scores: Of its runs, in order of the tuning seeds; fewer where it was screened or dropped.
-        intermediate: Mean evaluation by environment steps over the seeds that it was run on,
-            greater is better; where it was pruned, the last one is where.
-        spent: Environment steps that its runs really took, all attempts included.
+        intermediate: Mean evaluation over the seeds so far, by environment steps of the trial
+            over these seeds one after the other; where it was pruned, the last one is where.
     """
 
     number: int
@@ -41,7 +40,6 @@ class Trial:
     values: tuple[float, ...] = ()
     scores: tuple[float, ...] = ()
     intermediate: Mapping[int, float] = field(default_factory=dict)
-    spent: int = 0
 
     @classmethod
     def from_records(
@@ -64,7 +62,7 @@ class Trial:
             records: Its runs, in order of the tuning seeds.
             state: How it ended.
             values: One for each objective, greater is better.
-            intermediate: Mean evaluation by environment steps.
+            intermediate: Mean evaluation by environment steps of the trial.
 
         Raises:
             ProtocolError: A run is not of the tuning phase: nothing else may reach a tuner.
@@ -84,5 +82,4 @@ class Trial:
             values=values if state is TrialState.COMPLETE else (),
             scores=scores,
             intermediate=dict(intermediate or {}),
-            spent=sum(r.spent for r in records),
         )

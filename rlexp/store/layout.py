@@ -147,6 +147,21 @@ class ExperimentPaths:
         return self.folder / "adaptive.json"
 
     @property
+    def trials(self) -> Path:
+        """What a sweep has proposed so far, one trial a line."""
+        return self.folder / "trials.jsonl"
+
+    @property
+    def selection(self) -> Path:
+        """The winner of a sweep, frozen before any test run exists."""
+        return self.folder / "selection.json"
+
+    @property
+    def mirror(self) -> Path:
+        """A sweep as a study of Optuna; may be deleted at any time."""
+        return self.folder / "optuna.journal"
+
+    @property
     def lock(self) -> Path:
         """Held by the one command that drives the experiment."""
         return self.folder / ".lock"

@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
-from rlexp.errors import RecordError
-from rlexp.protocol.budget import Budget, Compute
-from rlexp.protocol.experiment import Configuration, Experiment, Failures
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.experiment import Experiment, Failures
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Event, RunEnded, from_plain, to_plain
+from rlexp.protocol.sweep import Sweep
+from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
+from rlexp.store.configurations import read_configuration
 from rlexp.store.files import publish, publish_json, read_json
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
+from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
+
+ASKED_TO_END = "the run was asked to end"
+"""Why a run ends that nobody gave a better reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +44,34 @@ class StoredAttempt:
 
 
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
-    """Publish the question."""
-    seeds = asdict(experiment.seeds)
-    plain = {
+    """Publish the question. Of a sweep's configurations, the default is part of it."""
+    asked = experiment.configurations if experiment.sweep is None else (experiment.default,)
+    plain: dict[str, Any] = {
         "name": experiment.name,
-        "configurations": [c.plain() for c in experiment.configurations],
+        "configurations": [c.plain() for c in asked],
         "failures": experiment.failures,
-        "seeds": seeds,
+        "seeds": asdict(experiment.seeds),
         "allotted": dict(experiment.allotted),
     }
+    if experiment.sweep is not None:
+        plain["sweep"] = experiment.sweep.plain()
     publish_json(paths.definition, plain)
 
 
 def read_experiment(paths: ExperimentPaths) -> Experiment:
-    """Read the question.
+    """Read the question, and of a sweep the trials and the winner that were found.
+
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
+    experiment = read_definition(paths)
+    if experiment.sweep is None:
+        return experiment
+    return with_trials(experiment, read_trials(paths), read_selection(paths))
+
+
+def read_definition(paths: ExperimentPaths) -> Experiment:
+    """Read the question as it was written.
 
     Raises:
         RecordError: There is none, or it is damaged.
@@ -63,31 +81,17 @@ def read_experiment(paths: ExperimentPaths) -> Experiment:
         seeds = plain["seeds"]
         return Experiment(
             name=paths.name,
-            configurations=tuple(_configuration(c) for c in plain["configurations"]),
+            configurations=tuple(read_configuration(c) for c in plain["configurations"]),
             seeds=SeedPlan(
                 root=seeds["root"],
                 **{p: tuple(s) if isinstance(s := seeds[p], list) else s for p in Phase},
             ),
             failures=_failures(plain["failures"]),
             allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
+            sweep=Sweep.from_plain(plain["sweep"]) if plain.get("sweep") else None,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
-
-
-def _configuration(plain: Mapping[str, Any]) -> Configuration:
-    _check_words(plain["label"], plain["task"])
-    _check_reference(plain["reference"])
-    return Configuration(
-        label=plain["label"],
-        task=plain["task"],
-        agent=plain["agent"],
-        algorithm=plain["algorithm"],
-        environment=plain["environment"],
-        reference=plain["reference"],
-        budget=Budget(**plain["budget"], checkpoint_every=None, timeout=None),
-        compute=Compute(**plain["compute"]),
-    )
 
 
 def _failures(word: Any) -> Failures:
@@ -97,24 +101,15 @@ def _failures(word: Any) -> Failures:
     return rule
 
 
-def _check_words(*words: Any) -> None:
-    for word in words:
-        if not isinstance(word, str) or not word.strip() or not word.isprintable():
-            raise ValueError(f"{word!r} is no name")
-
-
-def _check_reference(reference: Any) -> None:
-    if not isinstance(reference, Mapping):
-        raise TypeError(f"reference={reference!r} holds no known scores")
-    for key, value in reference.items():
-        number = isinstance(value, int | float) and isfinite(value)
-        if key != "source" and value is not None and not number:
-            raise ValueError(f"reference.{key}={value!r} is no number")
-
-
 def write_run(paths: RunPaths, spec: RunSpec) -> None:
-    """Publish what defines the run; a run that is there already stays as it is."""
+    """Publish what defines the run; a run that is there already stays as it is.
+
+    Raises:
+        ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
+            of one that has.
+    """
     if not paths.spec.exists():
+        check_phase(ExperimentPaths(paths.folder.parent), spec)
         publish_json(paths.spec, {"id": spec.id, **spec.plain()})
 
 
@@ -202,6 +197,24 @@ def new_attempt(
 def write_verdict(attempt: AttemptPaths, event: RunEnded) -> None:
     """Say how an attempt ended whose process is gone without a word."""
     publish_json(attempt.verdict, to_plain(event))
+
+
+def request_stop(paths: RunPaths, request: StopRequest) -> None:
+    """Ask a run to end at its next step."""
+    rung = {} if request.rung is None else {"rung": request.rung}
+    publish_json(paths.stop, {"ending": str(request.ending), "reason": request.reason, **rung})
+
+
+def read_stop(paths: RunPaths) -> StopRequest:
+    """Read what a run is asked; what cannot be read asks it to end."""
+    try:
+        plain = read_json(paths.stop)
+        rung = plain.get("rung")
+        return StopRequest(
+            Ending(plain["ending"]), str(plain["reason"]), None if rung is None else int(rung)
+        )
+    except (RecordError, KeyError, ValueError, TypeError):
+        return StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
 
 
 def _with_verdict(events: list[Event], attempt: AttemptPaths) -> list[Event]:

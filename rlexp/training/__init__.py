@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from rlexp.records.events import Ending, Event
+from rlexp.records.events import Event, StopRequest
 
 
 class Listener(Protocol):
@@ -25,7 +25,7 @@ class Listener(Protocol):
         """Say that the run is alive and has taken `step` environment steps."""
         ...
 
-    def stopping(self) -> tuple[Ending, str] | None:
+    def stopping(self) -> StopRequest | None:
         """How and why the run is to end at this step, or nothing; cheap enough for every step."""
         ...
 

@@ -7,7 +7,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
 from rlexp.protocol.budget import Budget
-from rlexp.records.events import Ending, Measured
+from rlexp.records.events import Measured, StopRequest
 from rlexp.training import Listener
 from rlexp.training.weights import all_finite, lost_loss
 
@@ -20,9 +20,9 @@ LONG_ROLLOUT = 100
 class Stopped(Exception):  # noqa: N818
     """The run ends before its budget does: asked to, out of time, or pruned."""
 
-    def __init__(self, ending: Ending, reason: str) -> None:
-        super().__init__(reason)
-        self.ending = ending
+    def __init__(self, request: StopRequest) -> None:
+        super().__init__(request.reason)
+        self.request = request
 
 
 class TimedOut(Exception):  # noqa: N818
@@ -42,7 +42,7 @@ def heed(listener: Listener, budget: Budget, step: int, *, stop: bool = True) ->
     """
     listener.beat(step)
     if stop and (request := listener.stopping()) is not None:
-        raise Stopped(*request)
+        raise Stopped(request)
     if budget.timeout is not None and listener.elapsed() > budget.timeout:
         raise TimedOut
 

@@ -90,19 +90,20 @@ def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
         folder: Where stable-baselines3's own files go.
     """
     run = _Run(training, listener, folder)
-    ending, failure, reason, weights = Ending.FAILED, None, None, None
+    ending, failure, reason, weights, rung = Ending.FAILED, None, None, None, None
     try:
         weights = run.execute()
         ending = Ending.COMPLETED
-    except Stopped as request:
-        ending, reason = request.ending, str(request)
+    except Stopped as stopped:
+        asked = stopped.request
+        ending, reason, rung = asked.ending, asked.reason, asked.rung
     except TimedOut:
         failure, reason = Failure.TIMEOUT, f"not done after {training.budget.timeout:g} s"
     except (Exception, SystemExit) as error:  # noqa: BLE001
         traceback.print_exc()
-        if (asked := listener.stopping()) is not None:
+        if (request := listener.stopping()) is not None:
             # What breaks while a run is being ended is no fault of the run.
-            ending, reason = asked
+            ending, reason, rung = request.ending, request.reason, request.rung
         else:
             failure, reason = run.classify(error)
     ended = RunEnded(
@@ -113,6 +114,7 @@ def train(training: Training, listener: Listener, folder: Path) -> RunEnded:
         failure=failure,
         reason=reason,
         weights=weights,
+        rung=rung,
     )
     # Closing comes last: what an environment does then cannot touch the result.
     try:

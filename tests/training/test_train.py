@@ -9,7 +9,7 @@ import torch
 from trainings import TINY, Memory, spec_of, trained
 
 from rlexp.app.worker import assemble
-from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, Measured
+from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, Measured, StopRequest
 from rlexp.training.train import train
 
 ODD = ("environment=gymnasium", "environment.id=odd_environments:Odd-v0", "algorithm.n_steps=64")
@@ -66,7 +66,7 @@ def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
 def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None:
     """A run that is asked to end at step 100 records `interrupted` and publishes no model."""
     listener = Memory(tmp_path)
-    listener.request, listener.request_at = (Ending.INTERRUPTED, "enough"), 100
+    listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 100
     _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener)
     assert (ended.ending, ended.reason, ended.step) == (Ending.INTERRUPTED, "enough", 100)
     assert not (tmp_path / "model.zip").exists()
@@ -177,9 +177,9 @@ def test_what_breaks_while_a_run_is_ended_is_no_failure(tmp_path: Path) -> None:
     class AskedTooLate(Memory):
         """Answers when it is asked a second time at the same step."""
 
-        def stopping(self) -> tuple[Ending, str] | None:
+        def stopping(self) -> StopRequest | None:
             self.request_at, before = len(self.beats), self.request_at
-            return (Ending.INTERRUPTED, "enough") if before == len(self.beats) else None
+            return StopRequest(Ending.INTERRUPTED, "enough") if before == len(self.beats) else None
 
     words = (*ODD, "environment.arguments.fault=raise", *SHORT)
     _, ended = trained(tmp_path, *words, listener=AskedTooLate(tmp_path))

@@ -10,7 +10,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Event, Measured, RunEnded, to_plain
+from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
 from rlexp.training.train import train
 
 TINY = {
@@ -28,7 +28,7 @@ class Memory:
         self.folder = folder
         self.events: list[Event] = []
         self.beats: list[int] = []
-        self.request: tuple[Ending, str] | None = None
+        self.request: StopRequest | None = None
         self.request_at = 0
         self.time = 0.0
 
@@ -46,7 +46,7 @@ class Memory:
         """Count."""
         self.beats.append(step)
 
-    def stopping(self) -> tuple[Ending, str] | None:
+    def stopping(self) -> StopRequest | None:
         """The request of the test, from the step that it wants."""
         return self.request if self.beats and self.beats[-1] >= self.request_at else None
 

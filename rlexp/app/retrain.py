@@ -1,0 +1,105 @@
+"""`rlexp run --from-sweep`: a trial of a sweep as an experiment of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlexp.app.request import Request
+from rlexp.app.study import Study
+from rlexp.app.sweep_state import Closed, read_runs, resume
+from rlexp.config.compose import compose
+from rlexp.config.validate import Root, validate
+from rlexp.config.words import parse_words
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.runs import read_definition
+from rlexp.store.sweeps import TUNED_LABEL, read_selection, read_trials
+
+OF_THE_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "sweep")
+"""What the trial fixes, and words cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which trial of which sweep; without a number, the winner or else the best so far."""
+
+    sweep: str
+    trial: int | None
+
+
+def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request:
+    """Turn a trial and words about seeds and budget into an experiment.
+
+    Raises:
+        RlexpError: There is no such sweep or trial, it could not be run, or a word would change
+            what it is.
+    """
+    study.make_importable()
+    keys = [parsed.key_or_group for parsed in parse_words(words)]
+    for word, key in zip(words, keys, strict=True):
+        if key.split(".")[0] in OF_THE_TRIAL:
+            raise ConfigError(
+                f"{word}: the trial fixes {key.split('.')[0]}; say which trial with --trial, "
+                "or leave out --from-sweep",
+            )
+    paths = study.experiment(origin.sweep)
+    number, configuration = _trial(origin, paths, study)
+    there = read_definition(paths)
+    composed = compose(words, study.folder)
+    if len(composed) > 1:
+        raise ConfigError("a trial is one configuration: leave out comma choices")
+    root, parts = validate(composed[0].plain, study.allowed)
+    seeds = root.seeds if "seeds.root" in keys else replace(root.seeds, root=there.seeds.root)
+    experiment = Experiment(
+        name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
+        configurations=(_changed(configuration, root, keys),),
+        seeds=seeds,
+        failures=root.failures,
+    )
+    phase = Phase(root.phase)
+    if not experiment.seeds.seeds(phase):
+        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
+    return Request(experiment, phase, parts.executor, root.budget)
+
+
+def _changed(configuration: Configuration, root: Root, keys: Sequence[str]) -> Configuration:
+    """The configuration with what words say of its budget and its compute."""
+    parts: dict[str, Any] = {}
+    for name in ("budget", "compute"):
+        asked = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
+        changes = {key: getattr(getattr(root, name), key) for key in asked}
+        parts[name] = replace(getattr(configuration, name), **changes)
+    return replace(configuration, **parts)
+
+
+def _trial(origin: Origin, paths: ExperimentPaths, study: Study) -> tuple[int, Configuration]:
+    trials = read_trials(paths)
+    if not trials:
+        raise RecordError(f"{paths.name} has no trials: it is no sweep, or has not begun")
+    number = origin.trial if origin.trial is not None else _best(paths, study)
+    if not 0 <= number < len(trials):
+        raise RecordError(
+            f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"
+        )
+    configuration = trials[number].configuration
+    if configuration is None:
+        raise RecordError(
+            f"trial {number} of {paths.name} cannot be run: {trials[number].refused}"
+        )
+    return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
+
+
+def _best(paths: ExperimentPaths, study: Study) -> int:
+    """The winner, or else the best trial on all tuning seeds, or else the best of all."""
+    selection = read_selection(paths)
+    if selection is not None:
+        return selection.winner
+    sweeping = resume(paths, read_definition(paths), read_runs(paths), study, Closed())
+    if ranked := sweeping.ranked():
+        return ranked[0].number
+    complete = [e.trial for e in sweeping.search.entries if e.trial is not None and e.trial.values]
+    if not complete:
+        raise RecordError(f"no trial of {paths.name} has a score yet; name one with --trial")
+    return max(complete, key=lambda t: (t.values[0], -t.number)).number

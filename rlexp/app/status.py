@@ -1,0 +1,124 @@
+"""`rlexp status`: how far experiments and sweeps are, whichever command drives them."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from rlexp.app.study import Study
+from rlexp.app.survey import Survey, survey
+from rlexp.app.sweep_state import Closed, resume
+from rlexp.app.sweep_view import view_of
+from rlexp.console import Console
+from rlexp.console.sweep import status_line, trial_line
+from rlexp.engine.loop import read_progress
+from rlexp.errors import RecordError, RlexpError
+from rlexp.protocol.experiment import Experiment
+from rlexp.records.run import State
+from rlexp.reports.sentences import counted
+from rlexp.store.lease import is_held
+from rlexp.store.runs import StoredRun
+
+EVERY = 2.0
+"""Seconds between looks."""
+LATEST = 5
+"""Trials that are shown of a sweep."""
+
+
+def show_status(experiment: str | None, study: Study, console: Console, *, watch: bool) -> int:
+    """Show how far everything is, once or until nothing runs any more; returns 0.
+
+    Raises:
+        RecordError: There is no such experiment.
+    """
+    if not watch:
+        _show(_look(experiment, study), console)
+        return 0
+
+    def lines() -> tuple[list[str], bool]:
+        found = _look(experiment, study)
+        return [line for one in found for line in one["lines"]], any(o["driven"] for o in found)
+
+    console.redraw(lines, lambda: time.sleep(EVERY))
+    return 0
+
+
+def _look(experiment: str | None, study: Study) -> list[dict[str, Any]]:
+    study.make_importable()
+    places = study.layout.experiments() if experiment is None else [study.experiment(experiment)]
+    if not places:
+        raise RecordError(f"{study.layout.root} holds no runs yet; 'rlexp run' makes some")
+    return [_of(survey(place), study) for place in places]
+
+
+def _show(found: list[dict[str, Any]], console: Console) -> None:
+    plain = [{k: v for k, v in one.items() if k != "lines"} for one in found]
+    console.show(plain, [line for one in found for line in one["lines"]])
+
+
+def _of(found: Survey, study: Study) -> dict[str, Any]:
+    """Where one experiment stands, and how that is said."""
+    runs = _stored(found)
+    states = Counter(str(stored.record.state) for stored in runs)
+    driven = is_held(found.paths.lock)
+    told: dict[str, Any] = {
+        "experiment": found.paths.name,
+        "driven": driven,
+        "runs": dict(states),
+        "problems": found.problems,
+    }
+    head = f"{found.paths.name}: " + ("runs now" if driven else "no command drives it")
+    lines = [head]
+    if found.experiment is not None and found.experiment.sweep is not None:
+        more, own = _sweep(found, found.experiment, runs, study)
+        told |= more
+        lines += own
+    else:
+        counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+        lines.append(f"  {counted(len(runs), 'run')}: {counts}" if runs else "  no run yet")
+    lines += [f"  {line}" for line in _running(runs)]
+    lines += [f"  damaged: {line}" for line in found.problems]
+    return {**told, "lines": lines}
+
+
+def sweep_lines(found: Survey, study: Study) -> list[str]:
+    """How far a sweep is, and its latest trials, a line each."""
+    assert found.experiment is not None
+    study.make_importable()
+    return _sweep(found, found.experiment, _stored(found), study)[1]
+
+
+def _stored(found: Survey) -> list[StoredRun]:
+    return [f.stored for f in found.runs if f.stored is not None and f.planned and not f.damaged]
+
+
+def _sweep(
+    found: Survey, experiment: Experiment, runs: list[StoredRun], study: Study
+) -> tuple[dict[str, Any], list[str]]:
+    try:
+        sweeping = resume(found.paths, experiment, runs, study, Closed())
+    except RlexpError as error:
+        return {"problem": str(error)}, [f"  {error}"]
+    spent = {s.record.spec.id: s.record.spent for s in runs}
+    workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
+    view = view_of(sweeping, spent, workers)
+    told = {
+        "stage": view.stage,
+        "trials": {"planned": view.trials, "ended": len(view.ended), "running": view.running},
+        "best": None if view.best is None else {"trial": view.best[0], "value": view.best[1]},
+        "steps": view.steps,
+        "seconds_left": view.left,
+    }
+    latest = [f"    {trial_line(trial)}" for trial in view.ended[-LATEST:]]
+    return told, [f"  {status_line(view)}", *latest]
+
+
+def _running(runs: list[StoredRun]) -> Iterator[str]:
+    """A line for each run under way."""
+    for stored in runs:
+        record = stored.record
+        if record.state is State.RUNNING:
+            step, _ = read_progress(stored.paths.attempts()[-1].progress)
+            steps = record.spec.budget["steps"]
+            last = f", return {record.evaluations[-1].mean:,.1f}" if record.evaluations else ""
+            yield f"  {record.spec.name} at step {step:,} of {steps:,}{last}"

@@ -1,0 +1,211 @@
+"""`rlexp sweep`: searches on tuning seeds, chooses once, and tests what was chosen."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlexp.app.drive import Driving, drive_source
+from rlexp.app.estimate import remember
+from rlexp.app.study import Study
+from rlexp.app.sweep_join import join_sweep
+from rlexp.app.sweep_ledger import FolderLedger
+from rlexp.app.sweep_outcome import show_outcome
+from rlexp.app.sweep_plan import show_sweep_plan
+from rlexp.app.sweep_request import Configurer, read_sweep
+from rlexp.app.sweep_state import read_runs, resume, search_hours
+from rlexp.app.sweep_watch import Watched, mirror_of
+from rlexp.console import Console
+from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.engine.systematic import first_failed_run
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.records.run import State
+from rlexp.store.files import probe_writable, read_file
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import hold
+from rlexp.store.provenance import read_code
+from rlexp.store.runs import StoredRun, folder_size, write_experiment
+
+TRACEBACK = 30
+"""Lines of a failed run's log that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a command was told besides the definition and the configuration."""
+
+    dry_run: bool = False
+    retry: bool = False
+    until: Stage = Stage.TEST
+
+
+UNTIL = (Stage.SEARCH, Stage.SELECTION, Stage.TEST)
+"""Where a command can be told to stop."""
+
+
+def read_stage(word: str) -> Stage:
+    """The stage to stop after, from its name.
+
+    Raises:
+        ConfigError: There is no such stage.
+    """
+    if word not in UNTIL:
+        raise ConfigError(
+            f"there is no stage {word!r}{did_you_mean(word, UNTIL)} "
+            f"(there are: {', '.join(UNTIL)})"
+        )
+    return Stage(word)
+
+
+def sweep(
+    name: str | None, words: Sequence[str], options: Options, study: Study, console: Console
+) -> int:
+    """Bring a sweep to its end, and show what it found; returns the exit code.
+
+    Raises:
+        RlexpError: Something is wrong with what was asked; nothing was started.
+    """
+    asked = read_sweep(name, words, study)
+    paths = study.layout.experiment(asked.experiment.name)
+    if not options.dry_run:
+        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
+    lag_asked = asked.request.plan.lag is not None
+    experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
+    configurer = Configurer(asked, study, {})
+    configurer.check_default()
+    command = ("rlexp", "sweep", *([name] if name else []), *words)
+    driving = Driving(
+        executor=asked.executor,
+        threads=experiment.default.compute.threads,
+        checkpoint_every=asked.budget.checkpoint_every,
+        timeout=asked.budget.timeout,
+        command=command,
+    )
+    if options.dry_run:
+        sweeping = _open(paths, experiment, configurer, options, study)[0]
+        show_sweep_plan(experiment, sweeping, driving, read_code(study.folder), console)
+        return 0
+    with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
+        experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
+        write_experiment(paths, experiment)
+        return _go_on(paths, experiment, configurer, driving, options, study, console)
+
+
+def _go_on(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    configurer: Configurer,
+    driving: Driving,
+    options: Options,
+    study: Study,
+    console: Console,
+) -> int:
+    """Run what is missing, stage after stage, and show where that leads."""
+    sweeping, ledger = _open(paths, experiment, configurer, options, study)
+    before = set(sweeping.records)
+    stopped = None
+    if _has_work(sweeping):
+        mirror = mirror_of(paths, experiment, configurer.asked.request.plan.storage, console)
+        watched = Watched(sweeping, mirror, driving.executor.workers_for(driving.threads))
+        try:
+            stopped = drive_source(
+                paths,
+                sweeping,
+                driving,
+                study,
+                console,
+                show=lambda code: show_sweep_plan(experiment, sweeping, driving, code, console),
+                watch=lambda: watched.watch(console),
+            )
+        finally:
+            watched.close(console)
+        _remember(paths, sweeping, before)
+    if sweeping.halted is not None:
+        _tell_why(paths, sweeping, console)
+    show_outcome(
+        paths,
+        sweeping,
+        ledger,
+        command=driving.command,
+        ran=len(set(sweeping.records) - before),
+        study=study,
+        console=console,
+    )
+    if stopped is not None:
+        return stopped
+    return int(not _is_done(sweeping, options.until))
+
+
+def _open(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    configurer: Configurer,
+    options: Options,
+    study: Study,
+) -> tuple[Sweeping, FolderLedger]:
+    ledger = FolderLedger(paths, configurer)
+    runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
+    earlier, begun = search_hours(s.record for s in runs), time.monotonic()
+    sweeping = resume(
+        paths,
+        experiment,
+        runs,
+        study,
+        ledger,
+        until=options.until,
+        retry=options.retry,
+        default=configurer.asked.request.default,
+        hours=lambda: earlier + (time.monotonic() - begun) / 3600,
+        around=ledger.around,
+    )
+    return sweeping, ledger
+
+
+def _has_work(sweeping: Sweeping) -> bool:
+    """Whether anything is to be run or decided."""
+    match sweeping.stage:
+        case Stage.DONE:
+            return False
+        case Stage.SELECTION if sweeping.until is Stage.SEARCH:
+            return False
+        case Stage.TEST:
+            return sweeping.until is Stage.TEST
+        case _:
+            return True
+
+
+def _is_done(sweeping: Sweeping, until: Stage) -> bool:
+    """Whether it came as far as it was asked to, with a score of every test run."""
+    if sweeping.halted is not None:
+        return False
+    if until is Stage.SEARCH:
+        return sweeping.stage not in {Stage.SEARCH, Stage.PROMOTION}
+    if until is Stage.SELECTION:
+        return sweeping.selection is not None
+    tests = [r for r in sweeping.records.values() if r.spec.phase is Phase.TEST]
+    return sweeping.stage is Stage.DONE and all(r.state is State.COMPLETED for r in tests)
+
+
+def _remember(paths: ExperimentPaths, sweeping: Sweeping, before: set[str]) -> None:
+    """Keep how long the runs took and how much they filled, for later estimates."""
+    new = [record for key, record in sweeping.records.items() if key not in before]
+    remember([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
+
+
+def _tell_why(paths: ExperimentPaths, sweeping: Sweeping, console: Console) -> None:
+    """Say why the sweep stopped, with the end of the log of the first run that failed."""
+    console.error(f"the sweep stops: {sweeping.halted}")
+    record = first_failed_run(sweeping.search)
+    if record is None:
+        return
+    run = paths.run(record.spec.name)
+    try:
+        lines = read_file(run.attempts()[-1].log).decode(errors="replace").splitlines()
+    except (OSError, IndexError):
+        lines = []
+    for line in lines[-TRACEBACK:]:
+        console.note(f"  {line}")
+    target = f"{paths.name}/{record.spec.name}"
+    console.note(f"To see its whole log: {shlex.join(['rlexp', 'logs', target])}")

@@ -1,0 +1,59 @@
+"""What a sweep is about to do, said before it begins."""
+
+from math import ceil
+from typing import Any
+
+from rlexp.app.drive import Driving
+from rlexp.app.estimate import estimate
+from rlexp.app.sweep_view import limits_in_words, remaining_steps
+from rlexp.console import Console
+from rlexp.engine.sweeping import Sweeping
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import short_name
+from rlexp.store.provenance import Code
+
+
+def show_sweep_plan(
+    experiment: Experiment, sweeping: Sweeping, driving: Driving, code: Code, console: Console
+) -> None:
+    """Say what is searched, by whom, on which seeds, and what it will take at most."""
+    sweep, default = experiment.sweep, experiment.default
+    assert sweep is not None
+    plan, question = sweep.plan, sweeping.search.question
+    steps = remaining_steps(sweeping)
+    runs = ceil(steps / question.steps)
+    workers = driving.executor.workers_for(driving.threads)
+    spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
+    expected = estimate([spec] * max(runs, 1), workers)
+    told: dict[str, Any] = {
+        "experiment": experiment.name,
+        "stage": str(sweeping.stage),
+        "algorithm": short_name(default.algorithm),
+        "task": default.task,
+        "tuner": short_name(sweep.tuner),
+        "pruner": short_name(sweep.pruner),
+        "parameters": list(sweep.space.keys),
+        "trials": plan.trials,
+        "trials_ended": sum(1 for e in sweeping.search.entries if e.trial is not None),
+        "allocation": plan.allocation,
+        "screening_seeds": question.screening,
+        "tuning_seeds": question.seeds,
+        "promoted": ceil(plan.promoted * plan.trials),
+        "finalists": plan.finalists,
+        "selection_seeds": len(experiment.seeds.seeds(Phase.SELECTION)),
+        "test_seeds": len(experiment.seeds.seeds(Phase.TEST)),
+        "objective": list(plan.objectives),
+        "aggregate": plan.aggregate,
+        "lag": plan.lag,
+        "limits": limits_in_words(plan, 0.0),
+        "runs": runs,
+        "steps_per_run": question.steps,
+        "workers": workers,
+        "threads": driving.threads,
+        "seconds": round(expected.seconds, 1),
+        "bytes": expected.bytes,
+        "measured": expected.measured,
+        "code": str(code),
+    }
+    console.sweep_plan(told)

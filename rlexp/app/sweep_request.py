@@ -1,0 +1,102 @@
+"""From the words of `rlexp sweep` to an experiment whose configurations are still to be found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlexp.app.fit import Spaces, check_fit
+from rlexp.app.request import configuration_of, derive_name, require_minimum
+from rlexp.app.study import Study
+from rlexp.config.compose import Composed
+from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_checks import check_sweep
+from rlexp.config.validate import validate
+from rlexp.errors import ConfigError, ProtocolError
+from rlexp.executors import Executor
+from rlexp.protocol.budget import Budget
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.sweep import Sweep
+from rlexp.store.layout import check_name
+from rlexp.store.sweeps import DEFAULT_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one command asks for; `storage` is where the search is mirrored to."""
+
+    experiment: Experiment
+    request: SweepRequest
+    executor: Executor
+    budget: Budget
+
+    @property
+    def sweep(self) -> Sweep:
+        """How configurations are found."""
+        assert self.experiment.sweep is not None
+        return self.experiment.sweep
+
+
+def read_sweep(name: str | None, words: Sequence[str], study: Study) -> Asked:
+    """Turn a definition and words into an experiment; starts nothing and writes nothing.
+
+    Raises:
+        ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
+    """
+    study.make_importable()
+    request = compose_sweep(name, words, study.folder)
+    root, parts = validate(request.plain, study.allowed)
+    configuration = configuration_of(Composed(request.plain, ()), root, parts)
+    check_sweep(request, study.allowed)
+    if root.failures == "worst":
+        require_minimum([configuration])
+    lag = request.plan.lag
+    workers = parts.executor.workers_for(root.compute.threads)
+    plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag)
+    experiment = Experiment(
+        name="",
+        configurations=(replace(configuration, label=DEFAULT_LABEL),),
+        seeds=root.seeds,
+        failures=root.failures,
+        sweep=Sweep(
+            name=name or "",
+            space=request.space,
+            tuner=request.tuner,
+            pruner=request.pruner,
+            plan=plan,
+        ),
+    )
+    named = root.experiment or name or derive_name(experiment)
+    return Asked(replace(experiment, name=check_name(named)), request, parts.executor, root.budget)
+
+
+@dataclass(slots=True)
+class Configurer:
+    """Makes configurations of parameters; what cannot be run is refused with its reason."""
+
+    asked: Asked
+    study: Study
+    spaces: dict[str, Spaces]
+
+    def check_default(self) -> None:
+        """Refuse a sweep whose default configuration cannot be run.
+
+        Raises:
+            ConfigError: It cannot; says why.
+        """
+        check_fit([self.asked.experiment.default], self.study, self.spaces)
+
+    def configure(
+        self, number: int, parameters: Mapping[str, Any], steps: int | None
+    ) -> tuple[Configuration | None, str]:
+        """The configuration of a trial; nothing, and why, where it cannot be run."""
+        label = f"trial {number}"
+        if number == 0:
+            return replace(self.asked.experiment.default, label=label), ""
+        try:
+            plain = self.asked.request.configure(parameters, steps)
+            root, parts = validate(plain, self.study.allowed)
+            configuration = configuration_of(Composed(plain, ()), root, parts)
+            check_fit([configuration], self.study, self.spaces)
+        except (ConfigError, ProtocolError) as error:
+            return None, str(error)
+        return replace(configuration, label=label), ""

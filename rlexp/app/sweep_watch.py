@@ -1,0 +1,99 @@
+"""Told of everything while a sweep goes on: shows it, and hands it to the mirror."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rlexp.app.sweep_mirror import mirrored
+from rlexp.app.sweep_view import view_of
+from rlexp.console import Console
+from rlexp.console.sweep import SweepView
+from rlexp.engine.loop import Running, Watcher
+from rlexp.engine.sweeping import Sweeping
+from rlexp.exchange.background import BackgroundMirror
+from rlexp.exchange.optuna_study import Mirror
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.sweep import directions
+from rlexp.records.run import RunRecord
+from rlexp.store.layout import ExperimentPaths
+
+
+@dataclass(slots=True)
+class Watched:
+    """A sweep that is watched."""
+
+    sweeping: Sweeping
+    mirror: BackgroundMirror | None
+    workers: int
+    _under_way: dict[str, int] = field(default_factory=dict)
+    _state: tuple[int, int] = (-1, -1)
+
+    @contextmanager
+    def watch(self, console: Console) -> Iterator[Watcher]:
+        """What the loop tells."""
+        with console.watch_sweep(self.view) as shown:
+            yield _Both(self, shown)
+
+    def view(self) -> SweepView:
+        """Where the sweep stands."""
+        spent = {key: record.spent for key, record in self.sweeping.records.items()}
+        return view_of(self.sweeping, {**self._under_way, **spent}, self.workers)
+
+    def saw(self, running: Sequence[Running]) -> None:
+        """Take note of what runs, and hand on what has changed."""
+        self._under_way = {one.spec.id: one.step for one in running}
+        entries = self.sweeping.search.entries
+        state = (len(entries), sum(1 for e in entries if e.trial is not None))
+        if self.mirror is not None and state != self._state:
+            self._state = state
+            self.mirror.offer(mirrored(self.sweeping))
+
+    def close(self, console: Console) -> None:
+        """Let the mirror catch up, for some seconds; it can do so at the next command too."""
+        if self.mirror is None:
+            return
+        self.mirror.offer(mirrored(self.sweeping))
+        if problem := self.mirror.close():
+            console.note(f"Warning: {problem}")
+
+
+def mirror_of(
+    paths: ExperimentPaths, experiment: Experiment, storage: str | None, console: Console
+) -> BackgroundMirror:
+    """The mirror of a sweep, asked once whether it answers before anything trains.
+
+    Raises:
+        ConfigError: The URL is none, of an unknown kind, or its driver is not installed.
+    """
+    sweep = experiment.sweep
+    assert sweep is not None
+    mirror = BackgroundMirror(
+        Mirror(
+            storage,
+            journal=paths.mirror,
+            name=paths.name,
+            space=sweep.space,
+            directions=directions(sweep.plan.objectives),
+            owner=experiment.fingerprint,
+        )
+    )
+    if problem := mirror.check():
+        console.note(f"Warning: {problem}")
+    return mirror
+
+
+@dataclass(slots=True)
+class _Both:
+    """Tells the console and the sweep."""
+
+    watched: Watched
+    shown: Watcher
+
+    def update(self, running: Sequence[Running], waiting: int) -> None:
+        """What runs now."""
+        self.watched.saw(running)
+        self.shown.update(running, waiting)
+
+    def ended(self, record: RunRecord, *, again: bool) -> None:
+        """A run's attempt ended."""
+        self.shown.ended(record, again=again)

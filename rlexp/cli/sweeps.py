@@ -1,0 +1,45 @@
+"""Commands that search: sweep, and status of what goes on."""
+
+from typing import Annotated
+
+import typer
+
+from rlexp.cli.options import Allow, Json, Quiet, console_for, here
+
+Definition = Annotated[
+    list[str] | None,
+    typer.Argument(help="A definition in sweeps/, then configuration: quick sweep.trials=20"),
+]
+
+
+def sweep(
+    words: Definition = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    until: Annotated[
+        str, typer.Option("--until", help="Stop after: search, selection or test")
+    ] = "test",
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Tune on tuning seeds, choose once, and test the choice on seeds never seen before."""
+    from rlexp.app.sweep import Options, read_stage
+    from rlexp.app.sweep import sweep as use_case
+
+    given = list(words or ())
+    name = given.pop(0) if given and "=" not in given[0] and given[0][:1] not in "~+" else None
+    options = Options(dry_run=dry_run, retry=retry, until=read_stage(until))
+    console = console_for(as_json=as_json, quiet=quiet)
+    raise typer.Exit(use_case(name, given, options, here(allow_import), console))
+
+
+def status(
+    experiment: Annotated[str | None, typer.Argument(help="Only this one")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until it ends")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show how far experiments and sweeps are, whichever command drives them."""
+    from rlexp.app.status import show_status
+
+    raise typer.Exit(show_status(experiment, here(), console_for(as_json=as_json), watch=watch))

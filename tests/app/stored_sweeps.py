@@ -1,0 +1,98 @@
+"""Sweeps on disk whose runs were made up: no training."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stored_runs import PROVENANCE, STARTED, completed, failed
+
+from rlexp.app.study import Study
+from rlexp.app.sweep_ledger import FolderLedger
+from rlexp.app.sweep_request import Configurer, read_sweep
+from rlexp.app.sweep_state import read_runs, resume
+from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Event, RunStarted
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
+from rlexp.store.runs import new_attempt, read_run, write_experiment, write_run
+
+WORDS = (
+    "algorithm=ppo",
+    "environment=cartpole",
+    "algorithm.learning_rate=tag(log, interval(1e-5, 1e-1))",
+    "algorithm.n_epochs=int(interval(1, 20))",
+    "algorithm.n_steps=64",
+    "budget.steps=100",
+    "budget.evaluation_every=50",
+    "budget.final_episodes=2",
+    "tuner=random",
+    "sweep.trials=8",
+    "sweep.promoted=0.25",
+    "sweep.lag=1",
+    "seeds.tuning=3",
+    "seeds.selection=2",
+    "seeds.test=3",
+    "experiment=made_up",
+)
+Score = Callable[[RunSpec], float | None]
+
+
+def by_epochs(spec: RunSpec) -> float:
+    """More epochs score better; seeds differ a little."""
+    epochs: int = spec.algorithm["n_epochs"]
+    return 10.0 * epochs + spec.seed
+
+
+@dataclass(slots=True)
+class StoredSweep:
+    """A sweep whose runs end at once, with a score or, without one, as failed."""
+
+    study: Study
+    words: Sequence[str] = WORDS
+    score: Score = by_epochs
+    made: list[RunSpec] = field(default_factory=list)
+
+    @property
+    def paths(self) -> ExperimentPaths:
+        """Its folder."""
+        return self.study.layout.experiment("made_up")
+
+    def go_on(self, until: Stage = Stage.TEST, runs: int | None = None) -> Sweeping:
+        """Make runs until the stage is over, or so many."""
+        asked = read_sweep(None, self.words, self.study)
+        write_experiment(self.paths, asked.experiment)
+        ledger = FolderLedger(self.paths, Configurer(asked, self.study, {}))
+        sweeping = resume(
+            self.paths,
+            asked.experiment,
+            read_runs(self.paths),
+            self.study,
+            ledger,
+            until=until,
+            default=asked.request.default,
+        )
+        while (runs is None or len(self.made) < runs) and (spec := sweeping.take()) is not None:
+            self.made.append(spec)
+            sweeping.ended(read_run(self.store(spec), spec).record)
+        return sweeping
+
+    def store(self, spec: RunSpec) -> RunPaths:
+        """Write a run that has ended."""
+        paths = self.paths.run(spec.name)
+        write_run(paths, spec)
+        attempt = new_attempt(paths, {"allowed": []}, PROVENANCE, "")
+        attempt.log.write_text("Traceback: it broke\n")
+        score = self.score(spec)
+        events: list[Event] = [RunStarted(time=STARTED, attempt=1, pid=1, host="here")]
+        events += failed() if score is None else completed(score)
+        with closing(JournalWriter(attempt.journal)) as journal:
+            for event in events:
+                journal.append(event)
+        return paths
+
+
+def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:
+    """A sweep that has not begun; words change its configuration."""
+    return StoredSweep(Study(folder, Layout(folder / "runs")), (*WORDS, *words), score)

@@ -1,0 +1,237 @@
+"""A sweep that is looked at: its status, its evidence, its trials again, its mirror."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from stored_runs import console, output
+from stored_sweeps import stored_sweep
+
+from rlexp.app.gather import gather
+from rlexp.app.ls import Selection, list_all
+from rlexp.app.report import Wanted, report
+from rlexp.app.retrain import Origin, request_again
+from rlexp.app.show import Part, show
+from rlexp.app.status import show_status
+from rlexp.app.sweep import Options, read_stage, sweep
+from rlexp.app.sweep_mirror import mirrored
+from rlexp.engine.sweeping import Stage
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.store.sweeps import read_selection, read_trials
+
+
+def test_evidence_adds_up(tmp_path: Path) -> None:
+    """Steps of the trials are those of the tuning runs; the winner has a score on every seed."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    evidence = gather(["made_up"], Phase.TEST, made.study)
+    (found,) = evidence.sweeps
+    tuning = [s for s in made.made if s.phase is Phase.TUNING]
+    assert 100 * len(tuning) == found.costs["tuning"].steps == sum(t.spent for t in found.trials)
+    assert found.costs["tuning"].steps == max(t.ended_at for t in found.trials)
+    assert {"tuned", "default"} == set(evidence.labels)
+    assert found.selection is not None
+    winner = found.trials[found.selection.winner]
+    assert (True, 3) == (winner.eligible, len(winner.scores))
+    assert sum(winner.scores.values()) / 3 == winner.value
+    assert (
+        max(t.parameters["algorithm.n_epochs"] for t in found.trials if t.eligible)
+        == (winner.parameters["algorithm.n_epochs"])
+    )
+    assert 2 == sum(t.eligible for t in found.trials)
+
+
+def test_screened_trials_ended_before_promoted_ones(tmp_path: Path) -> None:
+    """A promoted trial stands where its last run was, behind the screening of all."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    screened = [t.ended_at for t in found.trials if not t.eligible]
+    promoted = [t.ended_at for t in found.trials if t.eligible]
+    assert max(screened) <= 800 < min(promoted)
+    assert 800 + 2 * 2 * 100 == max(promoted)
+
+
+def test_status_says_how_far_a_sweep_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stage, trials, the best so far and the cost are told, to people and to machines."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=4)
+    assert 0 == show_status("made_up", made.study, console(), watch=False)
+    told = output(capsys)
+    assert "no command drives it" in told
+    assert "search: 4/8 trials (4 complete)" in told
+    assert "400 environment steps" in told
+    show_status(None, made.study, console(as_json=True), watch=False)
+    (plain,) = json.loads(output(capsys))
+    assert ({"planned": 8, "ended": 4, "running": 0}, "search") == (
+        plain["trials"],
+        plain["stage"],
+    )
+    show_status("made_up", made.study, console(), watch=True)
+    assert "4/8 trials" in output(capsys)
+
+
+def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command again says so, shows winner and cost, and names commands that work."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    before = len(made.paths.runs())
+    assert 0 == sweep(None, made.words, Options(), made.study, console())
+    told = output(capsys)
+    for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
+        assert text in told
+    assert before == len(made.paths.runs())
+    commands = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("To ")]
+    assert ["report", "run", "sweep"] == [shlex.split(command)[1] for command in commands]
+
+
+def test_the_rehearsal_of_a_sweep_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--dry-run` says what would be run at most, and leaves no folder."""
+    made = stored_sweep(tmp_path)
+    assert 0 == sweep(None, made.words, Options(dry_run=True), made.study, console())
+    told = output(capsys)
+    # 8 screened, 2 of them on 2 further seeds, 3 finalists on 2, winner and default on 3.
+    assert "at most 24 runs × 100 environment steps" in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_more_trials_after_the_choice_are_refused(tmp_path: Path) -> None:
+    """What would be chosen by knowing the winner is refused before anything starts."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    with pytest.raises(RecordError, match="has chosen its winner"):
+        sweep(None, [*made.words, "sweep.trials=20"], Options(), made.study, console())
+
+
+def test_every_trial_can_be_trained_again(tmp_path: Path) -> None:
+    """Trial 0 is a trial; without a number it is the winner; words may change seeds and budget."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    trials = read_trials(made.paths)
+    for number in (0, 5):
+        request = request_again(Origin("made_up", number), ["seeds.test=4"], made.study)
+        (own,) = request.experiment.configurations
+        there = trials[number].configuration
+        assert there is not None
+        assert there.fingerprint == own.fingerprint
+        assert (f"made_up-trial-{number}", 4) == (
+            request.experiment.name,
+            request.experiment.seeds.test,
+        )
+    selection = read_selection(made.paths)
+    assert selection is not None
+    best = request_again(Origin("made_up", None), ["budget.steps=200"], made.study)
+    assert f"made_up-trial-{selection.winner}" == best.experiment.name
+    assert 200 == best.experiment.configurations[0].budget.steps
+
+
+@pytest.mark.parametrize(
+    ("trial", "word", "said"),
+    [
+        (99, "seeds.test=1", "has no trial 99: it has the trials 0 … 7"),
+        (0, "algorithm.gamma=0.5", "the trial fixes algorithm"),
+        (0, "environment=acrobot", "the trial fixes environment"),
+        (0, "seeds.test=0", "seeds.test is empty"),
+    ],
+)
+def test_what_a_trial_cannot_be_is_said(tmp_path: Path, trial: int, word: str, said: str) -> None:
+    """A number without a trial, and words that would make another trial of it, are refused."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    with pytest.raises((RecordError, ConfigError), match=said):
+        request_again(Origin("made_up", trial), [word], made.study)
+
+
+def test_before_the_choice_the_best_so_far_is_trained(tmp_path: Path) -> None:
+    """A search that goes on has an incumbent, or else the best that was screened."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=5)
+    trials = read_trials(made.paths)[:5]
+    best = max(trials, key=lambda t: t.parameters["algorithm.n_epochs"])
+    request = request_again(Origin("made_up", None), [], made.study)
+    assert f"made_up-trial-{best.number}" == request.experiment.name
+
+
+def test_the_mirror_shows_what_was_judged_and_never_changes_it(tmp_path: Path) -> None:
+    """What a trial shows once it has ended stays, whatever promotion adds to it."""
+    made = stored_sweep(tmp_path)
+    screened = mirrored(made.go_on(runs=8))
+    whole = mirrored(made.go_on())
+    assert {"complete"} == {trial.state for trial in whole}
+    assert screened == whole
+    assert [1] * 8 == [len(trial.attributes["scores"]) for trial in whole]
+
+
+def test_failures_are_told_with_their_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sweep that stops for a systematic failure says why, shows the log, and exits with 1."""
+    made = stored_sweep(tmp_path, "sweep.stop_after=3", score=lambda _: None)
+    made.go_on()
+    assert 1 == sweep(None, [*made.words], Options(), made.study, console())
+    captured = capsys.readouterr()
+    assert "3 trials in a row failed alike, from trial 0 on: a loss is NaN" in captured.err
+    assert "Traceback: it broke" in captured.err
+    assert "--retry" in captured.out
+
+
+def test_the_report_of_a_sweep_has_its_sections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Winner, history, parallel coordinates, importance and every trial are on the page."""
+    made = stored_sweep(tmp_path, "sweep.trials=30")
+    made.go_on()
+    assert 0 == report(["made_up"], Wanted(), made.study, console())
+    page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
+    for text in (
+        "Winner of the sweep",
+        "Optimisation history",
+        "Parallel",
+        "PED-ANOVA",
+        "n_epochs",
+    ):
+        assert text in page
+    output(capsys)
+
+
+def test_ls_and_show_stay_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An experiment of many trials is one row, and shows its test runs only."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    list_all(Selection(), made.study, console())
+    assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in output(capsys)
+    show("made_up", Part.RESULT, made.study, console())
+    told = output(capsys)
+    assert "tuned on CartPole-v1, test seeds" in told
+    assert "tuning seeds" not in told
+
+
+def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None:
+    """A finalist without a score on every selection seed cannot win while another has them all."""
+
+    def breaks(spec: RunSpec) -> float | None:
+        score = 10.0 * spec.algorithm["n_epochs"]
+        best = spec.phase is Phase.SELECTION and spec.algorithm["n_epochs"] == 20
+        return None if best else score
+
+    made = stored_sweep(tmp_path, "sweep.trials=30", "sweep.stop_after=100", score=breaks)
+    made.go_on(until=Stage.SELECTION)
+    selection = read_selection(made.paths)
+    assert selection is not None
+    assert 2 == len(selection.chosen.selection)
+
+
+def test_stages_are_named() -> None:
+    """`--until` takes search, selection and test, and says so to anything else."""
+    assert Stage.SEARCH is read_stage("search")
+    with pytest.raises(ConfigError, match="did you mean 'selection'"):
+        read_stage("selecton")

@@ -1,0 +1,212 @@
+"""Sweeps whose runs are a formula: any number of workers, ending in any order, cut off anywhere."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from samples import configuration
+
+from rlexp.engine.objectives import Objectives
+from rlexp.engine.progress import Proposal
+from rlexp.engine.question import Question
+from rlexp.engine.search import Search
+from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.space import Parameter, Real, Space
+from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.sweep import SweepPlan
+from rlexp.pruners import Pruner
+from rlexp.pruners.none import Never
+from rlexp.records.events import Ending, Evaluated, Failure
+from rlexp.records.run import RunRecord, State
+from rlexp.records.selection import Selection
+from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
+from rlexp.tuners.random import RandomSearch
+
+SPACE = Space(parameters=(Parameter(key="algorithm.x", domain=Real(0.0, 1.0)),))
+STEPS, EVERY = 100, 10
+Score = Callable[[float, RunSpec], float | None]
+
+
+def quality(x: float, spec: RunSpec) -> float:
+    """What a run scores: best at 0.7, with noise that depends on seed and phase alone."""
+    noise = random.Random(f"{spec.phase} {spec.seed} {x:.12f}").gauss(0, 0.1)
+    return 1 - (x - 0.7) ** 2 + noise
+
+
+def plan(**changes: Any) -> SweepPlan:
+    """A plan of 12 trials."""
+    settings: dict[str, Any] = {
+        "trials": 12,
+        "full_runs": None,
+        "steps": None,
+        "hours": None,
+        "allocation": "fixed",
+        "promoted": 0.25,
+        "objective": "score",
+        "aggregate": "mean",
+        "finalists": 2,
+        "lag": 3,
+        "failures": "worst",
+        "stop_after": 5,
+        "storage": None,
+    }
+    return SweepPlan(**{**settings, **changes})
+
+
+@dataclass(slots=True)
+class Notes:
+    """A ledger in memory."""
+
+    proposals: list[tuple[Proposal, Configuration | None]] = field(default_factory=list)
+    selections: list[Selection] = field(default_factory=list)
+    refused: Callable[[float], bool] = lambda _: False
+
+    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+        """A configuration whose algorithm has the parameter `x`."""
+        x = suggestion.parameters["algorithm.x"]
+        if self.refused(x):
+            return None, f"x={x} cannot be run"
+        own = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
+        algorithm = {**own.algorithm, "x": x}
+        return replace(own, algorithm=algorithm, label=f"trial {number}"), ""
+
+    def propose(self, proposal: Proposal, made: Configuration | None) -> None:
+        """Keep it."""
+        self.proposals.append((proposal, made))
+
+    def choose(self, selection: Selection) -> None:
+        """Keep it."""
+        self.selections.append(selection)
+
+
+@dataclass(slots=True)
+class World:
+    """What outlives a command: proposals, choice, and the runs that are over.
+
+    `stopped` holds the step at which a run was asked to end, by its name.
+    """
+
+    plan: SweepPlan = field(default_factory=plan)
+    tuner: Tuner = field(default_factory=RandomSearch)
+    pruner: Pruner = field(default_factory=Never)
+    one_by_one: bool = False
+    seeds: SeedPlan = field(
+        default_factory=lambda: SeedPlan(root=0, tuning=3, selection=2, test=2)
+    )
+    score: Score = quality
+    refused: Callable[[float], bool] = lambda _: False
+    notes: Notes = field(default_factory=Notes)
+    records: dict[str, RunRecord] = field(default_factory=dict)
+    stopped: dict[str, int] = field(default_factory=dict)
+    trained: int = 0
+
+    def open(self, until: Stage = Stage.TEST, hours: float = 0.0) -> Sweeping:
+        """The sweep as a new command finds it."""
+        self.notes.refused = self.refused
+        question = Question(
+            plan=self.plan,
+            seeds=len(self.seeds.seeds(Phase.TUNING)),
+            steps=STEPS,
+            every=EVERY,
+            objectives=Objectives(
+                names=self.plan.objectives, aggregate=self.plan.aggregate, threshold=0.9
+            ),
+            default={"algorithm.x": 0.5},
+        )
+        problem = Problem(space=SPACE, objectives=len(self.plan.objectives), steps=STEPS, seed=0)
+        suggester: Suggester = self.tuner.open(problem)
+        search = Search(question, suggester, self.pruner, self.one_by_one)
+        sweeping = Sweeping(
+            search, self.seeds, self.notes, lambda: hours, records=dict(self.records), until=until
+        )
+        sweeping.resume(list(self.notes.proposals))
+        sweeping.selection = self.notes.selections[-1] if self.notes.selections else None
+        return sweeping
+
+    def run(self, workers: int, order: int, cut: int | None = None) -> Sweeping:
+        """Work on the sweep; runs advance and end in an order drawn by `order`.
+
+        Args:
+            workers: Runs at a time.
+            order: Seed of the order.
+            cut: After so many moves the command is killed, and what ran is lost.
+        """
+        sweeping, dice = self.open(), random.Random(order)
+        running: dict[str, tuple[RunSpec, int]] = {}
+        moves = 0
+        while True:
+            while len(running) < workers and (spec := sweeping.take()) is not None:
+                running[spec.id] = (spec, 0)
+            if not running or (cut is not None and moves >= cut):
+                return sweeping
+            moves += 1
+            key = dice.choice(sorted(running))
+            spec, step = running[key]
+            step = min(step + dice.choice((EVERY, 3 * EVERY, STEPS)), spec.budget["steps"])
+            running[key] = (spec, step)
+            self.trained += step
+            self._advance(sweeping, spec, step, running)
+
+    def _advance(
+        self,
+        sweeping: Sweeping,
+        spec: RunSpec,
+        step: int,
+        running: dict[str, tuple[RunSpec, int]],
+    ) -> None:
+        record = self.record(spec)
+        seen = tuple(e for e in record.evaluations if e.step <= step)
+        sweeping.evaluated(spec, seen)
+        request = sweeping.stopping(spec)
+        if request is not None:
+            kept = tuple(e for e in seen if request.rung is None or e.step <= request.rung)
+            record = replace(
+                record, state=State.PRUNED, step=step, evaluations=kept, final=None, spent=step
+            )
+            self.stopped[spec.name] = request.rung or 0
+        elif step < spec.budget["steps"]:
+            return
+        del running[spec.id]
+        self.records[spec.id] = record
+        sweeping.ended(record)
+
+    def record(self, spec: RunSpec) -> RunRecord:
+        """The run, made whole: its curve rises to its score, or it fails."""
+        score = self.score(spec.algorithm["x"], spec)
+        steps = spec.budget["steps"]
+        if score is None:
+            return RunRecord(
+                spec=spec, state=State.FAILED, failure=Failure.ENVIRONMENT, reason="step 17 broke"
+            )
+        curve = tuple(_evaluated(s, score * s / steps) for s in range(EVERY, steps + 1, EVERY))
+        return RunRecord(
+            spec=spec,
+            state=State(Ending.COMPLETED),
+            step=steps,
+            evaluations=curve,
+            final=_evaluated(steps, score, final=True),
+            spent=steps,
+            seconds=1.0,
+        )
+
+    def outcome(self) -> Mapping[str, Any]:
+        """Everything that must not depend on workers, order or interruptions."""
+        sweeping = self.open()
+        trials = [e.trial for e in sweeping.search.entries]
+        return {
+            "parameters": [p.parameters for p, _ in self.notes.proposals],
+            "trials": trials,
+            "selections": self.notes.selections,
+            "tests": sorted(
+                (r.spec.name, r.score)
+                for r in self.records.values()
+                if r.spec.phase is not Phase.TUNING
+            ),
+        }
+
+
+def _evaluated(step: int, value: float, *, final: bool = False) -> Evaluated:
+    return Evaluated(time=0.0, step=step, returns=(value,), lengths=(1,), seconds=0.0, final=final)

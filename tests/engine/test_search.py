@@ -1,0 +1,206 @@
+"""A search comes to the same trials whatever the workers, their order and its interruptions."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_sweeps import EVERY, STEPS, World, plan, quality
+
+from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.spec import RunSpec
+from rlexp.pruners import Pruner
+from rlexp.pruners.median import Median
+from rlexp.pruners.none import Never
+from rlexp.pruners.successive_halving import SuccessiveHalving
+from rlexp.pruners.wilcoxon import Wilcoxon
+from rlexp.records.run import RunRecord
+from rlexp.records.trial import TrialState
+from rlexp.tuners import Tuner
+from rlexp.tuners.random import RandomSearch
+from rlexp.tuners.tpe import TPE
+
+MEDIAN = Median(startup_trials=2, warm_up=0.1)
+HALVING = SuccessiveHalving(minimum=0.1, eta=2)
+WILCOXON = Wilcoxon(threshold=0.2, startup_seeds=2)
+PARZEN = TPE(startup=3, candidates=8, multivariate=True)
+KINDS: dict[str, dict[str, Any]] = {
+    "fixed": {"plan": plan()},
+    "fixed, one by one, median": {"plan": plan(), "pruner": MEDIAN, "one_by_one": True},
+    "fixed, halving": {"plan": plan(), "pruner": HALVING, "one_by_one": True},
+    "racing": {"plan": plan(allocation="racing"), "pruner": WILCOXON, "one_by_one": True},
+    "two stages": {"plan": plan(allocation="two_stage")},
+    "two stages, TPE": {"plan": plan(allocation="two_stage"), "tuner": PARZEN},
+    "two stages, TPE, median": {
+        "plan": plan(allocation="two_stage", lag=1),
+        "tuner": PARZEN,
+        "pruner": MEDIAN,
+        "one_by_one": True,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers_and_order_change_nothing(kind: str) -> None:
+    """One worker and eight, in whatever order runs end, come to the same trials and winner."""
+    alone = World(**KINDS[kind])
+    alone.run(1, 0)
+    for workers, order in ((2, 1), (8, 2), (8, 3)):
+        many = World(**KINDS[kind])
+        many.run(workers, order)
+        assert alone.outcome() == many.outcome()
+    assert len(alone.notes.selections) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    cuts=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+    workers=st.integers(1, 8),
+)
+def test_a_killed_command_changes_nothing(kind: str, cuts: list[int], workers: int) -> None:
+    """A sweep that is killed anywhere, again and again, ends as one that never was."""
+    whole, broken = World(**KINDS[kind]), World(**KINDS[kind])
+    whole.run(2, 0)
+    for order, cut in enumerate(cuts):
+        broken.run(workers, order, cut)
+    sweeping = broken.run(workers, 99)
+    assert whole.outcome() == broken.outcome()
+    assert sweeping.stage is Stage.DONE
+
+
+def test_a_longer_search_begins_as_the_shorter_one() -> None:
+    """Trials that are added before the choice are those of a search planned so from the start."""
+    grown = World(plan=plan(trials=7, allocation="two_stage"), tuner=PARZEN)
+    first = grown.open(until=Stage.SEARCH)
+    _work(grown, first)
+    assert grown.notes.selections == []
+    grown.plan = plan(trials=12, allocation="two_stage")
+    grown.run(2, 5)
+    direct = World(plan=plan(trials=12, allocation="two_stage"), tuner=PARZEN)
+    direct.run(2, 0)
+    assert direct.outcome()["parameters"] == grown.outcome()["parameters"]
+    assert [t.values for t in direct.outcome()["trials"]] == [
+        t.values for t in grown.outcome()["trials"]
+    ]
+
+
+def test_a_trial_is_suggested_from_those_before_its_lag() -> None:
+    """Trial n sees the trials 0 … n − 1 − lag and no other."""
+    seen: dict[int, int] = {}
+    problem: Any = None
+
+    class Watching:
+        def needs(self, number: int) -> int:
+            return 0
+
+        def suggest(self, trials: Any, number: int) -> Any:
+            seen[number] = len(trials)
+            return RandomSearch().open(problem).suggest(trials, number)
+
+    class Tuning:
+        def open(self, asked: Any) -> Any:
+            nonlocal problem
+            problem = asked
+            return Watching()
+
+    tuner: Tuner = Tuning()
+    World(plan=plan(lag=4), tuner=tuner).run(8, 1)
+    assert {n: max(n - 4, 0) for n in range(1, 12)} == seen
+
+
+def test_only_promoted_trials_reach_all_tuning_seeds() -> None:
+    """Of twelve screened trials the best quarter goes on, and the winner is among them."""
+    world = World(plan=plan(allocation="two_stage"))
+    sweeping = world.run(2, 0)
+    tuning = [r for r in world.records.values() if r.spec.phase is Phase.TUNING]
+    screened = {r.spec.fingerprint: r.score or 0.0 for r in tuning if r.spec.seed == 0}
+    promoted = {r.spec.fingerprint for r in tuning if r.spec.seed == 1}
+    best = sorted(screened, key=lambda f: -screened[f])[:3]
+    assert (12, set(best)) == (len(screened), promoted)
+    assert {c.number for c in sweeping.ranked()} >= {world.notes.selections[0].winner}
+
+
+def test_no_test_run_exists_before_the_choice() -> None:
+    """The first test run is taken after the choice was written down."""
+    world = World()
+    sweeping = world.open()
+    while (spec := sweeping.take()) is not None:
+        assert (spec.phase is Phase.TEST) == bool(world.notes.selections)
+        record = world.record(spec)
+        world.records[spec.id] = record
+        sweeping.ended(record)
+    assert len(world.notes.selections) == 1
+
+
+def test_test_scores_cannot_touch_the_choice() -> None:
+    """Whatever test runs score, trials, finalists and winner are the same."""
+
+    def hostile(x: float, spec: RunSpec) -> float | None:
+        return -1e6 * x if spec.phase is Phase.TEST else quality(x, spec)
+
+    fair, unfair = World(), World(score=hostile)
+    fair.run(2, 0)
+    unfair.run(2, 0)
+    assert fair.notes.proposals == unfair.notes.proposals
+    assert fair.notes.selections == unfair.notes.selections
+
+
+def test_selection_seeds_choose_among_finalists() -> None:
+    """The finalist that is best on selection seeds wins, though another was on tuning seeds."""
+
+    def turned(x: float, spec: RunSpec) -> float:
+        return -abs(x - 0.7) if spec.phase is Phase.TUNING else abs(x - 0.7)
+
+    world = World(score=turned)
+    world.run(2, 0)
+    selection = world.notes.selections[0]
+    first, second = selection.finalists
+    assert sum(first.tuning) > sum(second.tuning)
+    assert second.number == selection.winner
+
+
+def test_without_selection_seeds_the_incumbent_wins() -> None:
+    """With no selection seeds the best trial on tuning seeds is the winner, and the rule says so."""
+    world = World(seeds=SeedPlan(root=0, tuning=2, selection=0, test=1))
+    sweeping = world.run(2, 0)
+    selection = world.notes.selections[0]
+    assert sweeping.ranked()[0].number == selection.winner
+    assert "no selection seeds" in selection.rule
+
+
+@pytest.mark.parametrize("pruner", [MEDIAN, HALVING])
+def test_a_pruned_trial_ends_at_its_rung(pruner: Pruner) -> None:
+    """A pruned trial cannot win, and its last evaluation is the one it was judged at."""
+    world = World(pruner=pruner, one_by_one=True, plan=plan(trials=20))
+    world.run(4, 0)
+    pruned = [e for e in world.open().search.entries if e.stop is not None]
+    assert pruned
+    for entry in pruned:
+        assert entry.trial is not None
+        assert entry.stop is not None
+        assert entry.trial.state is TrialState.PRUNED
+        assert entry.stop.step < STEPS
+        assert max(entry.trial.intermediate) == entry.stop.position * STEPS + entry.stop.step
+        assert entry.stop.step % EVERY == 0
+    finalists = {f.number for s in world.notes.selections for f in s.finalists}
+    assert not finalists & {e.proposal.number for e in pruned}
+
+
+def test_pruning_saves_steps() -> None:
+    """A search with a pruner trains fewer steps than one without."""
+    costs = []
+    for pruner in (Never(), HALVING):
+        world = World(pruner=pruner, one_by_one=True, plan=plan(trials=20))
+        world.run(2, 0)
+        tuning = [r for r in world.records.values() if r.spec.phase is Phase.TUNING]
+        costs.append(sum(r.spent for r in tuning))
+    assert costs[1] < 0.9 * costs[0]
+
+
+def _work(world: World, sweeping: Sweeping) -> None:
+    while (spec := sweeping.take()) is not None:
+        record: RunRecord = world.record(spec)
+        world.records[spec.id] = record
+        sweeping.ended(record)
