@@ -116,7 +116,7 @@ def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None) -> F
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
-        stored = _read(paths)
+        stored = read_intact(paths)
         configuration = configuration or _unlabelled(stored.record.spec)
     except (RlexpError, *DAMAGE) as error:
         return Found(
@@ -150,7 +150,12 @@ def read_now(paths: RunPaths) -> StoredRun:
     return replace(stored, record=record)
 
 
-def _read(paths: RunPaths) -> StoredRun:
+def read_intact(paths: RunPaths) -> StoredRun:
+    """Read a run, and find out whether what its folder says makes sense.
+
+    Raises:
+        RecordError: It does not; so it may with the errors in `DAMAGE`.
+    """
     stored = read_now(paths)
     name = stored.record.spec.name
     if name != paths.folder.name:

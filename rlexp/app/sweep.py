@@ -27,6 +27,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import StoredRun, folder_size, write_experiment
+from rlexp.store.sweeps import check_untested
 
 TRACEBACK = 30
 """Lines of a failed run's log that are shown."""
@@ -147,6 +148,8 @@ def _open(
 ) -> tuple[Sweeping, FolderLedger]:
     ledger = FolderLedger(paths, configurer)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
+    if not paths.selection.exists():
+        check_untested(paths, (s.record.spec.phase for s in runs))
     earlier, begun = search_hours(s.record for s in runs), time.monotonic()
     sweeping = resume(
         paths,

@@ -62,18 +62,21 @@ def _trials(sweeping: Sweeping, records: Mapping[str, RunRecord]) -> Iterator[Tr
     able = {candidate.number for candidate in sweeping.ranked()}
     entries, screening = sweeping.search.entries, sweeping.search.question.screening
     runs = [sweeping.runs_of(e.proposal.number) for e in entries]
-    first = [_spent(own[:screening], records) for own in runs]
+    # What trials of one configuration share is the first one's.
+    own = [specs if e.twin is None else [] for e, specs in zip(entries, runs, strict=True)]
+    first = [_spent(specs[:screening], records) for specs in own]
     # What goes on to further seeds does so when every trial has been screened.
-    later = [_spent(own[screening:], records) for own in runs]
+    later = [_spent(specs[screening:], records) for specs in own]
     screened, promoted = list(accumulate(first)), list(accumulate(later, initial=sum(first)))
     for number, entry in enumerate(entries):
+        elder = number if entry.twin is None else entry.twin.proposal.number
         yield _trial(
             entry,
             sweeping,
             {s.seed: records[s.id] for s in runs[number] if s.id in records},
-            eligible=number in able,
+            eligible=elder in able,
             spent=first[number] + later[number],
-            ended_at=promoted[number + 1] if later[number] else screened[number],
+            ended_at=promoted[elder + 1] if later[elder] else screened[number],
         )
 
 
@@ -139,5 +142,5 @@ def _cost(records: Iterable[RunRecord], phase: Phase) -> PhaseCost:
     return PhaseCost(
         runs=len(own),
         steps=sum(r.spent for r in own),
-        seconds=sum(r.seconds or 0.0 for r in own),
+        seconds=sum(r.seconds_spent for r in own),
     )

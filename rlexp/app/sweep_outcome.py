@@ -125,7 +125,7 @@ def _thought(sweeping: Sweeping, ledger: FolderLedger) -> dict[str, Any]:
     """Seconds that this command's suggestions took, and their share of the runs' time."""
     thinking = ledger.thinking[-1] if ledger.thinking else None
     trained = sum(
-        r.seconds or 0.0 for r in sweeping.records.values() if r.spec.phase is Phase.TUNING
+        r.seconds_spent for r in sweeping.records.values() if r.spec.phase is Phase.TUNING
     )
     total = thinking.total if thinking else 0.0
     return {

@@ -5,12 +5,13 @@ from typing import Any
 
 from rlexp.app.drive import Driving
 from rlexp.app.estimate import estimate
-from rlexp.app.sweep_view import limits_in_words, remaining_steps
+from rlexp.app.sweep_view import remaining_steps
 from rlexp.console import Console
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import short_name
+from rlexp.protocol.sweep import SweepPlan
 from rlexp.store.provenance import Code
 
 
@@ -46,7 +47,7 @@ def show_sweep_plan(
         "objective": list(plan.objectives),
         "aggregate": plan.aggregate,
         "lag": plan.lag,
-        "limits": limits_in_words(plan, 0.0),
+        "limits": _limits(plan),
         "runs": runs,
         "steps_per_run": question.steps,
         "workers": workers,
@@ -57,3 +58,15 @@ def show_sweep_plan(
         "code": str(code),
     }
     console.sweep_plan(told)
+
+
+def _limits(plan: SweepPlan) -> str:
+    """What ends the search besides the number of its trials."""
+    told = []
+    if plan.full_runs is not None:
+        told.append(f"{plan.full_runs:g} full runs")
+    if plan.steps is not None:
+        told.append(f"{plan.steps:,} environment steps")
+    if plan.hours is not None:
+        told.append(f"{plan.hours:g} h")
+    return f"at most {plan.trials:,} trials, {' and '.join(told)}" if told else ""

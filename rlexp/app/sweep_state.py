@@ -1,11 +1,13 @@
 """A sweep as its folder tells it, ready to go on."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from rlexp.app.study import Study
+from rlexp.app.survey import DAMAGE, read_intact
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
@@ -19,7 +21,7 @@ from rlexp.protocol.spec import short_name
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.runs import StoredRun, read_run
+from rlexp.store.runs import StoredRun
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 
@@ -42,13 +44,11 @@ class Closed:
 
 
 def read_runs(paths: ExperimentPaths) -> list[StoredRun]:
-    """The runs in a sweep's folder; one that cannot be read counts as not made."""
+    """The runs in a sweep's folder; one that is damaged, or another's copy, counts as not made."""
     found = []
     for run in paths.runs():
-        try:
-            found.append(read_run(run))
-        except RlexpError:
-            continue
+        with suppress(RlexpError, *DAMAGE):
+            found.append(read_intact(run))
     return found
 
 

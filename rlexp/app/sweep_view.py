@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil, inf
 
 from rlexp.console.sweep import SweepView, TrialLine
-from rlexp.engine.progress import Progress
+from rlexp.engine.progress import Progress, steps_of
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.engine.systematic import why_failed
 from rlexp.protocol.seeds import Phase
@@ -83,27 +83,41 @@ def limits_in_words(plan: SweepPlan, full_runs: float) -> str:
 
 def _left(sweeping: Sweeping, workers: int) -> float | None:
     """Seconds that everything is expected to take, by the speed so far."""
-    done = [r for r in sweeping.records.values() if r.seconds and r.spent]
+    done = [r for r in sweeping.records.values() if r.seconds_spent and r.spent]
     if not done or sweeping.stage is Stage.DONE:
         return None
-    speed = sum(r.seconds or 0.0 for r in done) / sum(r.spent for r in done)
+    speed = sum(r.seconds_spent for r in done) / sum(r.spent for r in done)
     return remaining_steps(sweeping) * speed / workers
 
 
 def remaining_steps(sweeping: Sweeping) -> int:
     """Environment steps that are still to come at most, by the plan."""
-    search, question = sweeping.search, sweeping.search.question
-    screening, steps = question.screening, question.steps
-    plan = question.plan
+    question = sweeping.search.question
+    screening, steps, plan = question.screening, question.steps, question.plan
     selection = plan.finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
     tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is Stage.TEST else 0
     if sweeping.selection is None:
-        ended = sum(1 for e in search.entries if e.trial is not None)
-        searched = max(plan.trials - ended, 0) * screening
-        going_on = ceil(plan.trials * plan.promoted) * (question.seeds - screening)
-        runs = searched + going_on + selection + tests
-        return max(runs - _over(sweeping, Phase.SELECTION), 0) * steps
+        going_on = ceil(_trials(sweeping) * plan.promoted) * (question.seeds - screening)
+        runs = max(going_on + selection + tests - _over(sweeping, Phase.SELECTION), 0)
+        return _to_search(sweeping) + runs * steps
     return max(tests - _over(sweeping, Phase.TEST), 0) * steps
+
+
+def _trials(sweeping: Sweeping) -> int:
+    """Trials of the search at most, taking those to come at the full budget."""
+    plan = sweeping.search.question.plan
+    left = inf if plan.full_runs is None else plan.full_runs - sweeping.search.full_runs
+    return min(plan.trials, ceil(len(sweeping.search.entries) + min(left, plan.trials)))
+
+
+def _to_search(sweeping: Sweeping) -> int:
+    """Environment steps of the trials to come, and of those under way, at most."""
+    search, question = sweeping.search, sweeping.search.question
+    ended = [e for e in search.entries if e.trial is not None]
+    planned = (_trials(sweeping) - len(ended)) * question.steps * question.screening
+    if question.plan.steps is None:
+        return max(planned, 0)
+    return max(min(planned, question.plan.steps - sum(map(steps_of, ended))), 0)
 
 
 def _over(sweeping: Sweeping, phase: Phase) -> int:

@@ -67,15 +67,11 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     stage = "" if not plan["trials_ended"] else f", {plan['trials_ended']} trials done already"
     yield (
         f"{plan['experiment']} · {plan['algorithm']} on {plan['task']} · "
-        f"{counted(plan['trials'], 'trial')} by {plan['tuner']}{stage}"
+        f"{_length(plan)} by {plan['tuner']}{stage}"
     )
     parameters = plan["parameters"]
     pruner = "" if plan["pruner"] == "none" else f" · pruner {plan['pruner']}"
-    limits = f" · {plan['limits']}" if plan["limits"] else ""
-    yield (
-        f"  searches {counted(len(parameters), 'parameter')}: {shortened(parameters, 4)}"
-        f"{pruner}{limits}"
-    )
+    yield f"  searches {counted(len(parameters), 'parameter')}: {shortened(parameters, 4)}{pruner}"
     yield f"  {_seeds_in_words(plan)}"
     guess = "estimated" if plan["measured"] else "roughly"
     yield (
@@ -83,6 +79,11 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
         f" · {counted(plan['workers'], 'worker')} × {counted(plan['threads'], 'thread')}"
         f" · {guess} {duration(plan['seconds'])}, {size(plan['bytes'])} · {plan['code']}"
     )
+
+
+def _length(plan: Mapping[str, Any]) -> str:
+    """How far the search goes: its trials, or the budget that ends it before."""
+    return plan["limits"] or counted(plan["trials"], "trial")
 
 
 def _seeds_in_words(plan: Mapping[str, Any]) -> str:

@@ -1,0 +1,163 @@
+"""`rlexp sweep` beside `rl_zoo3 --optimize`: the same algorithm, space, trials and steps.
+
+Prints wall-clock at equal trials, and the true score (fresh seeds, `--seeds` of them) that each
+reaches at equal environment steps; writes `benchmarks/results/sweep.json`. Run it on a machine
+that does nothing else: `python benchmarks/sweep.py`, or with sizes of its own:
+`python benchmarks/sweep.py --trials 8 --steps 4000`.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from run import PEER, RLEXP
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "sweep.json"
+COMMON = (
+    "algorithm=ppo",
+    "environment=cartpole",
+    "environment.vector.count=8",
+    "budget.evaluation_every=null",
+    "budget.final_episodes=5",
+)
+SPACE = (
+    "algorithm.batch_size=choice(32,64,128,256)",
+    "algorithm.n_steps=choice(32,64,128,256)",
+    "algorithm.gamma=tag(flipped_log, interval(0.97, 0.9999))",
+    "algorithm.gae_lambda=tag(flipped_log, interval(0.9, 0.9999))",
+    "algorithm.learning_rate=tag(log, interval(1e-5, 0.002))",
+    "algorithm.ent_coef=tag(log, interval(1e-8, 0.1))",
+    "algorithm.clip_range=choice(0.1,0.2,0.3,0.4)",
+    "algorithm.n_epochs=choice(1,5,10,20)",
+    "algorithm.max_grad_norm=interval(0.3, 2.0)",
+    "agent.network=choice([64],[64,64])",
+    "agent.activation=choice(tanh,relu)",
+)
+START = ("algorithm.n_steps=64",)
+"""The default of 2,048 steps on eight environments is more than a trial has."""
+Numbers = dict[str, Any]
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, str]:
+    """Seconds that a command takes, and what it prints."""
+    begun = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return time.perf_counter() - begun, done.stdout
+
+
+def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[float, Numbers]:
+    """The peer's seconds and best trial."""
+    command = [
+        *(str(PEER / "bin" / "python"), str(HERE / "peer_sweep.py")),
+        *("--algo", "ppo", "--env", "CartPole-v1", "-n", str(steps), "--seed", str(seed)),
+        *("-optimize", "--n-trials", str(trials), "--n-jobs", str(jobs), "--verbose", "0"),
+        *("--sampler", "tpe", "--pruner", "none", "--device", "cpu"),
+    ]
+    seconds, output = timed(command, folder)
+    line = next(line for line in output.splitlines() if line.startswith("BEST "))
+    best: Numbers = json.loads(line.removeprefix("BEST "))
+    return seconds, best
+
+
+def own(folder: Path, trials: int, steps: int, seed: int, *words: str) -> tuple[float, Path]:
+    """Seconds of a search, and the folder of its records."""
+    command = [*RLEXP, "sweep", *COMMON, *START, *SPACE, f"budget.steps={steps}"]
+    command += [f"sweep.trials={trials}", f"seeds.root={seed}", "experiment=own", *words]
+    seconds, _ = timed([*command, "--until", "search", "-q"], folder)
+    return seconds, folder / "runs" / "own"
+
+
+def words_of(params: Mapping[str, Any]) -> list[str]:
+    """The peer's best trial in our words."""
+    network = {"tiny": "[64]", "small": "[64,64]"}[params["net_arch"]]
+    return [
+        f"algorithm.batch_size={2 ** params['batch_size_pow']}",
+        f"algorithm.n_steps={2 ** params['n_steps_pow']}",
+        f"algorithm.gamma={1 - params['one_minus_gamma']!r}",
+        f"algorithm.gae_lambda={1 - params['one_minus_gae_lambda']!r}",
+        *(
+            f"algorithm.{key}={params[key]!r}"
+            for key in ("learning_rate", "ent_coef", "clip_range", "n_epochs", "max_grad_norm")
+        ),
+        f"agent.network={network}",
+        f"agent.activation={params['activation_fn']}",
+    ]
+
+
+def true_score(folder: Path, words: list[str], seeds: int, steps: int) -> float:
+    """Mean score of runs on fresh test seeds, alike for both sides."""
+    command = [*RLEXP, "run", *words, f"seeds.test={seeds}", "seeds.root=77", "--json", "-q"]
+    if "--from-sweep" in words:
+        command += ["experiment=own-again"]
+    else:
+        command += [*COMMON, f"budget.steps={steps}", "experiment=peer-again"]
+    _, output = timed([*command, "budget.final_episodes=50"], folder)
+    return statistics.fmean(json.loads(output)["cells"][0]["scores"].values())
+
+
+def measure(arguments: argparse.Namespace, seed: int) -> Numbers:
+    """One comparison of both sides."""
+    trials, steps = arguments.trials, arguments.steps
+    folder = Path(tempfile.mkdtemp(prefix="rlexp-sweep-"))
+    try:
+        places = {name: folder / name for name in ("one", "two", "wall", "equal")}
+        for place in places.values():
+            place.mkdir()
+        one, best = peer(places["one"], trials, steps, 1, seed)
+        two, _ = peer(places["two"], trials, steps, 2, seed) if arguments.jobs else (None, None)
+        wall, _ = own(places["wall"], trials, steps, seed, "seeds.tuning=1")
+        # One tuning seed for each and four more for the best: as many runs as the peer's trials.
+        promoted = max(trials // 14, 1)
+        screened = trials - 4 * promoted
+        share = f"sweep.promoted={promoted / screened:.6f}"
+        _, records = own(places["equal"], screened, steps, seed, "seeds.tuning=5", share)
+        ended = list(records.glob("*/attempts/1/events.jsonl"))
+        return {
+            "rl_zoo3_one_job_s": one,
+            "rl_zoo3_two_jobs_s": two,
+            "rlexp_s": wall,
+            "one_job_over_rlexp": one / wall,
+            "two_jobs_over_rlexp": None if two is None else two / wall,
+            "rl_zoo3_best_value": best["value"],
+            "rl_zoo3_true_score": true_score(
+                places["equal"], words_of(best["params"]), arguments.seeds, steps
+            ),
+            "rlexp_true_score": true_score(
+                places["equal"], ["--from-sweep", "own"], arguments.seeds, steps
+            ),
+            "rlexp_runs": len(ended),
+        }
+    finally:
+        shutil.rmtree(folder)
+
+
+def main() -> None:
+    """Measure one size, several times, and keep what was measured of others."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=4_000, help="of a run")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=20, help="fresh ones of the true score")
+    parser.add_argument("--jobs", action="store_true", help="time the peer with two jobs, too")
+    arguments = parser.parse_args()
+    if not (PEER / "bin" / "python").exists():
+        sys.exit("the peer is not installed: python benchmarks/run.py peer")
+    RESULTS.parent.mkdir(exist_ok=True)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found = [measure(arguments, seed) for seed in range(arguments.repeats)]
+    results[f"{arguments.trials} trials of {arguments.steps} steps"] = found
+    print(json.dumps(found, indent=1))
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
