@@ -1,0 +1,213 @@
+"""Whole sweeps on landscapes: the real planner, tuners and pruners, and runs read from tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from landscape_runs import configuration, journal, stopped_journal
+from landscape_snapping import Snapping
+from landscape_table import Landscape
+from numpy.typing import NDArray
+
+from rlexp.engine.objectives import Objectives
+from rlexp.engine.progress import Proposal
+from rlexp.engine.question import Question
+from rlexp.engine.search import Search
+from rlexp.engine.sweeping import Sweeping
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.sweep import SweepPlan
+from rlexp.pruners import Pruner
+from rlexp.records.events import Evaluated, Event
+from rlexp.records.run import RunRecord
+from rlexp.records.selection import Selection
+from rlexp.tuners import Problem, Suggestion, Tuner
+
+_ENDED = object()
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A sweep to be replayed; everything about it follows from these.
+
+    Attributes:
+        landscape: Where.
+        tuner: Who suggests.
+        pruner: Who gives up.
+        plan: With a number for `lag`.
+        seeds: How many seeds of the landscape there are to tune on; the others are for the test.
+        number: Decides which these are, which configuration is the default one, and what the
+            tuner draws.
+    """
+
+    landscape: Landscape
+    tuner: Tuner
+    pruner: Pruner
+    plan: SweepPlan
+    seeds: int
+    number: int
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The seeds of the landscape in the order in which they are used, tuning first."""
+        return self._generator(0).permutation(self.landscape.returns.shape[1])
+
+    @cached_property
+    def default(self) -> int:
+        """The configuration that trial 0 is, whoever tunes."""
+        return int(self._generator(1).integers(len(self.landscape.rows)))
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of a run at the full budget."""
+        return self.landscape.steps[-1]
+
+    @cached_property
+    def seed_plan(self) -> SeedPlan:
+        """Those to tune on, none for a selection of its own, and all others to test on."""
+        tests = len(self.order) - self.seeds
+        return SeedPlan(root=0, tuning=self.seeds, selection=0, test=tests)
+
+    def seed(self, phase: Phase, index: int) -> int:
+        """The seed of the landscape that a seed of the plan stands for."""
+        return int(self.order[index + (self.seeds if phase is Phase.TEST else 0)])
+
+    def question(self) -> Question:
+        """What the search is about."""
+        return Question(
+            plan=self.plan,
+            seeds=self.seeds,
+            steps=self.steps,
+            every=self.landscape.steps[0],
+            objectives=Objectives(names=self.plan.objectives, aggregate=self.plan.aggregate),
+            default=self.landscape.rows[self.default],
+        )
+
+    def problem(self) -> Problem:
+        """What the tuner is to solve."""
+        return Problem(
+            space=self.landscape.space,
+            objectives=len(self.plan.objectives),
+            steps=self.steps,
+            seed=self.number,
+        )
+
+    def _generator(self, use: int) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.number, use])))
+
+
+@dataclass
+class Table:
+    """Makes configurations of trials and runs of configurations, and keeps the choice."""
+
+    replay: Replay
+    selection: Selection | None = None
+    rows: dict[int, int] = field(default_factory=dict)
+
+    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+        """The configuration of a trial; its number in the landscape stands in the algorithm."""
+        landscape = self.replay.landscape
+        row = landscape.nearest(suggestion.parameters)
+        self.rows[number] = row
+        return configuration(landscape, row, suggestion.steps or self.replay.steps), ""
+
+    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
+        """Nothing is written down."""
+
+    def choose(self, selection: Selection) -> None:
+        """Keep the choice."""
+        self.selection = selection
+
+    def events(self, spec: RunSpec) -> tuple[Event, ...]:
+        """The journal of a run, as the landscape tells it."""
+        seed = self.replay.seed(spec.phase, spec.seed)
+        return journal(self.replay.landscape, spec.algorithm["row"], seed, spec.budget["steps"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a sweep came to.
+
+    Attributes:
+        tuning: Mean score of the winner on the tuning seeds; nothing where none could win.
+        test: Its mean score on the other seeds, the worst of the task where it crashed.
+        row: Of the winner in the landscape.
+        winner: Number of the trial.
+        trials: How many there were.
+        states: How many of them ended in each way.
+        spent: Environment steps of all runs but those of the test.
+        records: Every run.
+    """
+
+    tuning: float | None
+    test: float | None
+    row: int | None
+    winner: int | None
+    trials: int
+    states: Mapping[str, int]
+    spent: int
+    records: tuple[RunRecord, ...]
+
+
+def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None = None) -> Outcome:
+    """Replay a sweep: search, choice and test.
+
+    Args:
+        replay: The sweep.
+        workers: Runs at a time.
+        generator: Decides which of them comes to its next evaluation; without, the eldest does.
+    """
+    table = Table(replay)
+    snapping = Snapping(replay.tuner.open(replay.problem()), replay.landscape, replay.default)
+    search = Search(
+        question=replay.question(), suggester=snapping, pruner=replay.pruner, one_by_one=True
+    )
+    sweeping = Sweeping(search=search, seeds=replay.seed_plan, ledger=table, hours=lambda: 0.0)
+    running: list[Iterator[None]] = []
+    while True:
+        while len(running) < workers and (spec := sweeping.take()) is not None:
+            running.append(_train(sweeping, spec, table.events(spec)))
+        if not running:
+            return _outcome(sweeping, table)
+        turn = 0 if generator is None else int(generator.integers(len(running)))
+        if next(running[turn], _ENDED) is _ENDED:
+            del running[turn]
+
+
+def _train(sweeping: Sweeping, spec: RunSpec, events: Sequence[Event]) -> Iterator[None]:
+    """Go through a run evaluation by evaluation, until its end or until it is to be stopped."""
+    curve: list[Evaluated] = []
+    for event in events:
+        if isinstance(event, Evaluated) and not event.final:
+            curve.append(event)
+            sweeping.evaluated(spec, curve)
+            if (request := sweeping.stopping(spec)) is not None:
+                stopped = stopped_journal(curve, request)
+                sweeping.ended(RunRecord.fold(spec, [stopped]))
+                return
+            yield
+    sweeping.ended(RunRecord.fold(spec, [events]))
+
+
+def _outcome(sweeping: Sweeping, table: Table) -> Outcome:
+    records = tuple(sweeping.records.values())
+    trials = [entry.trial for entry in sweeping.search.entries if entry.trial is not None]
+    states = [str(trial.state) for trial in trials]
+    winner = table.selection.winner if table.selection else None
+    row = None if winner is None else table.rows[winner]
+    return Outcome(
+        tuning=None if table.selection is None else float(np.mean(table.selection.chosen.tuning)),
+        test=None if row is None else _test_score(table.replay, row),
+        row=row,
+        winner=winner,
+        trials=len(trials),
+        states={state: states.count(state) for state in sorted(set(states))},
+        spent=sum(r.spent for r in records if r.spec.phase is not Phase.TEST),
+        records=records,
+    )
+
+
+def _test_score(replay: Replay, row: int) -> float:
+    return float(replay.landscape.scores[row, replay.order[replay.seeds :]].mean())

@@ -1,0 +1,47 @@
+"""Tuners on landscapes: what they suggest becomes the nearest configuration that was trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from landscape_table import Landscape
+
+from rlexp.protocol.spec import canonical
+from rlexp.records.trial import Trial
+from rlexp.tuners import Suggester, Suggestion
+
+
+@dataclass
+class Snapping:
+    """A tuner whose suggestions are moved to the nearest configuration of the landscape.
+
+    Nothing is trained twice: each goes to one that no earlier trial had, unless the tuner itself
+    suggests the same again, as with more steps. So the tuner hears where its score is from.
+    """
+
+    suggester: Suggester
+    landscape: Landscape
+    default: int
+    chosen: dict[int, int] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+
+    def needs(self, number: int) -> int:
+        """As the tuner does."""
+        return self.suggester.needs(number)
+
+    def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
+        """The configuration next to what the tuner suggests; nothing once all were tried."""
+        suggestion = self.suggester.suggest(trials, number)
+        if suggestion is None or len(self.asked) + 1 >= len(self.landscape.rows):
+            return None
+        row = self._row(suggestion)
+        self.chosen[number] = row
+        return Suggestion(self.landscape.rows[row], suggestion.steps, suggestion.parent)
+
+    def _row(self, suggestion: Suggestion) -> int:
+        if suggestion.parent is not None:
+            return self.chosen.get(suggestion.parent, self.default)
+        asked = canonical(suggestion.parameters)
+        if asked not in self.asked:
+            taken = [self.default, *self.asked.values()]
+            self.asked[asked] = self.landscape.nearest(suggestion.parameters, taken)
+        return self.asked[asked]
