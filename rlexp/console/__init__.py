@@ -1,6 +1,7 @@
 """The only module that prints: tables and lines for people, JSON for machines."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,29 @@ class Watching(Protocol):
         ...
 
 
+class _Unstoppable(RichConsole):
+    """Falls silent when nobody reads on (`rlexp … | head`): what runs goes on, and its code stays."""
+
+    def on_broken_pipe(self) -> None:
+        """Let what is still to be said go nowhere."""
+        self.quiet = True
+        _silence_output()
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_output()
+
+
+def _silence_output() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 class Console:
     """Writes results to standard output, and everything else to standard error."""
 
@@ -43,7 +67,7 @@ class Console:
         """With `as_json`, standard output carries one JSON value and nothing else."""
         self.as_json = as_json
         self.quiet = quiet
-        self.out = RichConsole(highlight=False, stderr=as_json)
+        self.out = _Unstoppable(highlight=False, stderr=as_json)
         if not self.out.is_terminal:
             # A file or a pipe has no edge to fold at.
             self.out.width = WIDEST
@@ -54,13 +78,13 @@ class Console:
 
     def text(self, text: str) -> None:
         """Print text of any length as it is, but for its control characters."""
-        sys.stdout.write(printable(text).rstrip("\n") + "\n")
+        _write(printable(text).rstrip("\n") + "\n")
 
     def json(self, value: Any) -> None:
         """Print a JSON value to standard output."""
         text = json.dumps(finite(value), indent=1, ensure_ascii=False)
         # File names that are no text become escapes, which are JSON too.
-        sys.stdout.write(text.encode(errors="backslashreplace").decode() + "\n")
+        _write(text.encode(errors="backslashreplace").decode() + "\n")
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""

@@ -1,0 +1,42 @@
+"""Output that nobody reads on ends in silence, and stops nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+RLEXP = f"{sys.executable} -m rlexp"
+
+
+def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
+    """Run a line of a shell; returns both streams, and the exit code of each command in it."""
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; echo codes ${{PIPESTATUS[@]}} >&2"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    told, _, codes = done.stderr.partition("codes ")
+    return done.stdout, told, [int(code) for code in codes.split()]
+
+
+def test_a_table_that_nobody_reads_is_no_failure(tmp_path: Path) -> None:
+    """`rlexp config list | true` exits with 0 and says nothing."""
+    output, errors, codes = shell(f"{RLEXP} config list algorithm | true", tmp_path)
+    assert ("", "", [0, 0]) == (output, errors, codes)
+
+
+def test_json_that_nobody_reads_shows_no_traceback(tmp_path: Path) -> None:
+    """A reader of JSON that ends early changes no exit code and brings no traceback."""
+    words = f"{RLEXP} config list algorithm --json"
+    _, errors, codes = shell(f"{{ sleep 1; {words} || exit $?; }} | true", tmp_path)
+    assert ("", [0, 0]) == (errors, codes)
+
+
+def test_training_goes_on_when_nobody_watches(tmp_path: Path) -> None:
+    """A run whose output is cut off is trained to its end."""
+    words = "budget.steps=2048 budget.evaluation_every=null budget.final_episodes=2 seeds.test=2"
+    _, errors, codes = shell(f"{RLEXP} run {words} experiment=unread | true", tmp_path)
+    assert ("", [0, 0]) == (errors, codes)
+    assert 2 == len(list((tmp_path / "runs" / "unread").glob("*/model.zip")))
