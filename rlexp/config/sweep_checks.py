@@ -75,6 +75,21 @@ def _check_spread(request: SweepRequest, root: Root) -> None:
             "sweep.objective=spread needs all tuning seeds of each trial, and "
             "sweep.allocation=two_stage screens on one: set sweep.allocation=fixed",
         )
+    if request.plan.allocation == "racing":
+        raise ConfigError(
+            "sweep.objective=spread is no number of a single run, and sweep.allocation=racing "
+            "compares run by run: set sweep.allocation=fixed",
+        )
+    if (name := short_name(request.pruner)) != "none":
+        raise ConfigError(
+            f"pruner={name} gives up what returns little, and sweep.objective=spread asks for no "
+            "return: set pruner=none",
+        )
+    if len(root.seeds.seeds(Phase.SELECTION)) == 1:
+        raise ConfigError(
+            "sweep.objective=spread has no value on one selection seed: set seeds.selection to 2 "
+            "or more, or to 0",
+        )
 
 
 def _check_budget(request: SweepRequest, root: Root) -> None:
@@ -94,13 +109,18 @@ def _check_budget(request: SweepRequest, root: Root) -> None:
 
 
 def _check_pruner(request: SweepRequest, root: Root) -> None:
-    name = short_name(request.pruner)
+    name, count = short_name(request.pruner), len(request.plan.objectives)
+    if request.plan.allocation == "racing" and count > 1:
+        raise ConfigError(
+            f"sweep.allocation=racing compares one number, and sweep.objective names {count}: set "
+            "sweep.allocation=fixed, or name one objective",
+        )
     if name == "none":
         return
-    if len(request.plan.objectives) > 1:
+    if count > 1:
         raise ConfigError(
-            f"pruner={name} compares one number, and sweep.objective names "
-            f"{len(request.plan.objectives)}: set pruner=none, or name one objective",
+            f"pruner={name} compares one number, and sweep.objective names {count}: set "
+            "pruner=none, or name one objective",
         )
     if name in BETWEEN_SEEDS:
         if request.plan.allocation == "two_stage":

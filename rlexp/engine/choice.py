@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, fsum, inf
+from math import ceil, fsum
 
-from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Progress
 from rlexp.engine.question import Question
 from rlexp.records.run import RunRecord
@@ -30,7 +29,8 @@ class Candidate:
 def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
     """The screened trials that go on to all tuning seeds, best first; the others stay behind.
 
-    Everything is promoted where trials are run on all seeds from the start.
+    For one that fails there, the next one goes on, too. Everything is promoted where trials are
+    run on all seeds from the start.
     """
     complete = [
         (e.trial.values, e.proposal.number)
@@ -38,12 +38,18 @@ def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
         if e.trial is not None
         and e.trial.state is TrialState.COMPLETE
         and e.proposal.steps == question.steps
+        and e.twin is None
     ]
     if question.screening == question.seeds:
         return [number for _, number in complete]
-    count = max(ceil(question.plan.promoted * len(complete)), 1)
-    ordered = sorted(complete, key=lambda pair: (-pair[0][0], pair[1]))
-    return [number for _, number in ordered[:count]]
+    left = max(ceil(question.plan.promoted * len(complete)), 1)
+    numbers = []
+    for _, number in sorted(complete, key=lambda pair: (-pair[0][0], pair[1])):
+        if left == 0:
+            break
+        numbers.append(number)
+        left -= not _fell(entries[number], question)
+    return numbers
 
 
 def candidates(
@@ -57,10 +63,10 @@ def candidates(
         known: Candidates found before, by number; those found now are added.
     """
     for entry in entries:
-        if entry.proposal.number not in known and _is_whole(entry, question):
-            candidate = _candidate(entry, question)
-            if candidate is not None:
-                known[candidate.number] = candidate
+        if entry.proposal.number in known or not _is_whole(entry, question):
+            continue
+        if (candidate := _candidate(entry, question)) is not None:
+            known[candidate.number] = candidate
     return sorted(known.values(), key=lambda c: c.rank)
 
 
@@ -96,27 +102,39 @@ def choose(
     ]
     objective = question.objectives.names[0]
     aggregate = question.plan.aggregate
-    whole = [c for c in chosen if seeds and _complete(selection.get(c.number, ()), seeds)]
-    if not whole:
-        why = "there are no selection seeds" if not seeds else "no finalist has them all"
-        rule = (
-            f"best {aggregate} {objective} on {question.seeds} tuning seeds ({why} to select by)"
+    found = [(c.number, _merit(selection.get(c.number, ()), seeds, question)) for c in chosen]
+    merits = {number: merit for number, merit in found if merit is not None}
+    if not merits:
+        why = (
+            f"no finalist has a {objective} on all {seeds} selection seeds"
+            if seeds
+            else "there are no selection seeds to select by"
         )
+        rule = f"best {aggregate} {objective} on {question.seeds} tuning seeds ({why})"
         return Selection(winner=chosen[0].number, finalists=tuple(told), rule=rule)
-    merits = {c.number: _merit(selection[c.number], question.objectives) for c in whole}
     # Of equal finalists, the first: the better on tuning seeds.
-    winner = min(whole, key=lambda c: -merits[c.number])
+    winner = max(merits, key=lambda number: merits[number])
     rule = (
-        f"best {aggregate} {objective} on {seeds} selection seeds among {len(whole)} finalists, "
+        f"best {aggregate} {objective} on {seeds} selection seeds among {len(merits)} finalists, "
         f"which were the best on {question.seeds} tuning seeds"
     )
-    return Selection(winner=winner.number, finalists=tuple(told), rule=rule)
+    return Selection(winner=winner, finalists=tuple(told), rule=rule)
+
+
+def _fell(entry: Progress, question: Question) -> bool:
+    """Whether a run of the trial failed on a further tuning seed."""
+    further = range(question.screening, question.seeds)
+    found = [entry.records[p] for p in further if p in entry.records]
+    return any(record.score is None for record in found)
 
 
 def _is_whole(entry: Progress, question: Question) -> bool:
-    """Whether a trial was judged well and has a run on every tuning seed at the full budget."""
+    """Whether a trial was judged well and has a run on every tuning seed at the full budget.
+
+    A twin is left out: its configuration takes part already.
+    """
     complete = entry.trial is not None and entry.trial.state is TrialState.COMPLETE
-    at_full_budget = entry.proposal.steps == question.steps
+    at_full_budget = entry.proposal.steps == question.steps and entry.twin is None
     return complete and at_full_budget and all(p in entry.records for p in range(question.seeds))
 
 
@@ -129,13 +147,12 @@ def _candidate(entry: Progress, question: Question) -> Candidate | None:
     return Candidate(entry.proposal.number, scores, question.objectives.oriented(values), values)
 
 
-def _complete(records: Sequence[RunRecord], seeds: int) -> bool:
-    return len([r for r in records if r.score is not None]) == seeds
-
-
-def _merit(records: Sequence[RunRecord], objectives: Objectives) -> float:
-    values = objectives.values(records)
-    return objectives.oriented(values)[0] if values else -inf
+def _merit(records: Sequence[RunRecord], seeds: int, question: Question) -> float | None:
+    """The leading objective on all selection seeds, greater is better; nothing where one lacks."""
+    if not seeds or sum(record.score is not None for record in records) < seeds:
+        return None
+    values = question.objectives.values(records)
+    return question.objectives.oriented(values)[0] if values else None
 
 
 def _spread(scores: Sequence[float]) -> float:

@@ -47,6 +47,13 @@ class Running:
         """Its last evaluation during training."""
         return self.evaluations[-1] if self.evaluations else None
 
+    def has_reached(self, rung: int | None) -> bool:
+        """Whether this attempt has the evaluation that the run is judged by.
+
+        After a crash the next attempt has to come to it again: it is part of the record.
+        """
+        return rung is None or (self.last is not None and self.last.step >= rung)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
@@ -160,7 +167,8 @@ class Loop:
     def _end_early(self, source: Source) -> None:
         """Ask the runs to end that are not worth their remaining steps."""
         for running in self.running.values():
-            if not running.ends_early and (request := source.stopping(running.spec)):
+            request = None if running.ends_early else source.stopping(running.spec)
+            if request is not None and running.has_reached(request.rung):
                 running.ends_early = True
                 request_stop(self.experiment.run(running.spec.name), request)
 

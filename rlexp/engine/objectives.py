@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite, sqrt
+from math import fsum, sqrt
 from statistics import median
+from typing import TypeGuard
 
 from rlexp.protocol.sweep import MINIMISED, Aggregate, Objective
-from rlexp.records.run import RunRecord, area_under_curve, last_window
+from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.task_scores import TaskScores
 
@@ -36,6 +37,18 @@ class Objectives:
         pairs = zip(self.names, values, strict=True)
         return tuple(-v if name in MINIMISED else v for name, v in pairs)
 
+    def merits(self, records: Sequence[RunRecord]) -> tuple[float, ...]:
+        """The leading objective of each run such that greater is better.
+
+        Nothing where a run lacks it, or where it is no number of a single run.
+        """
+        found = [self._of_run(self.names[0], record) for record in records]
+        known = [value for value in found if _is_value(value)]
+        if self.names[0] == "spread" or len(known) < len(found):
+            return ()
+        sign = -1 if self.names[0] in MINIMISED else 1
+        return tuple(sign * value for value in known)
+
     def combine(self, values: Sequence[float]) -> float:
         """The aggregate over seeds."""
         return AGGREGATES[self.aggregate](values)
@@ -44,9 +57,8 @@ class Objectives:
         if name == "spread":
             return _spread([r.score for r in records if r.score is not None])
         found = [self._of_run(name, record) for record in records]
-        known = [value for value in found if value is not None]
-        complete = known and len(known) == len(found) and all(map(isfinite, known))
-        return self.combine(known) if complete else None
+        known = [value for value in found if _is_value(value)]
+        return self.combine(known) if known and len(known) == len(found) else None
 
     def _of_run(self, name: Objective, record: RunRecord) -> float | None:
         match name:
@@ -65,8 +77,13 @@ class Objectives:
         """Environment steps of the first evaluation that reaches it; the budget if none does."""
         if self.threshold is None:
             return None
-        reached = (e.step for e in record.evaluations if e.mean >= self.threshold)
+        reached = (e.step for e in record.evaluations if self.threshold <= e.mean <= LARGEST_SCORE)
         return float(next(reached, record.spec.budget["steps"]))
+
+
+def _is_value(value: float | None) -> TypeGuard[float]:
+    """Whether it is a number that may be compared: no larger one than a score can be."""
+    return value is not None and abs(value) <= LARGEST_SCORE
 
 
 def _spread(scores: Sequence[float]) -> float | None:

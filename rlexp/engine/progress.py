@@ -1,7 +1,7 @@
 """One trial of a search while it goes on: its runs, and how far they have been judged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any
 
@@ -56,6 +56,30 @@ class Progress:
     trial: Trial | None = None
     stop: Stop | None = None
     twin: "Progress | None" = None
+
+    def twin_for(self, proposal: Proposal) -> "Progress":
+        """A later trial of the same configuration."""
+        return Progress(
+            proposal,
+            records=self.records,
+            curves=self.curves,
+            intermediate=self.intermediate,
+            twin=self,
+        )
+
+    def follow(self, elder: "Progress") -> bool:
+        """End as the trial ended whose runs this one shares; says whether that one has."""
+        if elder.trial is None:
+            return False
+        self.position, self.judged, self.stop = elder.position, elder.judged, elder.stop
+        proposal = self.proposal
+        self.trial = replace(
+            elder.trial,
+            number=proposal.number,
+            parameters=proposal.parameters,
+            steps=proposal.steps,
+        )
+        return True
 
     def next_evaluation(self) -> Evaluated | None:
         """The first evaluation of the present run that was not judged yet."""

@@ -8,17 +8,15 @@ that was killed and begun again, come to the same trials.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rlexp.engine.progress import Progress, Proposal, Stop, steps_of
+from rlexp.engine.comparison import Shown, best_merits, lost_race
+from rlexp.engine.limits import full_runs, is_reached
+from rlexp.engine.progress import Progress, Proposal, Stop
 from rlexp.engine.question import Question
 from rlexp.pruners import Point, Pruner
 from rlexp.records.events import Evaluated
 from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import Trial, TrialState
-from rlexp.stats.racing import worse_than_best
 from rlexp.tuners import Suggester, Suggestion
-
-RACING_THRESHOLD = 0.1
-"""Of Wilcoxon's test between a trial and the best one, below which a race is lost."""
 
 
 @dataclass(slots=True)
@@ -36,7 +34,7 @@ class Search:
     entries: list[Progress] = field(default_factory=list)
     exhausted: bool = False
     _open: set[int] = field(default_factory=set)
-    _peers: dict[tuple[int, int, int], dict[int, float]] = field(default_factory=dict)
+    _shown: Shown = field(default_factory=Shown)
 
     def due(self, hours: float = 0.0) -> int | None:
         """The number of the trial that can be suggested now, if one can.
@@ -51,26 +49,16 @@ class Search:
 
     def is_full(self, hours: float = 0.0) -> bool:
         """Whether no further trial may be suggested."""
-        plan, number = self.question.plan, len(self.entries)
-        if self.exhausted or number >= plan.trials:
+        number = len(self.entries)
+        if self.exhausted or number >= self.question.plan.trials:
             return True
-        if number == 0:
-            return False
-        known, steps = self.entries[: self.sees(number)], self.question.steps
-        planned = [e.proposal.steps for e in self.entries]
-        spent = [*map(steps_of, known), *planned[len(known) :]]
-        one = steps * self.question.screening
-        later = (self.question.screening - 1) * sum(planned[len(known) :])
-        return (
-            (plan.full_runs is not None and sum(planned) >= plan.full_runs * steps)
-            or (plan.steps is not None and sum(spent) + later + one > plan.steps)
-            or (plan.hours is not None and hours >= plan.hours)
-        )
+        known = self.sees(number)
+        return number > 0 and is_reached(self.question, self.entries, known, hours)
 
     @property
     def full_runs(self) -> float:
-        """Full-run equivalents so far: configurations at their fidelity, whatever their seeds."""
-        return sum(e.proposal.steps for e in self.entries) / self.question.steps
+        """Full-run equivalents so far."""
+        return full_runs(self.question, self.entries)
 
     def sees(self, number: int) -> int:
         """How many of the first trials the suggestion of a trial depends on."""
@@ -91,20 +79,28 @@ class Search:
             return [t for t in trials if t.state is not TrialState.FAILED]
         return trials
 
-    def add(self, proposal: Proposal) -> None:
-        """Begin a trial; the numbers come in order."""
-        entry = Progress(proposal)
+    def add(self, proposal: Proposal, twin: int | None = None) -> None:
+        """Begin a trial; the numbers come in order.
+
+        Args:
+            proposal: What is tried.
+            twin: The first trial that has the same configuration, if one has. The new one makes
+                no runs and comes to the same.
+        """
+        entry = Progress(proposal) if twin is None else self.entries[twin].twin_for(proposal)
         self.entries.append(entry)
-        if proposal.refused is None:
-            self._open.add(proposal.number)
-        else:
-            entry.trial = self._outcome(entry, TrialState.FAILED)
+        self._open.add(proposal.number)
+        if proposal.refused is not None:
+            self._close(entry, TrialState.FAILED)
+        self._judge(entry)
 
     def wanted(self) -> list[tuple[int, int]]:
         """The runs that are to be made now and are not over: (trial, position of the seed)."""
         found = []
         for number in sorted(self._open):
             entry = self.entries[number]
+            if entry.twin is not None:
+                continue
             last = entry.position + 1 if self.one_by_one else self.question.screening
             found += [(number, p) for p in range(entry.position, last) if p not in entry.records]
         return found
@@ -114,7 +110,7 @@ class Search:
         entry = self.entries[number]
         if entry.trial is None and len(evaluations) > len(entry.curves.get(position, ())):
             entry.curves[position] = tuple(evaluations)
-            self._judge(entry)
+            self._settle(entry)
 
     def end(self, number: int, position: int, record: RunRecord) -> None:
         """Take note of a run that is over for good."""
@@ -124,7 +120,7 @@ class Search:
             return
         if len(record.evaluations) >= len(entry.curves.get(position, ())):
             entry.curves[position] = record.evaluations
-        self._judge(entry)
+        self._settle(entry)
 
     def unneeded(self, number: int, position: int) -> Stop | None:
         """Why a run that its trial was to be judged by is to be ended, if it is."""
@@ -142,8 +138,25 @@ class Search:
     def _ended(self, count: int) -> bool:
         return not self._open or min(self._open) >= count
 
+    def _settle(self, entry: Progress) -> None:
+        """Judge a trial; where that ends it, judge those that waited for it."""
+        self._judge(entry)
+        if entry.trial is not None:
+            for number in sorted(self._open):
+                self._judge(self.entries[number])
+
     def _judge(self, entry: Progress) -> None:
-        """Follow the runs of a trial in order of seeds and steps, as far as they are known."""
+        """Follow the runs of a trial in order of seeds and steps, as far as they are known.
+
+        Not before the trials have ended that it is compared with: one of them may be on its way
+        again, as its runs were lost, or failed and are tried once more.
+        """
+        if entry.twin is not None:
+            if entry.follow(entry.twin):
+                self._open.discard(entry.proposal.number)
+            return
+        if not self._ended(self.sees(entry.proposal.number)):
+            return
         while entry.trial is None:
             if (evaluation := entry.next_evaluation()) is not None:
                 self._judge_evaluation(entry, evaluation)
@@ -152,7 +165,8 @@ class Search:
             elif entry.run_failed():
                 self._close(entry, TrialState.FAILED)
             elif entry.records[entry.position].state is State.PRUNED:
-                self._stop(entry, entry.records[entry.position].step, "pruned")
+                # It was ended for what no longer holds, and is made again.
+                del entry.records[entry.position]
             else:
                 self._judge_run(entry)
 
@@ -161,74 +175,56 @@ class Search:
         entry.judged += 1
         every = self.question.every
         assert every is not None
-        step, value = (index + 1) * every, entry.mean_at(index)
-        if value is None or step >= entry.proposal.steps:
+        steps, value = entry.proposal.steps, entry.mean_at(index)
+        step = min(evaluation.step, steps) // every * every
+        if value is None or max(step, evaluation.step) >= steps:
             return
-        entry.intermediate[entry.position * entry.proposal.steps + step] = value
+        entry.intermediate[entry.position * steps + step] = value
         if reason := self.pruner.prunes(self._point(entry, step, value)):
             self._stop(entry, evaluation.step, reason)
 
     def _judge_run(self, entry: Progress) -> None:
-        scores = entry.scores()
         if entry.position + 1 == self.question.screening:
             self._close(entry, TrialState.COMPLETE)
             return
-        point = self._point(entry, entry.proposal.steps, sum(scores) / len(scores), scores)
-        reason = self.pruner.prunes(point) or self._lost_race(point)
+        scores = entry.scores()
+        merits = self.question.objectives.merits(entry.judged_runs())
+        point = self._point(entry, entry.proposal.steps, sum(scores) / len(scores), merits)
+        reason = self.pruner.prunes(point) or lost_race(point, self.question.plan)
         if reason:
             self._stop(entry, entry.proposal.steps, reason)
             return
         entry.position += 1
         entry.judged = 0
 
-    def _lost_race(self, point: Point) -> str | None:
-        if self.question.plan.allocation != "racing":
-            return None
-        p = worse_than_best(point.scores, point.best, RACING_THRESHOLD)
-        return (
-            None
-            if p is None
-            else f"worse than the best trial on {len(point.scores)} seeds (p = {p:.3f})"
-        )
-
     def _point(
-        self, entry: Progress, step: int, value: float, scores: tuple[float, ...] = ()
+        self, entry: Progress, step: int, value: float, merits: tuple[float, ...] = ()
     ) -> Point:
-        number, steps = entry.proposal.number, entry.proposal.steps
-        there = self._peers.setdefault((entry.position, step, steps), {})
+        number, position, steps = entry.proposal.number, entry.position, entry.proposal.steps
         before = self.sees(number)
-        peers = {n: v for n, v in there.items() if n < before}
-        there[number] = value
         return Point(
             number=number,
-            position=entry.position,
+            position=position,
             step=step,
             steps=steps,
             every=self.question.every or steps,
             value=value,
-            peers=peers,
-            scores=scores,
-            best=self._best(before) if scores else (),
+            peers=self._shown.note((position, step, steps), number, value, before),
+            scores=merits,
+            best=best_merits(self.entries[:before], self.question) if merits else (),
         )
-
-    def _best(self, before: int) -> tuple[float, ...]:
-        complete = [
-            e.trial
-            for e in self.entries[:before]
-            if e.trial is not None
-            and e.trial.state is TrialState.COMPLETE
-            and e.proposal.steps == self.question.steps
-        ]
-        best = max(complete, key=lambda t: (t.values[0], -t.number), default=None)
-        return best.scores if best else ()
 
     def _stop(self, entry: Progress, step: int, reason: str) -> None:
         entry.stop = Stop(entry.position, step, reason)
         self._close(entry, TrialState.PRUNED)
 
     def _close(self, entry: Progress, state: TrialState) -> None:
+        number = entry.proposal.number
         entry.trial = self._outcome(entry, state)
-        self._open.discard(entry.proposal.number)
+        self._open.discard(number)
+        if entry.trial.state is TrialState.FAILED:
+            # How far it came can differ from one attempt to the next.
+            self._shown.forget(number)
 
     def _outcome(self, entry: Progress, state: TrialState) -> Trial:
         records = entry.judged_runs()[: self.question.screening]
@@ -244,5 +240,5 @@ class Search:
             records,
             state=state,
             values=values,
-            intermediate=entry.intermediate,
+            intermediate={} if state is TrialState.FAILED else entry.intermediate,
         )

@@ -1,6 +1,6 @@
 """A sweep as a source of runs: search, choice and test, one after the other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -70,12 +70,12 @@ class Sweeping:
     _candidates: dict[int, Candidate] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _specs: dict[tuple[int, int], RunSpec] = field(default_factory=dict)
-    _owners: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    _owners: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
         """Runs that are known to follow those that run now."""
-        return sum(1 for spec in self._wanted() if spec.id not in self._taken)
+        return sum(spec.id not in self._taken for spec in self._wanted())
 
     @property
     def stage(self) -> Stage:
@@ -90,7 +90,8 @@ class Sweeping:
         """How many runs of the present stage are over, and how many there are."""
         match self.stage:
             case Stage.SEARCH:
-                specs = list(self._specs.values())
+                screening = self.search.question.screening
+                specs = [spec for (_, p), spec in self._specs.items() if p < screening]
             case Stage.PROMOTION:
                 specs = self._promotions()
             case Stage.SELECTION:
@@ -112,25 +113,20 @@ class Sweeping:
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
         """A run goes on: its trial may now be given up."""
-        for number, position in self._owners.get(spec.id, ()):
-            self.search.observe(number, position, evaluations)
+        if (owner := self._owners.get(spec.id)) is not None:
+            self.search.observe(*owner, evaluations)
 
     def stopping(self, spec: RunSpec) -> StopRequest | None:
-        """Why a run is to end early: all trials that want it were given up."""
-        owners = self._owners.get(spec.id)
-        if not owners or spec.phase is not Phase.TUNING:
-            return None
-        stops = [self.search.unneeded(number, position) for number, position in owners]
-        last = max((s for s in stops if s is not None), key=lambda s: s.step, default=None)
-        if last is None or None in stops:
-            return None
-        return StopRequest(Ending.PRUNED, last.reason, last.step or None)
+        """Why a run is to end early: its trial was given up."""
+        owner = self._owners.get(spec.id)
+        stop = self.search.unneeded(*owner) if owner is not None else None
+        return None if stop is None else StopRequest(Ending.PRUNED, stop.reason, stop.step or None)
 
     def ended(self, record: RunRecord) -> None:
         """A run is over for good."""
         self.records[record.spec.id] = record
-        for number, position in self._owners.get(record.spec.id, ()):
-            self.search.end(number, position, record)
+        if (owner := self._owners.get(record.spec.id)) is not None:
+            self.search.end(*owner, record)
 
     def runs_of(self, number: int) -> list[RunSpec]:
         """The runs of a trial that were or may be made, in order of the tuning seeds."""
@@ -148,16 +144,19 @@ class Sweeping:
 
     def _begin(self, proposal: Proposal, configuration: Configuration | None) -> None:
         """Add a trial. Two of one configuration share their runs, which are never made twice."""
-        self.search.add(proposal)
-        if configuration is None:
-            return
         number = proposal.number
+        if configuration is None:
+            self.search.add(proposal)
+            return
         self.configurations[number] = configuration
-        for position, seed in enumerate(self.seeds.seeds(Phase.TUNING)):
-            spec = configuration.spec(Phase.TUNING, self.seeds.root, seed)
+        seeds = self.seeds.seeds(Phase.TUNING)
+        specs = [configuration.spec(Phase.TUNING, self.seeds.root, seed) for seed in seeds]
+        owner = self._owners.get(specs[0].id)
+        self.search.add(proposal, twin=None if owner is None else owner[0])
+        for position, spec in enumerate(specs):
             self._specs[number, position] = spec
-            self._owners.setdefault(spec.id, []).append((number, position))
-            if (record := self.records.get(spec.id)) is not None:
+            self._owners.setdefault(spec.id, (number, position))
+            if owner is None and (record := self.records.get(spec.id)) is not None:
                 self.search.end(number, position, record)
 
     def _wanted(self) -> Iterator[RunSpec]:
@@ -165,7 +164,7 @@ class Sweeping:
         if self.selection is not None:
             yield from self._missing(self._tests())
             return
-        yield from self._missing([self._specs[pair] for pair in self.search.wanted()])
+        yield from (self._specs[pair] for pair in self.search.wanted())
         if self.search.is_over(self.hours()):
             ahead = self._missing(self._promotions())
             yield from ahead or self._missing(self._selections())
@@ -242,9 +241,8 @@ class Sweeping:
             )
             return False
         seeds = len(self.seeds.seeds(Phase.SELECTION))
-        runs: Mapping[int, Sequence[RunRecord]] = {
-            c.number: [self.records[spec.id] for spec in self._on_selection(c.number)]
-            for c in ranked
+        runs = {
+            c.number: [self.records[s.id] for s in self._on_selection(c.number)] for c in ranked
         }
         selection = choose(ranked, runs, seeds, self.search.question)
         self.ledger.choose(selection)

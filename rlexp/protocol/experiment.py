@@ -130,7 +130,10 @@ class Experiment:
         if self.sweep is None:
             return {}
         seeds = {p: self.seeds.seeds(p) for p in (Phase.TUNING, Phase.SELECTION)}
-        return {"sweep": {**self.sweep.definition(), "seeds": seeds}}
+        definition = {**self.sweep.definition(), "seeds": seeds}
+        if "steps_to_threshold" in self.sweep.plan.objectives:
+            definition["threshold"] = self.default.reference.get("threshold")
+        return {"sweep": definition}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
         plain = configuration.plain()

@@ -58,6 +58,8 @@ class RunRecord:
     checkpoints: tuple[Checkpointed, ...] = ()
     spent: int = 0
     """Environment steps that were really trained, all attempts included."""
+    seconds_spent: float = 0.0
+    """Seconds that all attempts took together, those that were killed without a word left out."""
 
     @classmethod
     def fold(
@@ -182,6 +184,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
 
 
 def _end(record: RunRecord, event: RunEnded) -> RunRecord:
+    seconds = event.seconds if isfinite(event.seconds) else None
     # A full disk says nothing of the run: it costs no attempt.
     counted = event.failure is not None and event.failure is not Failure.DISK
     failed_by_machine = counted and event.failure is not None and event.failure.of_the_machine
@@ -192,7 +195,8 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         reason=event.reason,
         step=max(event.step, record.step),
         ended=event.time,
-        seconds=event.seconds if isfinite(event.seconds) else None,
+        seconds=seconds,
+        seconds_spent=record.seconds_spent + (seconds or 0.0),
         weights=event.weights,
         evaluations=_until(record.evaluations, event.rung),
         machine_failures=record.machine_failures + failed_by_machine,

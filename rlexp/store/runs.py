@@ -104,13 +104,22 @@ def _failures(word: Any) -> Failures:
 def write_run(paths: RunPaths, spec: RunSpec) -> None:
     """Publish what defines the run; a run that is there already stays as it is.
 
+    What is there and cannot be read, or is that of another run, is put right.
+
     Raises:
         ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
             of one that has.
     """
-    if not paths.spec.exists():
+    if not _holds(paths, spec):
         check_phase(ExperimentPaths(paths.folder.parent), spec)
         publish_json(paths.spec, {"id": spec.id, **spec.plain()})
+
+
+def _holds(paths: RunPaths, spec: RunSpec) -> bool:
+    try:
+        return paths.spec.exists() and read_spec(paths).id == spec.id
+    except RecordError:
+        return False
 
 
 def read_spec(paths: RunPaths) -> RunSpec:

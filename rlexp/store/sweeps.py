@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import SCHEMA, publish_json, read_file, read_json
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths
 
 TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
@@ -129,13 +129,14 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
 
 
 def write_selection(paths: ExperimentPaths, selection: Selection) -> None:
-    """Freeze the choice; it is made once.
+    """Freeze the choice; it is made once, and not where a test run exists.
 
     Raises:
         ProtocolError: It was made before.
     """
     if paths.selection.exists():
         raise ProtocolError(f"{paths.name} has chosen its winner before: a choice is made once")
+    check_untested(paths, (_phase(run) for run in paths.runs()))
     publish_json(paths.selection, selection.plain())
 
 
@@ -154,6 +155,32 @@ def read_selection(paths: ExperimentPaths) -> Selection | None:
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise RecordError(f"{paths.selection} is damaged: {error!r}") from error
     return selection
+
+
+def check_untested(paths: ExperimentPaths, phases: Iterable[Phase | None]) -> None:
+    """Refuse to search or to choose where test scores may be known.
+
+    Args:
+        paths: A sweep that has not chosen.
+        phases: Of its runs.
+
+    Raises:
+        ProtocolError: There is a test run, so that a choice was made, and was lost or removed.
+    """
+    if Phase.TEST in phases:
+        raise ProtocolError(
+            f"{paths.name} has test runs and no selection.json: another choice could be made by "
+            "knowing them. Restore that file, or begin a sweep of its own with experiment=… and "
+            "another seeds.root"
+        )
+
+
+def _phase(run: RunPaths) -> Phase | None:
+    """The phase of a run; nothing where its folder does not say."""
+    try:
+        return Phase(read_json(run.spec)["phase"])
+    except (RecordError, KeyError, ValueError, TypeError):
+        return None
 
 
 def check_phase(paths: ExperimentPaths, spec: RunSpec) -> None:

@@ -150,6 +150,10 @@ class World:
             self.trained += step
             self._advance(sweeping, spec, step, running)
 
+    def finish(self, sweeping: Sweeping, spec: RunSpec) -> None:
+        """Bring a run to its end, or to where it is stopped."""
+        self._advance(sweeping, spec, spec.budget["steps"], {spec.id: (spec, 0)})
+
     def _advance(
         self,
         sweeping: Sweeping,
@@ -181,13 +185,13 @@ class World:
             return RunRecord(
                 spec=spec, state=State.FAILED, failure=Failure.ENVIRONMENT, reason="step 17 broke"
             )
-        curve = tuple(_evaluated(s, score * s / steps) for s in range(EVERY, steps + 1, EVERY))
+        curve = tuple(evaluated(s, score * s / steps) for s in range(EVERY, steps + 1, EVERY))
         return RunRecord(
             spec=spec,
             state=State(Ending.COMPLETED),
             step=steps,
             evaluations=curve,
-            final=_evaluated(steps, score, final=True),
+            final=evaluated(steps, score, final=True),
             spent=steps,
             seconds=1.0,
         )
@@ -208,5 +212,6 @@ class World:
         }
 
 
-def _evaluated(step: int, value: float, *, final: bool = False) -> Evaluated:
+def evaluated(step: int, value: float, *, final: bool = False) -> Evaluated:
+    """An evaluation of one episode."""
     return Evaluated(time=0.0, step=step, returns=(value,), lengths=(1,), seconds=0.0, final=final)

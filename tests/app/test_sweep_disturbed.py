@@ -1,0 +1,116 @@
+"""A sweep whose folder was disturbed: copies, damage, lost choices; and what its evidence counts."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stored_runs import console
+from stored_sweeps import StoredSweep, stored_sweep
+
+from rlexp.app.gather import gather
+from rlexp.app.sweep import Options, sweep
+from rlexp.app.sweep_state import read_runs
+from rlexp.engine.sweeping import Stage
+from rlexp.errors import ProtocolError
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.sweep import Sweep
+from rlexp.store.layout import RunPaths
+
+FEW = (
+    "algorithm.learning_rate=0.001",
+    "algorithm.n_epochs=choice(9,10)",
+    "sweep.promoted=1",
+    "tuner=random",
+)
+
+
+def first_run(made: StoredSweep) -> RunPaths:
+    """The first run of the search."""
+    return made.paths.run(made.made[0].name)
+
+
+def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Path) -> None:
+    """A copy that was edited overrides nothing."""
+    made = stored_sweep(tmp_path)
+    made.go_on(until=Stage.SEARCH)
+    before = {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
+    copy = made.paths.run("zz-copy")
+    shutil.copytree(first_run(made).folder, copy.folder)
+    journal = copy.attempts()[-1].journal
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    edited = [{**e, "returns": [1e6, 1e6]} if e.get("final") else e for e in events]
+    journal.write_text("".join(json.dumps(e) + "\n" for e in edited))
+    assert before == {s.record.spec.id: s.record.score for s in read_runs(made.paths)}
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"schema": 1, "budget": 3, "id": 5}'])
+def test_a_damaged_run_is_made_again(tmp_path: Path, content: str) -> None:
+    """What cannot be read was not made: its trial comes to the same, and so does the sweep."""
+    whole, made = stored_sweep(tmp_path / "whole"), stored_sweep(tmp_path / "damaged")
+    whole.go_on()
+    made.go_on(runs=6)
+    run = first_run(made)
+    run.spec.write_text(content)
+    sweeping = made.go_on()
+    assert Stage.DONE is sweeping.stage
+    assert 2 == len(run.attempts())
+    assert whole.paths.selection.read_bytes() == made.paths.selection.read_bytes()
+    assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
+
+
+def test_a_lost_choice_is_no_second_search(tmp_path: Path) -> None:
+    """With test runs and no selection.json neither more trials nor another choice are made."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    made.paths.selection.unlink()
+    proposed = made.paths.trials.read_bytes()
+    words = (*made.words, "sweep.trials=20")
+    for options in (Options(), Options(dry_run=True), Options(retry=True)):
+        with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
+            sweep(None, words, options, made.study, console())
+    assert proposed == made.paths.trials.read_bytes()
+
+
+def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
+    """Trials of one configuration share runs: the steps of all trials are those of the runs."""
+    made = stored_sweep(tmp_path, *FEW)
+    made.go_on()
+    (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
+    tuning = [s for s in made.made if s.phase is Phase.TUNING]
+    assert len(tuning) < 3 * len(found.trials)
+    assert 100 * len(tuning) == sum(t.spent for t in found.trials)
+    assert (
+        100 * len(tuning) == max(t.ended_at for t in found.trials) == found.costs["tuning"].steps
+    )
+    by_epochs: dict[int, set[tuple[object, ...]]] = {}
+    for t in found.trials:
+        told = (t.value, t.eligible, t.state, t.ended_at if t.eligible else None)
+        by_epochs.setdefault(t.parameters["algorithm.n_epochs"], set()).add(told)
+    assert {1} == {len(told) for told in by_epochs.values()}
+
+
+def test_the_threshold_is_part_of_the_question_where_it_decides(tmp_path: Path) -> None:
+    """Steps to another threshold are another objective, and other known scores are not."""
+    from rlexp.app.sweep_request import read_sweep
+
+    made = stored_sweep(tmp_path)
+    asked = read_sweep(None, made.words, made.study).experiment
+    default = asked.default
+    other = replace(default, reference={**default.reference, "threshold": 12.0})
+    assert asked.fingerprint == replace(asked, configurations=(other,)).fingerprint
+    assert asked.sweep is not None
+    fast: Sweep = replace(
+        asked.sweep, plan=replace(asked.sweep.plan, objective="steps_to_threshold")
+    )
+    timed = replace(asked, sweep=fast)
+    assert timed.fingerprint != replace(timed, configurations=(other,)).fingerprint
+
+
+def _without_seconds(first: StoredSweep, second: StoredSweep) -> bytes:
+    """The trials of the second with the thinking times of the first, which are no outcome."""
+    times = [json.loads(line)["seconds"] for line in first.paths.trials.read_text().splitlines()]
+    lines = [json.loads(line) for line in second.paths.trials.read_text().splitlines()]
+    told = [{**line, "seconds": time} for line, time in zip(lines, times, strict=True)]
+    return "".join(json.dumps(t, separators=(",", ":")) + "\n" for t in told).encode()

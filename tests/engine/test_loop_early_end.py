@@ -1,0 +1,148 @@
+"""A run that is given up ends with the evaluation that it was judged by, after a crash too."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samples import configuration
+from simulated_sweeps import evaluated
+
+from rlexp.engine.loop import Loop, Orders, Running
+from rlexp.executors import Exit, Job
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted, StopRequest
+from rlexp.records.run import RunRecord, State
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.runs import read_run, read_stop
+
+RUNG = 20
+
+
+@dataclass
+class OneRun:
+    """A source of one run, which is given up as soon as its evaluation at the rung is known."""
+
+    spec: RunSpec
+    given: bool = False
+    request: StopRequest | None = None
+    records: list[RunRecord] = field(default_factory=list)
+    waiting = 0
+
+    def take(self) -> RunSpec | None:
+        """The run, once."""
+        given, self.given = self.given, True
+        return None if given else self.spec
+
+    def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
+        """Judge it."""
+        if any(e.step >= RUNG for e in evaluations):
+            self.request = StopRequest(Ending.PRUNED, "given up", RUNG)
+
+    def stopping(self, spec: RunSpec) -> StopRequest | None:
+        """The verdict, which stays."""
+        return self.request
+
+    def ended(self, record: RunRecord) -> None:
+        """Keep it."""
+        self.records.append(record)
+
+
+@dataclass
+class Scripted:
+    """An executor of one job at a time, which gets one evaluation further with each look.
+
+    The first attempt crashes as it is asked to end; each later one obeys at once.
+    """
+
+    run: RunPaths
+    slots: int = 1
+    hang_timeout: float = 1e9
+    grace: float = 1.0
+    attempt: AttemptPaths | None = None
+    steps: int = 0
+
+    def submit(self, job: Job) -> None:
+        """Begin an attempt."""
+        self.attempt = self.run.attempts()[-1]
+        self.steps = 0
+        self._write(RunStarted(time=0.0, attempt=self.attempt.number, pid=1, host="here"), True)
+
+    def poll(self, seconds: float) -> list[Exit]:
+        """Obey, crash or go on."""
+        if self.attempt is None:
+            return []
+        key = str(self.attempt.folder)
+        if self.run.stop.exists():
+            request, number = read_stop(self.run), self.attempt.number
+            if number > 1:
+                self._write(_ended(request, self.steps + 3))
+            self.attempt = None
+            return [Exit(key, 0, None) if number > 1 else Exit(key, None, 9)]
+        self.steps += 10
+        self._write(evaluated(self.steps, float(self.steps)))
+        return []
+
+    def stop(self) -> None:
+        """Nobody asks."""
+
+    def kill(self, key: str) -> None:
+        """Nobody does."""
+
+    def _write(self, event: Event, begin: bool = False) -> None:
+        assert self.attempt is not None
+        if begin:
+            with closing(JournalWriter(self.attempt.journal)) as journal:
+                journal.append(event)
+            return
+        other = self.attempt.journal.with_name("next")
+        with closing(JournalWriter(other)) as journal:
+            journal.append(event)
+        with self.attempt.journal.open("ab") as file:
+            file.write(other.read_bytes())
+        other.unlink()
+
+
+class Silent:
+    """A watcher that shows nothing."""
+
+    def update(self, running: Sequence[Running], waiting: int) -> None:
+        """Nothing."""
+
+    def ended(self, record: RunRecord, *, again: bool) -> None:
+        """Nothing."""
+
+
+def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -> None:
+    """The next attempt comes to the rung before it is asked to end, and its record ends there."""
+    spec = configuration().spec(Phase.TUNING, 0, 0)
+    paths = ExperimentPaths(tmp_path / "sample")
+    source, executor = OneRun(spec), Scripted(paths.run(spec.name))
+    loop = Loop(
+        experiment=paths,
+        executor=executor,  # type: ignore[arg-type]
+        session=executor,
+        orders=Orders(settings={}, provenance={}, patch="", timeout=None),
+        watcher=Silent(),
+        asked_to_stop=lambda: False,
+        monotonic=lambda: 0.0,
+        now=lambda: 0.0,
+    )
+    loop.close_gap(source)
+    (record,) = source.records
+    assert (State.PRUNED, 2, 1) == (record.state, record.attempts, record.machine_failures)
+    assert [10, 20] == [e.step for e in record.evaluations]
+    assert record == read_run(paths.run(spec.name)).record
+
+
+def _ended(request: StopRequest, step: int) -> RunEnded:
+    return RunEnded(
+        time=0.0,
+        step=step,
+        ending=request.ending,
+        seconds=1.0,
+        reason=request.reason,
+        rung=request.rung,
+    )

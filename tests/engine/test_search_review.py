@@ -1,0 +1,271 @@
+"""What could make a search end otherwise: shared runs, runs made again, comparisons, early ends."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
+
+from rlexp.engine.comparison import Earlier
+from rlexp.engine.progress import Proposal, steps_of
+from rlexp.engine.search import Search
+from rlexp.engine.sweeping import Stage
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.pruners import Point
+from rlexp.pruners.hyperband import Hyperband
+from rlexp.pruners.median import Median
+from rlexp.records.run import RunRecord, State
+from rlexp.records.trial import TrialState
+from rlexp.tuners import Problem, Suggester, Suggestion
+from rlexp.tuners.random import RandomSearch
+from rlexp.tuners.tpe import TPE
+
+MEDIAN = Median(startup_trials=2, warm_up=0.1)
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A tuner that suggests the same few configurations, the default one among them, many times."""
+
+    inner: Any
+
+    def open(self, problem: Problem) -> Suggester:
+        """Begin to work."""
+        return _Rounded(self.inner.open(problem))
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    inner: Suggester
+
+    def needs(self, number: int) -> int:
+        """As the tuner does."""
+        return self.inner.needs(number)
+
+    def suggest(self, trials: Any, number: int) -> Suggestion | None:
+        """The nearest multiple of 1/4."""
+        found = self.inner.suggest(trials, number)
+        assert found is not None
+        return replace(
+            found, parameters={k: round(4 * v) / 4 for k, v in found.parameters.items()}
+        )
+
+
+@dataclass(slots=True)
+class Crossing(World):
+    """Runs whose evaluations say little of their scores, so that rungs come to other verdicts."""
+
+    def record(self, spec: RunSpec) -> RunRecord:
+        """The run with noise on its curve, which depends on the run and the step alone."""
+        found = World.record(self, spec)
+        name = f"{spec.algorithm['x']:.9f} {spec.seed}"
+        curve = tuple(
+            evaluated(e.step, e.mean + random.Random(f"{name} {e.step}").gauss(0, 0.5))
+            for e in found.evaluations
+        )
+        return replace(found, evaluations=curve)
+
+
+HYPERBAND = Hyperband(minimum=0.1, eta=2)
+PARZEN = TPE(startup=3, candidates=8, multivariate=True)
+REPEATING: dict[str, dict[str, Any]] = {
+    "hyperband": {"pruner": HYPERBAND, "one_by_one": True, "plan": plan(trials=30)},
+    "hyperband, two stages": {
+        "pruner": HYPERBAND,
+        "one_by_one": True,
+        "plan": plan(trials=30, allocation="two_stage"),
+    },
+    "median": {
+        "pruner": MEDIAN,
+        "one_by_one": True,
+        "plan": plan(trials=25, allocation="two_stage", objective="auc"),
+    },
+    "racing": {"plan": plan(trials=25, allocation="racing"), "one_by_one": True},
+    "fixed": {"plan": plan(trials=25)},
+}
+
+
+@pytest.mark.parametrize("kind", REPEATING)
+@pytest.mark.parametrize("tuner", [RandomSearch(), PARZEN])
+def test_configurations_that_come_again_change_nothing(kind: str, tuner: Any) -> None:
+    """Trials that share runs, pruned ones too, are the same whatever runs when."""
+    alone = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+    alone.run(1, 0)
+    for order in range(1, 4):
+        many = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+        many.run(8, order, cut=5 * order)
+        many.run(4, order)
+        assert alone.outcome() == many.outcome()
+
+
+def test_a_twin_makes_no_runs_and_comes_to_the_same() -> None:
+    """A configuration that comes again has its first trial's outcome, and takes no second place."""
+    world = World(tuner=Coarse(RandomSearch()), plan=plan(finalists=3))
+    sweeping = world.run(2, 0)
+    entries = sweeping.search.entries
+    values: dict[float, Any] = {}
+    for entry in entries:
+        assert entry.trial is not None
+        x = entry.trial.parameters["algorithm.x"]
+        assert values.setdefault(x, entry.trial.values) == entry.trial.values
+        assert (entry.twin is None, 3 * STEPS if entry.twin is None else 0) == (
+            x not in [e.proposal.parameters["algorithm.x"] for e in entries[: entry.trial.number]],
+            steps_of(entry),
+        )
+    tuning = [r for r in world.records.values() if r.spec.phase is Phase.TUNING]
+    assert 3 * len(values) == len(tuning)
+    finalists = [entries[f.number] for f in world.notes.selections[0].finalists]
+    assert 3 == len({e.proposal.parameters["algorithm.x"] for e in finalists})
+
+
+def test_runs_ended_for_a_failure_are_made_again_when_it_is_healed() -> None:
+    """What another run's failure had ended is no verdict once that run has succeeded."""
+    healthy = World()
+    healthy.run(2, 0)
+    sick: set[float] = {p.parameters["algorithm.x"] for p, _ in healthy.notes.proposals[2:9:2]}
+
+    def breaks(x: float, spec: RunSpec) -> float | None:
+        return None if x in sick and spec.seed == 0 else quality(x, spec)
+
+    world = World(score=breaks)
+    sweeping = world.open(until=Stage.SEARCH)
+    _search(world, sweeping, workers=6)
+    failed = [k for k, r in world.records.items() if r.state is State.FAILED]
+    pruned = [r for r in world.records.values() if r.state is State.PRUNED]
+    assert (4, True) == (len(failed), bool(pruned))
+    for key in failed:
+        del world.records[key]
+    world.score = quality
+    world.run(3, 0)
+    assert healthy.outcome() == world.outcome()
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_a_trial_is_judged_when_those_before_it_have_ended(lost: int) -> None:
+    """A run that was lost is made again before what depended on it is judged."""
+    whole = Crossing(pruner=MEDIAN, one_by_one=True, plan=plan(trials=20, lag=1))
+    whole.run(2, 0)
+    world = Crossing(pruner=MEDIAN, one_by_one=True, plan=plan(trials=20, lag=1))
+    world.run(2, 0, cut=40)
+    assert not world.notes.selections
+    spec = world.open().runs_of(lost)[0]
+    del world.records[spec.id]
+    sweeping = world.open()
+    first = sweeping.search.entries[lost]
+    later = [e for e in sweeping.search.entries if e.proposal.number - 1 > lost]
+    assert first.trial is None
+    assert later
+    assert all(entry.trial is None for entry in later)
+    _search(world, sweeping, workers=3)
+    expected = whole.outcome()["trials"][: len(sweeping.search.entries)]
+    assert expected == [e.trial for e in sweeping.search.entries]
+
+
+def test_an_evaluation_at_the_end_of_a_run_saves_nothing() -> None:
+    """Where many environments overshoot, the last evaluation can lie at the budget itself."""
+
+    @dataclass(frozen=True)
+    class Always:
+        def prunes(self, point: Point) -> str | None:
+            return None if point.ends_run or point.step < 90 else "always"
+
+    search = _search_of(Always(), every=33)
+    search.add(Proposal(number=0, parameters={}, steps=STEPS))
+    # Rollouts of 25 environments: the multiples of 33 are passed at 50, 75 and 100.
+    search.observe(0, 0, [evaluated(step, 1.0) for step in (50, 75, 100)])
+    assert ({33: 1.0, 66: 1.0}, None) == (search.entries[0].intermediate, search.entries[0].stop)
+
+
+def test_a_failed_trial_is_no_standard() -> None:
+    """What a trial showed before it failed is not what others are compared with."""
+    seen: dict[int, Mapping[int, float]] = {}
+
+    @dataclass(frozen=True)
+    class Watching:
+        def prunes(self, point: Point) -> str | None:
+            seen[point.number] = dict(point.peers)
+            return None
+
+    search = _search_of(Watching(), every=EVERY)
+    for number in range(3):
+        search.add(Proposal(number=number, parameters={}, steps=STEPS))
+    spec = next(iter(_made().records.values())).spec
+    search.observe(0, 0, [evaluated(EVERY, 7.0)])
+    search.end(0, 0, RunRecord(spec=spec, state=State.FAILED))
+    search.observe(1, 0, [evaluated(EVERY, 1.0)])
+    search.end(1, 0, RunRecord(spec=spec, state=State.FAILED, evaluations=()))
+    search.observe(2, 0, [evaluated(EVERY, 2.0)])
+    assert ({}, {}) == (seen[1], seen[2])
+    trial = search.entries[0].trial
+    assert trial is not None
+    assert (TrialState.FAILED, {}) == (trial.state, trial.intermediate)
+
+
+@pytest.mark.parametrize("huge", [1e200, -1e200, float("inf"), float("nan")])
+def test_what_no_score_can_be_is_not_compared(huge: float) -> None:
+    """An evaluation beyond every score neither leads at a rung nor sets one."""
+    search = _search_of(MEDIAN, every=EVERY)
+    search.add(Proposal(number=0, parameters={}, steps=STEPS))
+    search.observe(0, 0, [evaluated(EVERY, huge), evaluated(2 * EVERY, 1.0)])
+    assert {2 * EVERY: 1.0} == search.entries[0].intermediate
+
+
+@given(
+    values=st.dictionaries(st.integers(0, 30), st.floats(-1e9, 1e9)),
+    before=st.integers(0, 30),
+)
+def test_earlier_values_are_those_below_a_number(values: dict[int, float], before: int) -> None:
+    """The mapping that is gathered late equals the one that is gathered at once."""
+    expected = {n: v for n, v in values.items() if n < before}
+    earlier = Earlier(values, before)
+    assert expected == dict(earlier)
+    assert (len(expected), list(expected.values())) == (len(earlier), list(earlier.values()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tuner=st.sampled_from([RandomSearch(), PARZEN]),
+    kind=st.sampled_from(sorted(REPEATING)),
+    cut=st.integers(5, 80),
+    dice=st.integers(0, 1000),
+)
+def test_a_lost_run_changes_nothing(tuner: Any, kind: str, cut: int, dice: int) -> None:
+    """A sweep that was cut off and has lost a run besides ends as one that ran through."""
+    whole = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+    whole.run(1, 0)
+    broken = Crossing(tuner=Coarse(tuner), **REPEATING[kind])
+    broken.run(4, dice, cut)
+    if broken.records and not broken.notes.selections:
+        del broken.records[random.Random(dice).choice(sorted(broken.records))]
+    sweeping = broken.run(3, dice)
+    assert whole.outcome() == broken.outcome()
+    assert whole.outcome()["trials"] == [e.trial for e in sweeping.search.entries]
+
+
+def _made() -> World:
+    world = World(plan=plan(trials=1))
+    world.run(1, 0)
+    return world
+
+
+def _search_of(pruner: Any, every: int) -> Search:
+    known = World(plan=plan(lag=0)).open().search
+    return Search(replace(known.question, every=every), known.suggester, pruner, one_by_one=True)
+
+
+def _search(world: World, sweeping: Any, workers: int) -> None:
+    """Finish the search, so many runs at a time, the oldest of them first; nothing behind it."""
+    running: list[RunSpec] = []
+    while True:
+        while len(running) < workers and (spec := sweeping.take()) is not None:
+            if spec.phase is not Phase.TUNING:
+                return
+            running.append(spec)
+        if not running:
+            return
+        world.finish(sweeping, running.pop(0))
