@@ -51,17 +51,34 @@ def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request
     if len(composed) > 1:
         raise ConfigError("a trial is one configuration: leave out comma choices")
     root, parts = validate(composed[0].plain, study.allowed)
-    seeds = root.seeds if "seeds.root" in keys else replace(root.seeds, root=there.seeds.root)
+    phase, asked = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
+    seeds = replace(root.seeds, root=_root(there, paths, phase, asked))
     experiment = Experiment(
         name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
         configurations=(_changed(configuration, root, keys),),
         seeds=seeds,
         failures=root.failures,
     )
-    phase = Phase(root.phase)
     if not experiment.seeds.seeds(phase):
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
     return Request(experiment, phase, parts.executor, root.budget)
+
+
+def _root(there: Experiment, paths: ExperimentPaths, phase: Phase, asked: int | None) -> int:
+    """The root of the seeds: that of the sweep, unless its test seeds have yet to be kept unseen.
+
+    Raises:
+        ConfigError: The test seeds of a sweep that has not chosen are asked for.
+    """
+    own = there.seeds.root
+    if phase is not Phase.TEST or read_selection(paths) is not None:
+        return own if asked is None else asked
+    if asked == own:
+        raise ConfigError(
+            f"{paths.name} has not chosen yet, and nobody may know its test seeds before: choose "
+            f"another seeds.root than {own}",
+        )
+    return own + 1 if asked is None else asked
 
 
 def _changed(configuration: Configuration, root: Root, keys: Sequence[str]) -> Configuration:

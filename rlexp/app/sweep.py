@@ -13,7 +13,7 @@ from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_outcome import show_outcome
 from rlexp.app.sweep_plan import show_sweep_plan
 from rlexp.app.sweep_request import Configurer, read_sweep
-from rlexp.app.sweep_state import read_runs, resume, search_hours
+from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
 from rlexp.app.sweep_watch import Watched, mirror_of
 from rlexp.console import Console
 from rlexp.engine.sweeping import Stage, Sweeping
@@ -76,6 +76,7 @@ def sweep(
     experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
     configurer = Configurer(asked, study, {})
     configurer.check_default()
+    check_parts(experiment, asked.request.plan.storage, study)
     command = ("rlexp", "sweep", *([name] if name else []), *words)
     driving = Driving(
         executor=asked.executor,

@@ -149,7 +149,8 @@ def _next(
                 "command": shlex.join([*again, "--retry"]),
             }
         ]
-    if sweeping.stage is not Stage.DONE:
+    untested = sweeping.selection is not None and sweeping.until is not Stage.TEST
+    if sweeping.stage is not Stage.DONE or untested:
         return [{"why": "continue", "command": shlex.join(again)}]
     tests = [r for r in sweeping.records.values() if r.spec.phase is Phase.TEST]
     steps = []

@@ -15,6 +15,7 @@ from rlexp.engine.question import Question
 from rlexp.engine.search import Search
 from rlexp.engine.sweeping import Ledger, Stage, Sweeping
 from rlexp.errors import ProtocolError, RecordError, RlexpError
+from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import short_name
@@ -43,6 +44,26 @@ class Closed:
         raise ProtocolError(f"looking at a sweep chooses no trial {selection.winner}")
 
 
+def check_parts(experiment: Experiment, storage: str | None, study: Study) -> None:
+    """Refuse parts that cannot do what they are asked to, before anything is written.
+
+    Args:
+        experiment: The question.
+        storage: URL of the study that the sweep is mirrored to, if one is given.
+        study: Whose packages may be imported.
+
+    Raises:
+        ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the
+            problem, or the URL is none.
+    """
+    sweep = experiment.sweep
+    assert sweep is not None
+    _tuner(experiment, study).open(_problem(experiment))
+    build(sweep.pruner, "pruner", study.allowed)
+    if storage is not None:
+        Database(storage)
+
+
 def read_runs(paths: ExperimentPaths) -> list[StoredRun]:
     """The runs in a sweep's folder; one that is damaged, or another's copy, counts as not made."""
     found = []
@@ -62,7 +83,7 @@ def resume(
     until: Stage = Stage.TEST,
     retry: bool = False,
     default: Mapping[str, Any] | None = None,
-    hours: Callable[[], float] = lambda: 0.0,
+    hours: Callable[[], float] | None = None,
     around: Callable[[Suggester], Suggester] = lambda suggester: suggester,
 ) -> Sweeping:
     """A sweep with everything that its folder holds.
@@ -76,22 +97,26 @@ def resume(
         until: The last stage to work on.
         retry: Whether final failures are tried again.
         default: The values of the parameters in the default configuration, before it is a trial.
-        hours: Wall-clock that the search has taken.
+        hours: Wall-clock that the search has taken; by default, what its runs took.
         around: Wraps the tuner, to watch it.
 
     Raises:
         RecordError: A file is damaged.
         ConfigError: The tuner cannot solve the problem.
     """
-    suggester = around(_tuner(experiment, study).open(_problem(experiment)))
+    suggester = _tuner(experiment, study).open(_problem(experiment))
     sweep = experiment.sweep
     assert sweep is not None
     pruner = build(sweep.pruner, "pruner", study.allowed)
     trials = read_trials(paths)
     question = question_of(experiment, trials[0].parameters if trials else default or {})
     one_by_one = sweep.plan.allocation == "racing" or short_name(sweep.pruner) != "none"
-    search = Search(question, suggester, pruner, one_by_one)
-    records = {s.record.spec.id: s.record for s in runs if not s.record.may_run(retry=retry)}
+    search = Search(question, around(suggester), pruner, one_by_one)
+    stored = list(runs)
+    records = {s.record.spec.id: s.record for s in stored if not s.record.may_run(retry=retry)}
+    if hours is None:
+        taken = search_hours(s.record for s in stored)
+        hours = lambda: taken  # noqa: E731 the name is that of the argument
     sweeping = Sweeping(search, experiment.seeds, ledger, hours, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
     sweeping.selection = read_selection(paths)

@@ -99,7 +99,7 @@ def _check_budget(request: SweepRequest, root: Root) -> None:
             f"sweep.full_runs={plan.full_runs:g} is less than one trial at the full budget: "
             "raise it to 1 or more",
         )
-    seeds = 1 if plan.allocation == "two_stage" else len(root.seeds.seeds(Phase.TUNING))
+    seeds = len(root.seeds.seeds(Phase.TUNING))
     if plan.steps is not None and plan.steps < steps * seeds:
         raise ConfigError(
             f"sweep.steps={plan.steps} is less than one trial (budget.steps={steps} × "

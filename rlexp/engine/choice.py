@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, fsum
+from math import fsum
 
-from rlexp.engine.progress import Progress
+from rlexp.engine.limits import promotions
+from rlexp.engine.progress import Progress, steps_of
 from rlexp.engine.question import Question
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Finalist, Selection
@@ -42,7 +43,7 @@ def promoted(entries: Sequence[Progress], question: Question) -> list[int]:
     ]
     if question.screening == question.seeds:
         return [number for _, number in complete]
-    left = max(ceil(question.plan.promoted * len(complete)), 1)
+    left = promotions(question, sum(map(steps_of, entries)))
     numbers = []
     for _, number in sorted(complete, key=lambda pair: (-pair[0][0], pair[1])):
         if left == 0:

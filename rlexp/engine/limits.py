@@ -1,6 +1,7 @@
 """What ends a search before its last trial: full-run equivalents, environment steps, hours."""
 
 from collections.abc import Sequence
+from math import ceil
 
 from rlexp.engine.progress import Progress, steps_of
 from rlexp.engine.question import Question
@@ -29,8 +30,27 @@ def full_runs(question: Question, entries: Sequence[Progress]) -> float:
     return sum(e.proposal.steps for e in entries) / question.steps
 
 
+def promotions(question: Question, screened: int) -> int:
+    """How many trials go on from their first tuning seed to all of them.
+
+    A share of the full-run equivalents that screening took, so that what pruning saves there is
+    spent where it decides. None go on where trials are run on all seeds from the start.
+
+    Args:
+        question: With the share.
+        screened: Environment steps of all trials on their first seed.
+    """
+    if question.screening == question.seeds:
+        return 0
+    share = question.plan.promoted * screened / question.steps
+    # One more would come of rounding alone: 0.07 × 100 is a little above 7.
+    return max(ceil(share - 1e-9), 1)
+
+
 def _steps_with_another(question: Question, entries: Sequence[Progress], known: int) -> int:
-    """Environment steps of the trials so far and of one more at the full budget."""
+    """Environment steps of the trials so far and of one more, those of promotion included."""
     spent = sum(map(steps_of, entries[:known]))
     planned = sum(e.proposal.steps for e in entries[known:] if e.twin is None)
-    return spent + question.screening * (planned + question.steps)
+    screened = spent + question.screening * (planned + question.steps)
+    further = promotions(question, screened) * (question.seeds - question.screening)
+    return screened + further * question.steps

@@ -15,16 +15,16 @@ _NUMBERS = re.compile(r"[-+]?\d[\d.,_]*(e[-+]?\d+)?")
 def systematic_failure(search: Search) -> str | None:
     """Why the sweep is to stop: so many trials in a row failed alike; nothing where none did.
 
-    Weights that are no numbers any more are what some configurations come to: that stops a sweep
-    only where it happens from the default configuration on.
+    Weights that are no numbers any more, and combinations that cannot be run, are what some
+    configurations come to: they stop a sweep only where no trial but the default escapes them.
     """
     limit = search.question.plan.stop_after
     told: list[tuple[int, str, bool]] = []
-    for number, why, diverged in _failures(search):
+    for number, why, own in _failures(search):
         if told and (told[-1][0] != number - 1 or told[-1][1] != why):
             told = []
-        told.append((number, why, diverged))
-        if len(told) >= limit and not (diverged and told[0][0] > 0):
+        told.append((number, why, own))
+        if len(told) >= limit and not (own and told[0][0] > 1):
             return _said(search, told[0][0], len(told))
     return None
 
@@ -38,7 +38,10 @@ def first_failed_run(search: Search) -> RunRecord | None:
 
 
 def _failures(search: Search) -> Iterator[tuple[int, str, bool]]:
-    """Failed trials in order, with why: two that differ in numbers only are alike."""
+    """Failed trials in order, with why, and whether the configuration itself is to blame.
+
+    Two reasons that differ in numbers only are alike.
+    """
     for entry in search.entries:
         if entry.trial is None:
             return
@@ -46,7 +49,8 @@ def _failures(search: Search) -> Iterator[tuple[int, str, bool]]:
             record = _failed_run(entry)
             failure = record.failure if record else None
             alike = _NUMBERS.sub("#", why_failed(entry))
-            yield entry.proposal.number, f"{failure}: {alike}", failure is Failure.NAN
+            own = failure is Failure.NAN or entry.proposal.refused is not None
+            yield entry.proposal.number, f"{failure}: {alike}", own
 
 
 def _failed_run(entry: Progress) -> RunRecord | None:

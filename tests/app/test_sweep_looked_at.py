@@ -161,6 +161,21 @@ def test_before_the_choice_the_best_so_far_is_trained(tmp_path: Path) -> None:
     assert f"made_up-trial-{best.number}" == request.experiment.name
 
 
+def test_nobody_sees_a_test_seed_before_the_choice(tmp_path: Path) -> None:
+    """A trial that is trained again in mid-search gets test seeds of another root."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=5)
+    roots = [
+        request_again(Origin("made_up", 1), words, made.study).experiment.seeds.root
+        for words in ([], ["seeds.root=7"], ["phase=tuning", "seeds.tuning=1"])
+    ]
+    assert [1, 7, 0] == roots
+    with pytest.raises(ConfigError, match="nobody may know its test seeds before"):
+        request_again(Origin("made_up", 1), ["seeds.root=0"], made.study)
+    made.go_on()
+    assert 0 == request_again(Origin("made_up", 1), [], made.study).experiment.seeds.root
+
+
 def test_the_mirror_shows_what_was_judged_and_never_changes_it(tmp_path: Path) -> None:
     """What a trial shows once it has ended stays, whatever promotion adds to it."""
     made = stored_sweep(tmp_path)

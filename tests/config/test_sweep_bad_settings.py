@@ -85,8 +85,8 @@ def folder(tmp_path: Path) -> Path:
         ),
         # budgets
         (
-            ["sweep.steps=1999"],
-            "sweep.steps=1999 is less than one trial (budget.steps=2000 × 1 seed = 2000): raise it",
+            ["sweep.steps=9999"],
+            "sweep.steps=9999 is less than one trial (budget.steps=2000 × 5 seeds = 10000): raise it",
         ),
         (
             ["sweep.steps=9999", "sweep.allocation=fixed"],
@@ -127,7 +127,7 @@ def test_refusal_is_one_line(folder: Path, words: list[str], told: str) -> None:
         ["seeds.selection=0"],
         ["sweep.trials=1"],
         ["sweep.trials=2", "sweep.finalists=9"],
-        ["sweep.steps=2000"],
+        ["sweep.steps=10000"],
         ["sweep.steps=10000", "sweep.allocation=racing"],
         ["pruner=median"],
         ["pruner=wilcoxon", "sweep.allocation=fixed", "budget.evaluation_every=null"],

@@ -23,7 +23,8 @@ from rlexp.records.trial import Trial, TrialState
         ({"full_runs": 3.5}, 4),
         ({"steps": 3 * 3 * STEPS}, 3),
         ({"steps": 3 * 3 * STEPS + 299}, 3),
-        ({"steps": 4 * STEPS, "allocation": "two_stage"}, 4),
+        ({"steps": 4 * STEPS, "allocation": "two_stage"}, 2),
+        ({"steps": 6 * STEPS, "allocation": "two_stage"}, 4),
     ],
 )
 def test_a_limit_ends_the_search(changes: dict[str, Any], trials: int) -> None:
