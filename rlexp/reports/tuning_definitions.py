@@ -1,4 +1,4 @@
-"""Definitions of what a report says about sweeps, with their sources."""
+"""Definitions of what a report says about sweeps and grids of settings, with their sources."""
 
 EIMER = (
     "Eimer, Lindauer and Raileanu 2023, Hyperparameters in Reinforcement Learning and How To Tune "
@@ -57,6 +57,41 @@ TUNING_DEFINITIONS = (
             "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing Hyperparameter "
             "Importance"
         ),
+    ),
+)
+"""Name, meaning and source of each."""
+
+ADKINS = (
+    "Adkins, Bowling and White 2024, A Method for Evaluating Hyperparameter Sensitivity in "
+    "Reinforcement Learning"
+)
+
+SENSITIVITY_DEFINITIONS = (
+    (
+        "hyperparameter sensitivity",
+        (
+            "Φ = P − C: the mean over tasks of the score of the best setting of each, less the best "
+            "mean over tasks of any one setting that ran on all of them."
+        ),
+        ADKINS,
+    ),
+    (
+        "effective dimensionality",
+        (
+            "The least number of parameters that must be tuned for each task, the others as in the "
+            "setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on all "
+            "tasks."
+        ),
+        ADKINS,
+    ),
+    (
+        "interval of sensitivity",
+        (
+            "Estimate less its bootstrap bias ± t · s over resamples of whole runs within each setting "
+            "and task, spread by √(n/(n−1)), with as many degrees of freedom as tasks times the "
+            "fewest runs less one; quantiles for the dimensionality."
+        ),
+        "Davison and Hinkley 1997, Bootstrap Methods and Their Application",
     ),
 )
 """Name, meaning and source of each."""

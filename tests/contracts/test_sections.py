@@ -9,6 +9,7 @@ import pytest
 import yaml
 from evidence_samples import SAMPLES as OF_RUNS
 from evidence_samples import inquiry, reordered, typical
+from grid_samples import GRIDS
 from hydra import compose, initialize_config_dir
 from members import CONF, member, names
 from sweep_samples import SWEEPS, trials_reordered
@@ -17,7 +18,7 @@ from rlexp.reports.blocks import Intervals, Lines, Matrix, Parallel, Part, Scatt
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")
-SAMPLES = {**OF_RUNS, **SWEEPS}
+SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS}
 NUMBERS = (Table, Intervals, Lines, Matrix, Scatter, Parallel)
 
 
@@ -62,7 +63,7 @@ def test_a_report_has_every_section() -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
     """The name is its anchor; the title is for readers."""
-    found = part(name, "typical") or part(name, "swept")
+    found = part(name, "typical") or part(name, "swept") or part(name, "grid")
     assert found is not None
     assert name == found.name.replace("-", "_")
     assert found.title

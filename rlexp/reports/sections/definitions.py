@@ -1,6 +1,6 @@
 """Definitions of the statistics that a report uses, with their sources."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import getdoc
 
@@ -9,7 +9,8 @@ from rlexp.reports.blocks import Column, Part, Table, Text
 from rlexp.reports.estimates import is_capped
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed
-from rlexp.reports.tuning_definitions import TUNING_DEFINITIONS
+from rlexp.reports.setting_grids import setting_grids
+from rlexp.reports.tuning_definitions import SENSITIVITY_DEFINITIONS, TUNING_DEFINITIONS
 
 AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice"
@@ -50,10 +51,18 @@ class Definitions:
             name="definitions",
             title="Definitions",
             columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
-            rows=(*own, *common, *(TUNING_DEFINITIONS if inquiry.evidence.sweeps else ())),
+            rows=(*own, *common, *_of_settings(inquiry)),
         )
         blocks = (Text(text=text), table)
         return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)
+
+
+def _of_settings(inquiry: Inquiry) -> Iterator[tuple[str, str, str]]:
+    """What is said of hyperparameters, where a sweep or a grid says something."""
+    if inquiry.evidence.sweeps:
+        yield from TUNING_DEFINITIONS
+    if "sensitivity" in inquiry.sections and setting_grids(inquiry.evidence):
+        yield from SENSITIVITY_DEFINITIONS
 
 
 def _words(metric: Metric) -> str:

@@ -1,0 +1,178 @@
+"""Evidence of made-up grids: an algorithm with several settings on several tasks, and odd ones."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from evidence_samples import (
+    CARTPOLE,
+    PENDULUM,
+    broken,
+    configured,
+    evidence,
+    member,
+    run_spec,
+    scored,
+)
+
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.evidence import Evidence, Member
+
+RATES, EPOCHS = (0.0001, 0.001, 0.01), (4, 10)
+TASKS = (CARTPOLE, PENDULUM)
+HEIGHTS: Mapping[str, Sequence[Sequence[float]]] = {
+    CARTPOLE: ((100.0, 150.0), (300.0, 400.0), (480.0, 200.0)),
+    PENDULUM: ((-900.0, -1100.0), (-300.0, -200.0), (-1000.0, -1200.0)),
+}
+"""Mean scores by task: of rates × epochs. 0.01 and 4 is best on CartPole, 0.001 and 10 on Pendulum."""
+SPREAD = (-10.0, 0.0, 10.0)
+
+
+def setting(
+    label: str, task: str = CARTPOLE, name: str = "ppo", **hyperparameters: Any
+) -> Configuration:
+    """A configuration whose algorithm sets these hyperparameters."""
+    own = configured(name, task)
+    return replace(own, label=label, algorithm={**own.algorithm, **hyperparameters})
+
+
+def labelled(rate: float, epochs: int) -> str:
+    """As a grid on the command line is labelled."""
+    return f"ppo learning_rate={rate} n_epochs={epochs}"
+
+
+def runs(own: Configuration, height: float, spread: Iterable[float] = SPREAD) -> list[Member]:
+    """Completed runs of a setting about its height."""
+    return scored(own, [height + beside for beside in spread])
+
+
+def members(spread: Sequence[float] = SPREAD) -> list[Member]:
+    """Every run of six settings on two tasks."""
+    return [
+        run
+        for task in TASKS
+        for (i, rate), (j, epochs) in product(enumerate(RATES), enumerate(EPOCHS))
+        for run in runs(
+            setting(labelled(rate, epochs), task, learning_rate=rate, n_epochs=epochs),
+            HEIGHTS[task][i][j],
+            spread,
+        )
+    ]
+
+
+def grid() -> Evidence:
+    """Six settings of one algorithm on two tasks, three seeds each."""
+    return evidence(by_label(members()))
+
+
+def by_label(own: Iterable[Member]) -> list[Member]:
+    """In order of the labels, so that no order of tasks or seeds decides theirs."""
+    return sorted(own, key=lambda m: m.label)
+
+
+def grid_beside_others() -> Evidence:
+    """The grid, two settings of another algorithm, and one of a third."""
+    others = [
+        run
+        for task, low in ((CARTPOLE, 50.0), (PENDULUM, -1300.0))
+        for own in (
+            *runs(setting("dqn gamma=0.9", task, "dqn", gamma=0.9), low),
+            *runs(setting("dqn gamma=0.99", task, "dqn", gamma=0.99), low + 20),
+            *runs(setting("a2c", task, "a2c"), low + 40),
+        )
+        for run in (own,)
+    ]
+    return evidence(by_label([*members(), *others]))
+
+
+def grid_of_one_seed() -> Evidence:
+    """Settings with one run each."""
+    return evidence(by_label(members((0.0,))))
+
+
+def grid_with_failures() -> Evidence:
+    """The best setting of CartPole has a run there that failed for good."""
+    own = members()
+    place = next(
+        k
+        for k, m in enumerate(own)
+        if (m.label, m.task) == (labelled(0.01, 4), CARTPOLE) and m.record.spec.seed == 1
+    )
+    failing = own[place].configuration
+    own[place] = member(broken(run_spec(failing, 1)), failing)
+    return evidence(by_label(own))
+
+
+def grid_without_overlap() -> Evidence:
+    """No setting ran on both tasks."""
+    own = [
+        m
+        for m in members()
+        if (m.task == CARTPOLE) == (m.configuration.algorithm["learning_rate"] == RATES[0])
+    ]
+    return evidence(by_label(own))
+
+
+def grid_without_scores() -> Evidence:
+    """No run on one of the tasks has a score."""
+    own = [m if m.task == CARTPOLE else _failed(m) for m in members()]
+    return evidence(by_label(own))
+
+
+def _failed(own: Member) -> Member:
+    return member(broken(own.record.spec), own.configuration)
+
+
+def grid_of_equal_scores() -> Evidence:
+    """Every run of a task scores the same."""
+    own = [
+        run
+        for task in TASKS
+        for rate in RATES
+        for run in runs(setting(f"ppo {rate}", task, learning_rate=rate), -200.0, (0.0, 0.0))
+    ]
+    return evidence(by_label(own))
+
+
+def grid_of_immense_scores() -> Evidence:
+    """Scores as large as scores may be."""
+    own = [
+        run
+        for task in TASKS
+        for k, rate in enumerate(RATES)
+        for run in scored(
+            setting(f"ppo {rate}", task, learning_rate=rate), [1e308, 1e308 / (k + 1)]
+        )
+    ]
+    return evidence(by_label(own))
+
+
+def grid_on_tuning_seeds() -> Evidence:
+    """The same grid, run on tuning seeds."""
+    own = [
+        member(
+            replace(m.record, spec=run_spec(m.configuration, m.record.spec.seed, Phase.TUNING)),
+            m.configuration,
+        )
+        for m in members()
+    ]
+    return evidence(by_label(own), phase=Phase.TUNING)
+
+
+GRIDS: Mapping[str, Callable[[], Evidence]] = {
+    make.__name__: make
+    for make in (
+        grid,
+        grid_beside_others,
+        grid_of_one_seed,
+        grid_with_failures,
+        grid_without_overlap,
+        grid_without_scores,
+        grid_of_equal_scores,
+        grid_of_immense_scores,
+        grid_on_tuning_seeds,
+    )
+}
+"""Everything that a section about grids must cope with, by name."""

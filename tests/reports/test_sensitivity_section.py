@@ -1,0 +1,175 @@
+"""Hyperparameter sensitivity in a report."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from evidence_samples import CARTPOLE, PENDULUM, SAMPLES, inquiry
+from grid_samples import (
+    GRIDS,
+    grid,
+    grid_beside_others,
+    grid_of_equal_scores,
+    grid_of_one_seed,
+    grid_on_tuning_seeds,
+    grid_with_failures,
+    grid_without_overlap,
+    grid_without_scores,
+    labelled,
+)
+from part_blocks import column, notices, part_of, table, texts
+from sweep_samples import SWEEPS
+
+from rlexp.reports.blocks import Part, Tone
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.definitions import Definitions
+from rlexp.reports.sections.sensitivity import HyperparameterSensitivity
+from rlexp.stats.interval import Interval
+
+LOW = {CARTPOLE: 112.5, PENDULUM: -1175.0}
+HIGH = {CARTPOLE: 460.0, PENDULUM: -225.0}
+"""Percentiles 5 and 95 of six means, by hand: a quarter of the way from the last to the next."""
+ESTIMATES = ["tuned for each task: P", "one setting for all: C", "sensitivity Φ"]
+
+
+def found(own: Evidence) -> Part:
+    """The part, which must be there."""
+    return part_of(HyperparameterSensitivity(), own)
+
+
+def interval(own: Evidence, title: str, row: int = 0) -> Interval:
+    """An estimate of the first table."""
+    value = column(table(found(own), "sensitivity"), title)[row]
+    assert isinstance(value, Interval)
+    return value
+
+
+def share(score: float, task: str) -> float:
+    """A score as it is normalised."""
+    return (score - LOW[task]) / (HIGH[task] - LOW[task])
+
+
+@pytest.mark.parametrize("sample", [*SAMPLES, *SWEEPS])
+def test_it_is_silent_without_a_grid(sample: str) -> None:
+    """Whatever else there is."""
+    own = {**SAMPLES, **SWEEPS}[sample]()
+    assert None is HyperparameterSensitivity().part(inquiry(own))
+
+
+def test_estimates_by_hand() -> None:
+    """CartPole is best at 480, Pendulum at −200; on average that setting which has 400 there."""
+    best = (share(480.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
+    one = (share(400.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
+    estimates = [interval(grid(), title).estimate for title in ESTIMATES]
+    assert [best, one, best - one] == pytest.approx(estimates)
+    assert 2.0 == interval(grid(), "dimensionality d").estimate
+
+
+def test_what_the_estimates_rest_on_is_beside_them() -> None:
+    """Settings, tasks, seeds, parameters; the level and the runs in the interval."""
+    own = table(found(grid()), "sensitivity")
+    told = [column(own, title)[0] for title in ("settings", "tasks", "runs of each", "of")]
+    assert ["6 of 6", 2, "3", 2] == told
+    for title in ESTIMATES:
+        known = interval(grid(), title)
+        assert (36, 2, 0.95) == (known.n, known.tasks, known.level)
+        assert known.low is not None
+        assert known.high is not None
+        assert known.low < known.high
+
+
+def test_best_settings_are_named() -> None:
+    """First the one for all tasks, then that of each, with its score."""
+    own = table(found(grid()), "sensitivity-settings")
+    assert ["all tasks, on average", CARTPOLE, PENDULUM] == column(own, "best on")
+    expected = [labelled(0.001, 10), labelled(0.01, 4), labelled(0.001, 10)]
+    assert expected == column(own, "label")
+    assert [None, 480.0, -200.0] == column(own, "mean score")
+    assert share(480.0, CARTPOLE) == pytest.approx(column(own, "normalised score")[1])
+
+
+def test_what_tuning_gains_is_told_parameter_by_parameter() -> None:
+    """From one setting for all to all parameters tuned, as shares of P."""
+    own = table(found(grid()), "sensitivity-parameters")
+    assert ["0 of 2 parameters", "1 of 2 parameters", "2 of 2 parameters"] == column(
+        own, "parameters tuned for each task"
+    )
+    assert ["none", "algorithm.learning_rate"] == column(own, "which")[:2]
+    shares = [value for value in column(own, "share of P") if isinstance(value, float)]
+    assert 1.0 == shares[-1]
+    assert sorted(shares) == shares
+
+
+def test_every_algorithm_is_normalised_by_all_of_them() -> None:
+    """Those with one setting included, so both differ from what they would be alone."""
+    own = table(found(grid_beside_others()), "sensitivity")
+    assert ["dqn", "ppo"] == column(own, "algorithm")
+    alone = interval(grid(), ESTIMATES[0]).estimate
+    assert alone < interval(grid_beside_others(), ESTIMATES[0], 1).estimate
+    assert "no interval of d: in a resample the tuned score is not above 0" in str(
+        column(own, "remark")[0]
+    )
+
+
+@pytest.mark.parametrize(("sample", "phase"), [(grid, "test"), (grid_on_tuning_seeds, "tuning")])
+def test_that_the_numbers_overstate_is_said(sample: Callable[[], Evidence], phase: str) -> None:
+    """And of which phase they are, as a warning; what they mean is said before it."""
+    part = found(sample())
+    tone, text = notices(part)[0]
+    assert Tone.WARNING is tone
+    assert text.startswith(f"These {phase} scores were used to pick the settings")
+    assert "run it again on fresh seeds" in text
+    assert texts(part)[0].startswith("Φ = P − C is what an algorithm loses by one setting")
+
+
+def test_one_seed_has_no_interval() -> None:
+    """The estimates stand, with the reason why nothing more is known."""
+    expected = (
+        "No interval for ppo: 12 of 12 settings and tasks have one run, which shows no spread."
+    )
+    assert (Tone.WARNING, expected) in notices(found(grid_of_one_seed()))
+    assert interval(grid_of_one_seed(), ESTIMATES[2]).low is None
+
+
+def test_settings_that_failed_are_named() -> None:
+    """They do not count where they failed, and the table says how many are left."""
+    part = found(grid_with_failures())
+    told = [text for _, text in notices(part)]
+    assert any(text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run ended") for text in told)
+    own = table(part, "sensitivity")
+    assert ["5 of 6"] == column(own, "settings")
+    assert ["no interval of Φ: every resample gives the same"] == column(own, "remark")
+
+
+@pytest.mark.parametrize(
+    ("sample", "reason"),
+    [
+        (grid_without_overlap, "no setting has a score on every task: run one on all of them."),
+        (grid_without_scores, "no setting has a score on Pendulum-v1."),
+        (grid_of_equal_scores, "percentiles 5 and 95 of a task are equal"),
+    ],
+)
+def test_what_cannot_be_estimated_has_a_reason(
+    sample: Callable[[], Evidence], reason: str
+) -> None:
+    """And no table, nor words about numbers that are not there."""
+    part = found(sample())
+    assert any(text.startswith(f"No sensitivity for ppo: {reason}") for _, text in notices(part))
+    assert [] == texts(part)
+    assert not any("sensitivity" in getattr(block, "name", "") for block in part.blocks)
+
+
+@pytest.mark.parametrize(
+    ("sample", "sections", "expected"),
+    [("grid", ("sensitivity",), True), ("grid", (), False), ("typical", ("sensitivity",), False)],
+)
+def test_it_is_defined_where_it_is_shown(
+    sample: str, sections: tuple[str, ...], expected: bool
+) -> None:
+    """With its source."""
+    asked = replace(inquiry({**SAMPLES, **GRIDS}[sample]()), sections=sections)
+    part = Definitions().part(asked)
+    assert part is not None
+    assert expected == (
+        "hyperparameter sensitivity" in column(table(part, "definitions"), "statistic")
+    )

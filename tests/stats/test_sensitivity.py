@@ -1,0 +1,229 @@
+"""Hyperparameter sensitivity and effective dimensionality."""
+
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlexp.stats.normalise import min_max
+from rlexp.stats.sensitivity import Sensitivity, percentile_anchors, sensitivity
+
+NAN = float("nan")
+
+Array = NDArray[np.float64]
+LEVELS = np.array(list(product(range(3), range(2))))
+"""Of three values and of two."""
+SCORES = np.array(
+    [
+        [1.0, 4.0, 2.0],
+        [8.0, 0.0, 3.0],
+        [5.0, 6.0, 6.0],
+        [4.0, 10.0, 4.0],
+        [0.0, 3.0, 9.0],
+        [2.0, 1.0, 7.0],
+    ]
+)
+"""By hand: P = (8 + 10 + 9) / 3 = 9, C = (4 + 10 + 4) / 3 = 6 at the fourth setting (1, 1)."""
+
+
+def numbers(found: Sensitivity) -> tuple[float, float, float]:
+    """P, C and Φ."""
+    return found.tuned, found.cross_tuned, found.sensitivity
+
+
+def test_scores_by_hand() -> None:
+    """See `SCORES`: settings are rows, tasks are columns."""
+    found = sensitivity(SCORES, LEVELS)
+    assert (9.0, 6.0, 3.0) == numbers(found)
+    assert 3 == found.best
+    assert (1, 3, 4) == found.best_by_task
+    assert (8.0, 10.0, 9.0) == found.best_scores
+
+
+def test_retuned_scores_by_hand() -> None:
+    """With the second parameter at 1, the first one alone reaches (8 + 10 + 7) / 3; the other 7."""
+    found = sensitivity(SCORES, LEVELS)
+    assert (6.0, 25 / 3, 9.0) == pytest.approx(found.retuned)
+    assert ((), (0,), (0, 1)) == found.subsets
+    assert 2 == found.dimensionality
+    assert 1 == sensitivity(SCORES, LEVELS, 0.9).dimensionality
+    assert 0 == sensitivity(SCORES, LEVELS, 0.6).dimensionality
+
+
+def test_a_share_that_is_just_reached_is_reached() -> None:
+    """6 is two thirds of 9."""
+    assert 0 == sensitivity(SCORES, LEVELS, 6 / 9).dimensionality
+
+
+def test_a_setting_that_did_not_run_everywhere_counts_where_it_ran() -> None:
+    """It tunes a task (P), but neither is one setting for all nor a step towards it."""
+    scores = SCORES.copy()
+    scores[1] = [80.0, NAN, 3.0]
+    found = sensitivity(scores, LEVELS)
+    assert (33.0, 6.0, 27.0) == numbers(found)
+    assert (6.0, 7.0, 33.0) == pytest.approx(found.retuned)
+
+
+def test_one_setting_that_is_best_everywhere_has_no_sensitivity() -> None:
+    """Nothing is lost, and nothing needs to be tuned."""
+    scores = np.zeros((6, 3))
+    scores[2] = 1.0
+    found = sensitivity(scores, LEVELS)
+    assert (1.0, 1.0, 0.0) == numbers(found)
+    assert 0 == found.dimensionality
+
+
+def test_equal_settings_are_told_apart_by_their_levels() -> None:
+    """The lowest levels are taken, whatever the order of the rows."""
+    scores = np.ones((6, 2))
+    assert 0 == sensitivity(scores, LEVELS).best
+    assert (5, 5) == sensitivity(scores, LEVELS[::-1]).best_by_task
+
+
+def test_a_share_of_a_score_below_0_says_nothing() -> None:
+    """So there is no dimensionality, and a reason."""
+    found = sensitivity(SCORES - 20, LEVELS)
+    assert 3.0 == found.sensitivity
+    assert found.dimensionality is None
+    assert "the tuned score is not above 0, and a share of that says nothing" == found.reason
+
+
+def test_anchors_are_percentiles_over_all_algorithms() -> None:
+    """Of 0, 1, …, 20 they are 1 and 19; settings that did not run do not count."""
+    first = np.array([[*range(11)], [*range(0, 110, 10)]], dtype=float).T
+    second = np.array([[*range(11, 21), NAN], [*range(110, 210, 10), NAN]], dtype=float).T
+    low, high = percentile_anchors([first, second])
+    assert (1.0, 10.0) == tuple(low)
+    assert (19.0, 190.0) == tuple(high)
+
+
+@pytest.mark.parametrize(
+    ("scores", "levels", "message"),
+    [
+        (SCORES[:1], LEVELS[:1], "two settings and two tasks or more"),
+        (SCORES[:, :1], LEVELS, "two settings and two tasks or more"),
+        (SCORES, LEVELS[:5], "levels of each setting"),
+        (SCORES[0], LEVELS, "settings × tasks"),
+        (SCORES, LEVELS[:, :0], "between 1 and 12 parameters"),
+        (SCORES, np.zeros((6, 13)), "between 1 and 12 parameters"),
+        (SCORES, LEVELS * [1, 0], "two settings have the same values"),
+        (SCORES, LEVELS + NAN, "a level must be a number"),
+        (SCORES * 1e200, LEVELS, "a number up to 1e150"),
+        (np.where(SCORES == 10, np.inf, SCORES), LEVELS, "a number up to 1e150"),
+        (np.where(np.eye(6, 3, dtype=bool), 1.0, NAN), LEVELS, "no setting has a score on every"),
+    ],
+)
+def test_what_is_no_grid_is_refused(scores: Array, levels: Array, message: str) -> None:
+    """In one line, that says what is."""
+    with pytest.raises(ValueError, match=message) as caught:
+        sensitivity(scores, levels)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.1, NAN])
+def test_a_share_is_above_0_and_at_most_1(share: float) -> None:
+    """No other part of P can be reached."""
+    with pytest.raises(ValueError, match="above 0, up to 1"):
+        sensitivity(SCORES, LEVELS, share)
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([[1.0, 2.0], [1.0, 3.0]], "percentiles 5 and 95 of a task are equal"),
+        ([[1.0, NAN], [2.0, NAN]], "a task has no score"),
+    ],
+)
+def test_a_task_without_a_scale_is_refused(scores: list[list[float]], message: str) -> None:
+    """Its scores cannot be normalised."""
+    with pytest.raises(ValueError, match=message):
+        percentile_anchors([scores])
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> tuple[Array, Array]:
+    """Some settings of a lattice, most of which ran on all tasks, at least one of them."""
+    sides = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3))
+    lattice = list(product(*map(range, sides)))
+    chosen = draw(st.lists(st.sampled_from(lattice), min_size=2, max_size=12, unique=True))
+    tasks = draw(st.integers(2, 4))
+    score = st.one_of(st.integers(-20, 20).map(lambda k: k / 7), st.just(NAN))
+    row = st.lists(score, min_size=tasks, max_size=tasks)
+    scores = np.array(draw(st.lists(row, min_size=len(chosen), max_size=len(chosen))))
+    scores[0] = np.nan_to_num(scores[0])
+    return scores, np.array(chosen, dtype=float)
+
+
+def of_subset(scores: Array, levels: Array, best: int, subset: tuple[int, ...]) -> float:
+    """The definition: re-tune these parameters on each task, over settings that ran on all."""
+    others = [i for i in range(levels.shape[1]) if i not in subset]
+    same = (levels[:, others] == levels[best][others]).all(axis=1)
+    chosen = scores[same & np.isfinite(scores).all(axis=1)]
+    return float(chosen.max(axis=0).mean())
+
+
+@given(grids())
+def test_retuned_scores_follow_the_definition(grid: tuple[Array, Array]) -> None:
+    """Every subset one by one; tuning all parameters is P."""
+    scores, levels = grid
+    found = sensitivity(scores, levels)
+    p = levels.shape[1]
+    expected = [
+        max(of_subset(scores, levels, found.best, own) for own in combinations(range(p), k))
+        for k in range(p)
+    ]
+    assert [*expected, np.nanmax(scores, axis=0).mean()] == pytest.approx(found.retuned)
+    assert [of_subset(scores, levels, found.best, own) for own in found.subsets[:-1]] == (
+        pytest.approx(found.retuned[:-1])
+    )
+
+
+@given(grids())
+def test_nothing_is_gained_by_tuning_less(grid: tuple[Array, Array]) -> None:
+    """Φ ≥ 0, and each further parameter gains or changes nothing."""
+    found = sensitivity(*grid)
+    assert found.sensitivity >= 0
+    assert sorted(found.retuned) == pytest.approx(found.retuned)
+    assert (found.cross_tuned, found.tuned) == (found.retuned[0], found.retuned[-1])
+
+
+@given(grids(), st.randoms(use_true_random=False))
+def test_the_order_of_settings_and_tasks_changes_nothing(
+    grid: tuple[Array, Array], random: Any
+) -> None:
+    """Not a bit of any number."""
+    scores, levels = grid
+    rows = random.sample(range(len(scores)), len(scores))
+    columns = random.sample(range(scores.shape[1]), scores.shape[1])
+    one, other = sensitivity(scores, levels), sensitivity(scores[rows][:, columns], levels[rows])
+    assert numbers(one) == numbers(other)
+    assert (one.retuned, one.subsets) == (other.retuned, other.subsets)
+    assert one.dimensionality == other.dimensionality
+    assert (one.best, [one.best_by_task[k] for k in columns]) == (
+        rows[other.best],
+        [rows[k] for k in other.best_by_task],
+    )
+
+
+@given(
+    grids(),
+    st.lists(st.floats(0.01, 100), min_size=4, max_size=4),
+    st.lists(st.floats(-1000, 1000), min_size=4, max_size=4),
+)
+def test_units_and_zero_of_a_task_change_nothing_once_normalised(
+    grid: tuple[Array, Array], factors: list[float], shifts: list[float]
+) -> None:
+    """A rising linear map of the scores of each task, one of its own."""
+    scores, levels = grid
+    tasks = scores.shape[1]
+    mapped = scores * factors[:tasks] + shifts[:tasks]
+    try:
+        one = sensitivity(min_max(scores, *percentile_anchors([scores])), levels)
+    except ValueError:
+        return
+    other = sensitivity(min_max(mapped, *percentile_anchors([mapped])), levels)
+    assert numbers(one) == pytest.approx(numbers(other), abs=1e-6)

@@ -1,0 +1,66 @@
+"""Hyperparameter sensitivity of seven variants of PPO, from the data of Adkins et al. 2024."""
+
+import csv
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlexp.stats.normalise import min_max
+from rlexp.stats.sensitivity import percentile_anchors, sensitivity
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+PUBLISHED: dict[str, Any] = json.loads((GOLDEN / "adkins.json").read_text())
+PARAMETERS = ("gae_lambda", "ent_coef", "actor_lr", "critic_lr")
+TASKS = tuple(PUBLISHED["implied_normalisation_p5_p95"])
+NAN = float("nan")
+
+Array = NDArray[np.float64]
+
+
+@cache
+def published(algorithm: str, column: str) -> tuple[Array, Array]:
+    """Scores and levels of one algorithm in the authors' data."""
+    with gzip.open(GOLDEN / "adkins.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["alg_type"] == algorithm]
+    settings = sorted({tuple(float(row[name]) for name in PARAMETERS) for row in rows})
+    places = {setting: place for place, setting in enumerate(settings)}
+    scores = np.full((len(settings), len(TASKS)), NAN)
+    for row in rows:
+        place = places[tuple(float(row[name]) for name in PARAMETERS)]
+        scores[place, TASKS.index(row["env_name"])] = float(row[column])
+    return scores, np.array(settings)
+
+
+@pytest.mark.parametrize("algorithm", PUBLISHED["table"])
+def test_published_data_give_the_published_table(algorithm: str) -> None:
+    """All seven variants of PPO to 1e-4, the dimensionality exactly."""
+    found = sensitivity(*published(algorithm, "percentile_normalized_return"))
+    expected = PUBLISHED["table"][algorithm]
+    assert expected["per_env"] == pytest.approx(found.tuned, abs=1e-4)
+    assert expected["cross_env"] == pytest.approx(found.cross_tuned, abs=1e-4)
+    assert expected["sensitivity"] == pytest.approx(found.sensitivity, abs=1e-4)
+    assert expected["dim"] == found.dimensionality
+
+
+@pytest.mark.parametrize("algorithm", PUBLISHED["table"])
+def test_published_scores_are_normalised_by_the_implied_anchors(algorithm: str) -> None:
+    """Raw returns and the authors' percentiles give their normalised scores."""
+    low, high = np.array(list(PUBLISHED["implied_normalisation_p5_p95"].values())).T
+    raw, _ = published(algorithm, "mean_return")
+    expected, _ = published(algorithm, "percentile_normalized_return")
+    np.testing.assert_allclose(min_max(raw, low, high), expected, atol=2e-3)
+
+
+def test_percentiles_of_the_published_data_lie_near_the_implied_ones() -> None:
+    """The authors took theirs before they removed what diverged: within a tenth of the span."""
+    raw = [published(name, "mean_return")[0] for name in PUBLISHED["table"]]
+    low, high = percentile_anchors(raw)
+    expected = np.array(list(PUBLISHED["implied_normalisation_p5_p95"].values()))
+    off = np.abs(np.stack([low, high], axis=1) - expected) / np.diff(expected, axis=1)
+    assert off.max() < 0.1
