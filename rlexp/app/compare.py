@@ -62,6 +62,12 @@ def compare(sides: Sides, place: Place, console: Console) -> int:
 
 
 def _too_few(evidence: Evidence) -> str:
+    if not evidence.labels and evidence.sweeps:
+        name = evidence.sweeps[0].experiment
+        return (
+            f"{name} has no {evidence.phase} run to compare yet; 'rlexp status {name}' says how "
+            "far it is"
+        )
     if not evidence.labels:
         return f"there is no {evidence.phase} run to compare; start some with rlexp run"
     return (

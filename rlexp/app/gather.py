@@ -144,13 +144,19 @@ def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
     Raises:
         ProtocolError: Their phases differ.
     """
-    phases = {name: set(found.phases) or {Phase.TEST} for name, found in surveys.items()}
+    phases = {name: _phases(found) for name, found in surveys.items()}
     common = set.intersection(*phases.values())
     for phase in (Phase.TEST, Phase.TUNING, Phase.SELECTION):
         if phase in common:
             return phase
     told = "; ".join(f"{n} has {', '.join(sorted(own))} runs" for n, own in phases.items())
     raise ProtocolError(f"scores of different phases are never put together: {told}")
+
+
+def _phases(found: Survey) -> set[Phase]:
+    """Phases that targets may be compared in: of a sweep, only what the choice has not seen."""
+    is_sweep = found.experiment is not None and found.experiment.sweep is not None
+    return {Phase.TEST} if is_sweep else set(found.phases) or {Phase.TEST}
 
 
 def _left_out(surveys: Mapping[str, Survey], chosen: Phase) -> dict[Phase, int]:

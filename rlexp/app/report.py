@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -85,14 +85,9 @@ def make_study(evidence: Evidence, parts: ReportParts) -> Study:
         sections=tuple(parts.sections),
     )
     computed = (section.part(inquiry) for section in parts.sections.values())
-    counts = (
-        counted(len(evidence.labels), "label"),
-        counted(len(evidence.tasks), "task"),
-        f"{counted(len(evidence.members), f'{evidence.phase} run')} asked for",
-    )
     return Study(
         title=listed(e.name for e in evidence.experiments),
-        subtitle=", ".join(counts),
+        subtitle=", ".join(_counts(evidence)),
         labels=evidence.labels,
         parts=tuple(part for part in computed if part is not None),
         version=version("rlexp"),
@@ -116,6 +111,16 @@ def read_formats(words: Sequence[str]) -> list[str]:
     if not names:
         raise ConfigError(f"--format is empty; formats: {', '.join(FORMATS)}")
     return list(dict.fromkeys(names))
+
+
+def _counts(evidence: Evidence) -> Iterator[str]:
+    """What the report is about, in numbers."""
+    if trials := sum(len(own.trials) for own in evidence.sweeps):
+        yield counted(trials, "trial")
+    if evidence.labels or not evidence.sweeps:
+        yield counted(len(evidence.labels), "label")
+        yield counted(len(evidence.tasks), "task")
+    yield f"{counted(len(evidence.members), f'{evidence.phase} run')} asked for"
 
 
 def read_phase(word: str | None) -> Phase | None:

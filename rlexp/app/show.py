@@ -71,7 +71,9 @@ def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> 
     for line in () if found.experiment.sweep is None else sweep_lines(found, study):
         console.line(line)
     for summary in summaries:
-        console.summary(summary)
+        # A sweep that has not chosen yet has no test runs to tell of.
+        if summary["runs"] or found.experiment.sweep is None:
+            console.summary(summary)
     for problem in found.problems:
         console.line(f"Damaged: {problem}")
     console.line(f"To see every run: {shlex.join(['rlexp', 'ls', paths.name])}")

@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from rlexp.app.study import Study
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
-from rlexp.app.sweep_view import view_of
+from rlexp.app.sweep_view import view_of, why_stopped
 from rlexp.console import Console
 from rlexp.console.sweep import status_line, trial_line
 from rlexp.engine.loop import read_progress
@@ -89,7 +90,13 @@ def sweep_lines(found: Survey, study: Study) -> list[str]:
 
 
 def _stored(found: Survey) -> list[StoredRun]:
-    return [f.stored for f in found.runs if f.stored is not None and f.planned and not f.damaged]
+    # Of a definition that cannot be read, nothing is known to be planned.
+    known = found.experiment is not None
+    return [
+        f.stored
+        for f in found.runs
+        if f.stored is not None and (f.planned or not known) and not f.damaged
+    ]
 
 
 def _sweep(
@@ -102,15 +109,26 @@ def _sweep(
     spent = {s.record.spec.id: s.record.spent for s in runs}
     workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
     view = view_of(sweeping, spent, workers)
+    driven = is_held(found.paths.lock)
+    stopped = None if driven else why_stopped(sweeping)
+    view = replace(view, driven=driven, left=view.left if stopped is None else None)
     told = {
         "stage": view.stage,
-        "trials": {"planned": view.trials, "ended": len(view.ended), "running": view.running},
+        "stopped": stopped,
+        "trials": {
+            "planned": sweeping.search.question.plan.trials,
+            "ended": len(view.ended),
+            "running": view.running if driven else 0,
+            "unfinished": view.running,
+        },
         "best": None if view.best is None else {"trial": view.best[0], "value": view.best[1]},
+        "winner": view.winner,
         "steps": view.steps,
         "seconds_left": view.left,
     }
     latest = [f"    {trial_line(trial)}" for trial in view.ended[-LATEST:]]
-    return told, [f"  {status_line(view)}", *latest]
+    why = [] if stopped is None else [f"  it stopped: {stopped}"]
+    return told, [f"  {status_line(view)}", *why, *latest]
 
 
 def _running(runs: list[StoredRun]) -> Iterator[str]:

@@ -82,9 +82,11 @@ def survey(paths: ExperimentPaths) -> Survey:
         found, problem = {}, _said(error, paths.folder)
     phases = {s.record.spec.phase for f in found.values() if f.planned and (s := f.stored)}
     for name, (configuration, spec) in planned.items():
-        # Which trials of a sweep go on to which tuning seed is known only when they do.
-        open_ended = spec.phase is Phase.TUNING and experiment and experiment.sweep
-        if name not in found and not open_ended and spec.phase in (phases or {Phase.TEST}):
+        if (
+            name not in found
+            and not _is_open(spec.phase, experiment)
+            and spec.phase in (phases or {Phase.TEST})
+        ):
             stored = StoredRun(paths.run(name), RunRecord(spec=spec))
             found[name] = Found(
                 name=name, configuration=configuration, stored=stored, planned=True
@@ -108,8 +110,21 @@ Planned = Mapping[str, tuple[Configuration, RunSpec]]
 
 
 def _planned(experiment: Experiment) -> Planned:
-    pairs = (pair for phase in Phase for pair in experiment.specs(phase))
-    return {spec.name: (configuration, spec) for configuration, spec in pairs}
+    """Every run that is asked for, or may be, by name; trials that share it leave it to the first."""
+    pairs = [pair for phase in Phase for pair in experiment.specs(phase)]
+    if _is_open(Phase.SELECTION, experiment):
+        pairs += replace(experiment, finalists=experiment.trials).specs(Phase.SELECTION)
+    planned: dict[str, tuple[Configuration, RunSpec]] = {}
+    for configuration, spec in pairs:
+        planned.setdefault(spec.name, (configuration, spec))
+    return planned
+
+
+def _is_open(phase: Phase, experiment: Experiment | None) -> bool:
+    """Whether it is not known before they are made which runs a sweep makes in a phase."""
+    if experiment is None or experiment.sweep is None:
+        return False
+    return phase is Phase.TUNING or (phase is Phase.SELECTION and not experiment.finalists)
 
 
 def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None) -> Found:

@@ -105,12 +105,13 @@ def _go_on(
     console: Console,
 ) -> int:
     """Run what is missing, stage after stage, and show where that leads."""
-    sweeping, ledger = _open(paths, experiment, configurer, options, study)
+    sweeping, ledger, spent = _open(paths, experiment, configurer, options, study)
     before = set(sweeping.records)
     stopped = None
     if _has_work(sweeping):
         mirror = mirror_of(paths, experiment, configurer.asked.request.plan.storage, console)
-        watched = Watched(sweeping, mirror, driving.executor.workers_for(driving.threads))
+        workers = driving.executor.workers_for(driving.threads)
+        watched = Watched(sweeping, mirror, workers, spent)
         try:
             stopped = drive_source(
                 paths,
@@ -146,7 +147,8 @@ def _open(
     configurer: Configurer,
     options: Options,
     study: Study,
-) -> tuple[Sweeping, FolderLedger]:
+) -> tuple[Sweeping, FolderLedger, dict[str, int]]:
+    """A sweep, its ledger, and what each of its runs has spent so far."""
     ledger = FolderLedger(paths, configurer)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
     if not paths.selection.exists():
@@ -164,7 +166,7 @@ def _open(
         hours=lambda: earlier + (time.monotonic() - begun) / 3600,
         around=ledger.around,
     )
-    return sweeping, ledger
+    return sweeping, ledger, {s.record.spec.id: s.record.spent for s in runs}
 
 
 def _has_work(sweeping: Sweeping) -> bool:

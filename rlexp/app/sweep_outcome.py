@@ -1,7 +1,7 @@
 """What a sweep has found so far, and the commands that make sense now."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from rlexp.console import Console
 from rlexp.console.words import duration
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.protocol.seeds import Phase
-from rlexp.records.run import State
+from rlexp.records.run import RunRecord, State
 from rlexp.reports.blocks import Block, Notice, Table
 from rlexp.reports.blocks import Study as Report
 from rlexp.reports.formats.as_json import plain
@@ -142,23 +142,23 @@ def _next(
     """The commands that make sense now, each with what it is for."""
     permission = study.permission
     again, name = [*command, *permission], paths.name
+    retry = {
+        "why": "try the failed runs again",
+        "command": shlex.join([*again, "--retry"]),
+    }
+    write = {
+        "why": "write the report",
+        "command": shlex.join(["rlexp", "report", name, *permission]),
+    }
     if sweeping.halted is not None:
-        return [
-            {
-                "why": "try the failed runs again",
-                "command": shlex.join([*again, "--retry"]),
-            }
-        ]
+        # Combinations that cannot be run fail without one, and would do so again.
+        return [retry if _failed(sweeping.records.values()) else write]
     untested = sweeping.selection is not None and sweeping.until is not Stage.TEST
     if sweeping.stage is not Stage.DONE or untested:
         return [{"why": "continue", "command": shlex.join(again)}]
     tests = [r for r in sweeping.records.values() if r.spec.phase is Phase.TEST]
-    steps = []
-    if any(r.state is State.FAILED for r in tests):
-        retry = shlex.join([*again, "--retry"])
-        steps.append({"why": "try the failed runs again", "command": retry})
-    report = shlex.join(["rlexp", "report", name, *permission])
-    steps.append({"why": "write the report", "command": report})
+    steps = [retry] if _failed(tests) else []
+    steps.append(write)
     train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
     steps.append({"why": "train the winner again", "command": train})
     seeds = sweeping.seeds.test
@@ -167,3 +167,7 @@ def _next(
         more = shlex.join([*kept, f"seeds.test={2 * seeds}"])
         steps.append({"why": "add test seeds", "command": more})
     return steps
+
+
+def _failed(records: Iterable[RunRecord]) -> bool:
+    return any(record.state is State.FAILED for record in records)

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.app.drive import Driving
 from rlexp.app.estimate import estimate
-from rlexp.app.sweep_view import remaining_steps
+from rlexp.app.sweep_view import going_on, remaining_steps
 from rlexp.console import Console
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Experiment
@@ -24,6 +24,7 @@ def show_sweep_plan(
     plan, question = sweep.plan, sweeping.search.question
     steps = remaining_steps(sweeping)
     runs = ceil(steps / question.steps)
+    promoted, finalists = going_on(sweeping)
     workers = driving.executor.workers_for(driving.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
     expected = estimate([spec] * max(runs, 1), workers)
@@ -40,8 +41,8 @@ def show_sweep_plan(
         "allocation": plan.allocation,
         "screening_seeds": question.screening,
         "tuning_seeds": question.seeds,
-        "promoted": ceil(plan.promoted * plan.trials),
-        "finalists": plan.finalists,
+        "promoted": promoted,
+        "finalists": finalists,
         "selection_seeds": len(experiment.seeds.seeds(Phase.SELECTION)),
         "test_seeds": len(experiment.seeds.seeds(Phase.TEST)),
         "objective": list(plan.objectives),

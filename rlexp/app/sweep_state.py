@@ -26,6 +26,9 @@ from rlexp.store.runs import StoredRun
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 
+FINITE = "grid"
+"""The tuner whose suggestions come to an end, and that needs no trial to say so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Closed:
@@ -114,11 +117,13 @@ def resume(
     search = Search(question, around(suggester), pruner, one_by_one)
     stored = list(runs)
     records = {s.record.spec.id: s.record for s in stored if not s.record.may_run(retry=retry)}
-    if hours is None:
-        taken = search_hours(s.record for s in stored)
-        hours = lambda: taken  # noqa: E731 the name is that of the argument
-    sweeping = Sweeping(search, experiment.seeds, ledger, hours, records=records, until=until)
+    taken = search_hours(s.record for s in stored) if hours is None else 0.0
+    clock = hours or (lambda: taken)
+    sweeping = Sweeping(search, experiment.seeds, ledger, clock, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
+    if trials and short_name(sweep.tuner) == FINITE:
+        # It is over when it has nothing left to suggest, which no record says.
+        search.exhausted = suggester.suggest([], len(trials)) is None
     sweeping.selection = read_selection(paths)
     return sweeping
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from math import ceil, inf
 
 from rlexp.console.sweep import SweepView, TrialLine
+from rlexp.engine.limits import promotions
 from rlexp.engine.progress import Progress, steps_of
 from rlexp.engine.sweeping import Stage, Sweeping
-from rlexp.engine.systematic import why_failed
+from rlexp.engine.systematic import systematic_failure, why_failed
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.trial import TrialState
@@ -23,13 +24,14 @@ def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> Sweep
     search = sweeping.search
     ranked = sweeping.ranked()
     lines = tuple(trial_lines(sweeping))
+    searching = sweeping.stage is Stage.SEARCH
     scored = [line for line in lines if line.best]
     best = (ranked[0].number, ranked[0].values[0]) if ranked else None
     if best is None and scored and scored[-1].value is not None:
         best = (scored[-1].number, scored[-1].value)
     return SweepView(
         stage=sweeping.stage,
-        trials=search.question.plan.trials,
+        trials=max(len(search.entries), search.question.plan.trials * searching),
         ended=lines,
         running=len(search.entries) - len(lines),
         best=best,
@@ -37,6 +39,7 @@ def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> Sweep
         steps=sum(spent.values()),
         limits=limits_in_words(search.question.plan, search.full_runs),
         left=_left(sweeping, workers),
+        winner=None if sweeping.selection is None else sweeping.selection.winner,
     )
 
 
@@ -84,41 +87,69 @@ def limits_in_words(plan: SweepPlan, full_runs: float) -> str:
 def _left(sweeping: Sweeping, workers: int) -> float | None:
     """Seconds that everything is expected to take, by the speed so far."""
     done = [r for r in sweeping.records.values() if r.seconds_spent and r.spent]
-    if not done or sweeping.stage is Stage.DONE:
+    if not done or not (steps := remaining_steps(sweeping)):
         return None
     speed = sum(r.seconds_spent for r in done) / sum(r.spent for r in done)
-    return remaining_steps(sweeping) * speed / workers
+    return steps * speed / workers
 
 
 def remaining_steps(sweeping: Sweeping) -> int:
     """Environment steps that are still to come at most, by the plan."""
-    question = sweeping.search.question
-    screening, steps, plan = question.screening, question.steps, question.plan
-    selection = plan.finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
+    over, planned = sweeping.stage_runs()
+    steps, missing = sweeping.search.question.steps, planned - over
     tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is Stage.TEST else 0
-    if sweeping.selection is None:
-        going_on = ceil(_trials(sweeping) * plan.promoted) * (question.seeds - screening)
-        runs = max(going_on + selection + tests - _over(sweeping, Phase.SELECTION), 0)
-        return _to_search(sweeping) + runs * steps
-    return max(tests - _over(sweeping, Phase.TEST), 0) * steps
+    match sweeping.stage:
+        case Stage.SEARCH:
+            promoted, finalists = going_on(sweeping)
+            chosen = finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
+            return _search_steps(sweeping, promoted) + (chosen + tests) * steps
+        case Stage.PROMOTION:
+            chosen = going_on(sweeping)[1] * len(sweeping.seeds.seeds(Phase.SELECTION))
+            return (missing + chosen + tests) * steps
+        case Stage.SELECTION:
+            return (missing + tests) * steps if sweeping.ranked() else 0
+        case _:
+            return missing * steps
 
 
-def _trials(sweeping: Sweeping) -> int:
-    """Trials of the search at most, taking those to come at the full budget."""
-    plan = sweeping.search.question.plan
-    left = inf if plan.full_runs is None else plan.full_runs - sweeping.search.full_runs
-    return min(plan.trials, ceil(len(sweeping.search.entries) + min(left, plan.trials)))
+def going_on(sweeping: Sweeping) -> tuple[int, int]:
+    """How many trials go on to all tuning seeds, and to selection seeds, at most."""
+    question, trials = sweeping.search.question, _trials_at_most(sweeping)
+    promoted = promotions(question, trials * question.steps)
+    staged = question.screening < question.seeds
+    return promoted, min(question.plan.finalists, promoted if staged else trials)
 
 
-def _to_search(sweeping: Sweeping) -> int:
-    """Environment steps of the trials to come, and of those under way, at most."""
+def _trials_at_most(sweeping: Sweeping) -> int:
+    """Trials at the full budget that there can be, those that ended included."""
+    search, plan = sweeping.search, sweeping.search.question.plan
+    if search.is_full(sweeping.hours()):
+        return len(search.entries)
+    return plan.trials if plan.full_runs is None else min(plan.trials, ceil(plan.full_runs))
+
+
+def _search_steps(sweeping: Sweeping, promoted: int) -> int:
+    """Steps of the search that are still to come at most: of trials, and of those that go on."""
     search, question = sweeping.search, sweeping.search.question
-    ended = [e for e in search.entries if e.trial is not None]
-    planned = (_trials(sweeping) - len(ended)) * question.steps * question.screening
-    if question.plan.steps is None:
-        return max(planned, 0)
-    return max(min(planned, question.plan.steps - sum(map(steps_of, ended))), 0)
+    plan, steps, screening = question.plan, question.steps, question.screening
+    under_way = sum(e.proposal.steps for e in search.entries if e.trial is None)
+    new = 0
+    if not search.is_full(sweeping.hours()):
+        new = (plan.trials - len(search.entries)) * steps
+        if plan.full_runs is not None:
+            new = min(new, ceil(plan.full_runs - search.full_runs) * steps)
+    total = (under_way + new) * screening + promoted * (question.seeds - screening) * steps
+    if plan.steps is None:
+        return total
+    return min(total, max(plan.steps - sum(map(steps_of, search.entries)), 0))
 
 
-def _over(sweeping: Sweeping, phase: Phase) -> int:
-    return sum(1 for record in sweeping.records.values() if record.spec.phase is phase)
+def why_stopped(sweeping: Sweeping) -> str | None:
+    """Why a sweep that has no winner cannot come to one as things are; nothing if it can."""
+    if sweeping.selection is not None:
+        return None
+    if (reason := systematic_failure(sweeping.search)) is not None:
+        return reason
+    if sweeping.stage is Stage.SELECTION and not sweeping.ranked():
+        return "no trial has a score on every tuning seed at the full budget"
+    return None

@@ -20,11 +20,19 @@ from rlexp.store.layout import ExperimentPaths
 
 @dataclass(slots=True)
 class Watched:
-    """A sweep that is watched."""
+    """A sweep that is watched.
+
+    Attributes:
+        sweeping: The sweep.
+        mirror: Where it is mirrored to.
+        workers: Runs at a time.
+        spent: Environment steps of attempts that are over, by run.
+    """
 
     sweeping: Sweeping
     mirror: BackgroundMirror | None
     workers: int
+    spent: dict[str, int]
     _under_way: dict[str, int] = field(default_factory=dict)
     _state: tuple[int, int] = (-1, -1)
 
@@ -36,12 +44,15 @@ class Watched:
 
     def view(self) -> SweepView:
         """Where the sweep stands."""
-        spent = {key: record.spent for key, record in self.sweeping.records.items()}
-        return view_of(self.sweeping, {**self._under_way, **spent}, self.workers)
+        over = {key: record.spent for key, record in self.sweeping.records.items()}
+        spent = {**self.spent, **self._under_way, **over}
+        return view_of(self.sweeping, spent, self.workers)
 
     def saw(self, running: Sequence[Running]) -> None:
         """Take note of what runs, and hand on what has changed."""
-        self._under_way = {one.spec.id: one.step for one in running}
+        self._under_way = {
+            one.spec.id: self.spent.get(one.spec.id, 0) + one.step for one in running
+        }
         entries = self.sweeping.search.entries
         state = (len(entries), sum(1 for e in entries if e.trial is not None))
         if self.mirror is not None and state != self._state:
@@ -96,4 +107,5 @@ class _Both:
 
     def ended(self, record: RunRecord, *, again: bool) -> None:
         """A run's attempt ended."""
+        self.watched.spent[record.spec.id] = record.spent
         self.shown.ended(record, again=again)

@@ -210,12 +210,27 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
         return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
+        others = [w for w in words if split_word(w)[0] != key and not w.startswith("~")]
+        if len(others) == len(words):
+            return _of_a_file(text, key, folder)
         with hydra_session(folder, entry) as load:
-            base = load([w for w in words if split_word(w)[0] != key and not w.startswith("~")])
+            base = load(others)
         if key in groups(folder) or "No match in the defaults list" in text:
             return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
         return unknown_key(key, base)
     return " ".join(text.split())[:400]
+
+
+def _of_a_file(text: str, key: str, folder: Path) -> str:
+    """What is wrong with the defaults list of a file, which no word of the command can mend."""
+    where, name = text.partition(":")[0], key.partition("@")[0].rpartition("/")[2]
+    known = groups(folder)
+    if name not in known:
+        return f"{where}: there is no group {name!r}{did_you_mean(name, known)}"
+    return (
+        f"{where}: {name} cannot be overridden: begin the file with the line "
+        f"'# @package _global_', and write '- override /{name}: OPTION', with the slash"
+    )
 
 
 def unknown_key(key: str, config: Any) -> str:

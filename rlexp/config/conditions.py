@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.config.space import Written, holds, ordered
 from rlexp.config.sweep_words import SweepWords, check_searchable
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.space import SWITCH
 
 Lookup = Callable[[str], Any]
@@ -27,17 +27,27 @@ def merge(
     """Put the words over the definition; a word with values only keeps the conditions.
 
     Raises:
-        ConfigError: A parameter is the same for every trial.
+        ConfigError: A parameter is the same for every trial, or is taken out and was never there.
     """
     fixed = [key for key in definition if _is_fixed(key, asked.fixed, groups)]
     entries = {key: None if key in fixed else entry for key, entry in definition.items()}
     for key, entry in asked.written.items():
+        _check_taken_out(key, entry, definition)
         entries[key] = entry if entry is None else _over(definition.get(key), entry)
     settled = frozenset({*asked.fixed, *(k for k, v in entries.items() if v is None)})
     left = {k: v for k, v in entries.items() if v is not None}
     for key in left:
         check_searchable(key, f"sweep.space.{key}")
     return Remaining(left, settled)
+
+
+def _check_taken_out(key: str, entry: Written | None, definition: Collection[str]) -> None:
+    if entry is None and key not in definition:
+        known = ", ".join(definition) or "none"
+        raise ConfigError(
+            f"sweep.space.{key}=null takes out a parameter that the space does not have"
+            f"{did_you_mean(key, definition)} (there are: {known})"
+        )
 
 
 def _over(before: Written | None, entry: Written) -> Written:

@@ -12,6 +12,10 @@ CONF = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
 SWEEPS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
 
 
+class NoYamlError(ConfigError):
+    """A file cannot be read as yaml."""
+
+
 def packaged_root() -> Path:
     """The folder that holds the packaged `conf/` and `sweeps/`, in a wheel or a checkout."""
     package = Path(__file__).parent.parent
@@ -37,7 +41,12 @@ def check_yaml_files(places: Sequence[Path]) -> None:
             continue
         patterns = CONF if place.name == "conf" else SWEEPS
         for path in sorted({found for pattern in patterns for found in place.glob(pattern)}):
-            check_yaml(path)
+            try:
+                check_yaml(path)
+            except NoYamlError:
+                # A sketch of another sweep is nobody's trouble until it is asked for.
+                if patterns is CONF:
+                    raise
 
 
 def _expanded(path: Path) -> tuple[int, int]:
@@ -96,7 +105,7 @@ def check_yaml(path: Path) -> None:
         nodes, depth = _expanded(path)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{path} is not yaml: {reason}") from error
+        raise NoYamlError(f"{path} is not yaml: {reason}") from error
     if nodes > MOST_NODES or depth > DEEPEST:
         raise ConfigError(
             f"{path} expands to more than {MOST_NODES:,} values or {DEEPEST} levels; "

@@ -13,6 +13,8 @@ TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
 """Scales that a range can be tagged with; without a tag it is linear."""
 HOW = "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
 OF_A_PARAMETER = ("values", "when")
+MOST_CHOICES = 1_000
+"""Values of a range that is taken as a choice: one that means more is an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,25 @@ def _domain(text: Any, default: Any) -> Domain:
     value = _sweep(text)
     if isinstance(value, IntervalSweep):
         return _interval(value, default)
+    _check_length(text, value)
     if value.tags:
         raise ConfigError(f"{text}: only an interval takes a tag; {HOW}")
     if value.shuffle:
         raise ConfigError(f"{text}: the order of a choice means nothing; leave shuffle() out")
     return Choice(tuple(_chosen(text)))
+
+
+def _check_length(text: str, value: Any) -> None:
+    """Refuse more choices than anybody means, before each of them is read and built."""
+    from hydra.core.override_parser.types import RangeSweep
+
+    if not isinstance(value, RangeSweep) or value.start is None or value.stop is None:
+        return
+    low, high, step = float(value.start), float(value.stop), float(value.step)
+    if step and (high - low) / step > MOST_CHOICES:
+        raise ConfigError(
+            f"{text} names more than {MOST_CHOICES:,} values: write interval({low:g}, {high:g})"
+        )
 
 
 def _sweep(text: str) -> Any:

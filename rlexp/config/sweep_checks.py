@@ -29,6 +29,8 @@ def check_sweep(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
             is not produced, a budget or a number of seeds is too small, a pruner has no use.
     """
     root, _ = validate(request.plain, allowed)
+    build(request.tuner, "tuner", allowed)
+    build(request.pruner, "pruner", allowed)
     if not root.seeds.seeds(Phase.TUNING):
         raise ConfigError(
             "seeds.tuning is empty: a trial is scored on tuning seeds; ask for one or more"

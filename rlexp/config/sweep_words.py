@@ -1,5 +1,6 @@
 """The words of a sweep, sorted: what Hydra reads, what is searched, and what is held fixed."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from rlexp.config.compose import group_options, groups
 from rlexp.config.options import DEFINITIONS
+from rlexp.config.sources import check_yaml, search_path
 from rlexp.config.space import Written, read_entries
 from rlexp.config.words import (
     FIXED,
@@ -20,6 +22,8 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.space import SWITCH
 
 SPACE = "sweep.space."
+NAME = re.compile("[A-Za-z0-9_.-]+")
+"""What Hydra reads as one word."""
 OF_THE_TASK = ("environment.id", "environment.name", "environment.imports")
 
 
@@ -101,13 +105,14 @@ def check_searchable(key: str, where: str) -> None:
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Refuse the name of a definition that does not exist.
+    """Refuse the name of a definition that does not exist, or cannot be read.
 
     Raises:
-        ConfigError: Says which there are.
+        ConfigError: Says which there are, or what is wrong with its file.
     """
     known = group_options(DEFINITIONS, folder)
     if name in known:
+        _check_file(name, folder)
         return
     raise ConfigError(
         f"there is no sweep {name!r}{did_you_mean(name, known)} "
@@ -115,10 +120,20 @@ def check_name(name: str, folder: Path) -> None:
     )
 
 
+def _check_file(name: str, folder: Path) -> None:
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"{DEFINITIONS}/{name}.yaml: rename it, with nothing but the letters a to z, digits, "
+            "_ . and - in its name",
+        )
+    places = (place / DEFINITIONS / f"{name}.yaml" for place in search_path(folder))
+    check_yaml(next(path for path in places if path.is_file()))
+
+
 def _of_space(word: str, parsed: Any) -> dict[str, Written | None]:
     key = parsed.key_or_group.removeprefix(SPACE)
     if f"{key}." == SPACE:
-        if parsed.is_delete() or parsed.is_sweep_override():
+        if parsed.is_delete() or parsed.is_sweep_override() or parsed.value() in (None, {}, ""):
             raise ConfigError(f"{word}: take parameters out one by one: sweep.space.KEY=null")
         return read_entries(parsed.value())
     if parsed.is_delete():

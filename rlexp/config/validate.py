@@ -218,7 +218,7 @@ def _explain(item: Any, place: Sequence[Any], kind: type, prefix: str) -> str:
     if item["type"] in UNKNOWN:
         known = _fields_at(kind, location[:-1])
         hint = did_you_mean(location[-1], known)
-        return f"unknown key {path!r}{hint} (there are: {', '.join(known)})"
+        return f"unknown key {path!r}{hint} (there are: {', '.join(known) or 'none'})"
     if item["type"] in ABSENT:
         return f"{path} is missing"
     if item["type"] == "value_error":

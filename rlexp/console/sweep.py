@@ -40,12 +40,14 @@ class SweepView:
         stage: `search`, `promotion`, `selection`, `test` or `done`.
         trials: Of the plan, at most.
         ended: Trials that have ended, by number.
-        running: Trials that run now.
+        running: Trials that have begun and not ended.
         best: Number and value of the best trial so far.
         runs: Of the present stage: how many are over, and how many there are.
         steps: Environment steps spent so far.
         limits: Further limits of the search, in words.
         left: Seconds that everything is expected to take, if that can be told.
+        driven: Whether a command drives it; without one nothing runs.
+        winner: Number of the trial that was chosen, once one is.
     """
 
     stage: str
@@ -57,6 +59,8 @@ class SweepView:
     steps: int
     limits: str
     left: float | None
+    driven: bool = True
+    winner: int | None = None
 
 
 View = Callable[[], SweepView]
@@ -101,10 +105,9 @@ def _seeds_in_words(plan: Mapping[str, Any]) -> str:
         if plan["selection_seeds"]
         else "the best is the winner"
     )
-    tests = counted(plan["test_seeds"], "test seed")
-    return (
-        f"{search} · {chosen} · winner and default on {tests} · by {plan['aggregate']} {objective}"
-    )
+    seeds = plan["test_seeds"]
+    tests = f"winner and default on {counted(seeds, 'test seed')}" if seeds else "no test"
+    return f"{search} · {chosen} · {tests} · by {plan['aggregate']} {objective}"
 
 
 def trial_line(trial: TrialLine) -> str:
@@ -123,16 +126,22 @@ def status_line(view: SweepView) -> str:
         counts[trial.state] = counts.get(trial.state, 0) + 1
     told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     trials = f"{len(view.ended)}/{view.trials} trials ({told})" if told else "no trial yet"
-    running = f", {view.running} running" if view.running else ""
+    word = "running" if view.driven else "unfinished"
+    running = f", {view.running} {word}" if view.running else ""
     best = f" · best {view.best[1]:,.2f} (trial {view.best[0]})" if view.best else ""
-    stage = (
-        view.stage
-        if view.stage == "search"
-        else f"{view.stage} {view.runs[0]}/{view.runs[1]} runs"
-    )
+    if view.winner is not None:
+        best += f" · winner trial {view.winner}"
+    over, planned = view.runs
+    in_runs = planned and view.stage not in {"search", "done"}
+    stage = f"{view.stage} {over}/{planned} runs" if in_runs else view.stage
     left = "" if view.left is None else f" · about {duration(view.left)} left"
     limits = f" · {view.limits}" if view.limits else ""
     return f"{stage}: {trials}{running}{best} · {view.steps:,} environment steps{limits}{left}"
+
+
+def _is_told_by_its_trial(record: "RunRecord") -> bool:
+    """Whether a run belongs to a trial, and came to an end that the line of the trial tells."""
+    return record.spec.phase == "tuning" and record.state in {"completed", "pruned"}
 
 
 class SweepLines:
@@ -159,8 +168,8 @@ class SweepLines:
             self._line(f"  {status_line(view)}")
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """Print how a run ended that is no part of a trial, or that failed."""
-        if again or record.failure or record.spec.phase != "tuning":
+        """Print how a run ended, where its trial does not say it."""
+        if again or not _is_told_by_its_trial(record):
             self._line(f"  {ending(record, again=again)}")
 
 
@@ -181,8 +190,8 @@ class SweepTable(LiveTable):
         super().update(running, waiting)
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
-        """Print how a run ended that is no part of a trial, or that failed."""
-        if again or record.failure or record.spec.phase != "tuning":
+        """Print how a run ended, where its trial does not say it."""
+        if again or not _is_told_by_its_trial(record):
             super().ended(record, again=again)
 
     def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:

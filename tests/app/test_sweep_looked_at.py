@@ -68,7 +68,7 @@ def test_status_says_how_far_a_sweep_is(
     assert "400 environment steps" in told
     show_status(None, made.study, console(as_json=True), watch=False)
     (plain,) = json.loads(output(capsys))
-    assert ({"planned": 8, "ended": 4, "running": 0}, "search") == (
+    assert ({"planned": 8, "ended": 4, "running": 0, "unfinished": 0}, "search") == (
         plain["trials"],
         plain["stage"],
     )
@@ -99,8 +99,9 @@ def test_the_rehearsal_of_a_sweep_writes_nothing(
     made = stored_sweep(tmp_path)
     assert 0 == sweep(None, made.words, Options(dry_run=True), made.study, console())
     told = output(capsys)
-    # 8 screened, 2 of them on 2 further seeds, 3 finalists on 2, winner and default on 3.
-    assert "at most 24 runs × 100 environment steps" in told
+    # 8 screened, 2 of them on 2 further seeds and on 2 to select by, winner and default on 3.
+    assert "at most 22 runs × 100 environment steps" in told
+    assert "2 finalists on 2 selection seeds" in told
     assert not (tmp_path / "runs").exists()
 
 

@@ -29,14 +29,20 @@ class Verdicts:
         return Part(name="verdicts", title="Question and verdicts", blocks=blocks)
 
 
+def _nothing(evidence: Evidence, names: str) -> Notice:
+    """Why there is nothing to compare."""
+    if evidence.sweeps:
+        text = f"{names} has no {evidence.phase} run yet, and only such a run is a result."
+        return Notice(tone=Tone.NOTE, text=text)
+    text = f"{names} asks for no run of the {evidence.phase} phase: there is nothing to report."
+    return Notice(tone=Tone.PROBLEM, text=text)
+
+
 def _question(inquiry: Inquiry) -> Iterator[Block]:
     evidence = inquiry.evidence
     names = listed(experiment.name for experiment in evidence.experiments)
     if not evidence.labels:
-        text = (
-            f"{names} asks for no run of the {evidence.phase} phase: there is nothing to report."
-        )
-        yield Notice(tone=Tone.PROBLEM, text=text)
+        yield _nothing(evidence, names)
         return
     labels, tasks = shortened(evidence.labels), shortened(evidence.tasks)
     asked = (

@@ -51,13 +51,14 @@ def _undecided(own: SweepEvidence) -> Notice:
     """How far the search is."""
     best = incumbents(own)
     so_far = (
-        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} ({objective(own)})"
+        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} ({objective(own)}). "
+        "That is a tuning score, which overstates; no result."
         if best
-        else "none is complete on all tuning seeds"
+        else "none is complete on all tuning seeds."
     )
     text = (
         f"{own.experiment} has not chosen a winner yet: {counted(len(own.trials), 'trial')}, "
-        f"{so_far}. That is a tuning score, which overstates; no result."
+        f"{so_far}"
     )
     return Notice(tone=Tone.NOTE, text=text)
 

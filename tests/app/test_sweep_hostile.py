@@ -1,0 +1,222 @@
+"""Sweeps as they stand when things went wrong, or are looked at too early: is it true, and short?"""
+
+import json
+from pathlib import Path
+
+import pytest
+from stored_runs import console, output
+from stored_sweeps import StoredSweep, stored_sweep
+
+from rlexp.app.compare import Sides, compare
+from rlexp.app.ls import Selection, list_all
+from rlexp.app.report import Wanted, report
+from rlexp.app.show import Part, show
+from rlexp.app.status import show_status
+from rlexp.app.sweep import Options, sweep
+from rlexp.app.sweep_view import remaining_steps
+from rlexp.app.sweep_watch import Watched
+from rlexp.engine.sweeping import Stage
+from rlexp.errors import ConfigError
+from rlexp.protocol.spec import RunSpec
+
+GRID = (
+    "tuner=grid",
+    "algorithm.n_epochs=choice(1, 2)",
+    "algorithm.learning_rate=0.001",
+    "sweep.trials=20",
+)
+
+
+def told(made: StoredSweep, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `rlexp status` says of a sweep."""
+    show_status("made_up", made.study, console(), watch=False)
+    return output(capsys)
+
+
+def never(_: RunSpec) -> None:
+    """The score of a run that fails."""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tuner=tpe", "tuner.startup=-1"], "tuner.startup=-1"),
+        (["tuner=nsga2"], "tuner=nsga2 is for several objectives"),
+        (["tuner=cma_es", "sweep.objective=[score,auc]"], "tuner=cma_es optimises one thing"),
+        (["pruner=median", "pruner.startup_trials=x"], "pruner.startup_trials"),
+        (["sweep.storage=foo"], "sweep.storage is not the URL of a database"),
+    ],
+)
+def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], said: str) -> None:
+    """Its name is free for the command that is right."""
+    made = stored_sweep(tmp_path)
+    for options in (Options(dry_run=True), Options()):
+        with pytest.raises(ConfigError, match=said.replace("[", r"\[")):
+            sweep(None, [*made.words, *words], options, made.study, console())
+    assert not made.paths.folder.exists()
+
+
+def test_selection_runs_are_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While finalists are scored again, their runs belong to their trials."""
+    made = stored_sweep(tmp_path)
+    search = len(made.go_on(until=Stage.SEARCH).records)
+    made.go_on(runs=search + 1)
+    said = told(made, capsys)
+    assert "selection 1/4 runs" in said
+    assert "damaged" not in said
+    list_all(Selection("made_up"), made.study, console())
+    rows = [line for line in output(capsys).splitlines() if "ppo-selection" in line]
+    assert 1 == len(rows)
+    assert "trial " in rows[0]
+    made.go_on()
+    assert "damaged" not in told(made, capsys)
+
+
+def test_grid_is_over_when_it_has_no_further_point(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever looks sees the stage that the command left it in, and no trials to come."""
+    made = stored_sweep(tmp_path, *GRID)
+    sweeping = made.go_on(until=Stage.SEARCH)
+    assert sweeping.stage is Stage.SELECTION
+    assert "selection 0/2 runs: 3/3 trials (3 complete)" in told(made, capsys)
+
+
+def test_sweep_that_cannot_win_says_that_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is to come, so no time is left, and why is told to people and machines."""
+    made = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
+    made.go_on()
+    said = told(made, capsys)
+    assert "it stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
+    assert " left" not in said
+    show_status("made_up", made.study, console(as_json=True), watch=False)
+    (plain,) = json.loads(output(capsys))
+    assert plain["stopped"].startswith("3 trials in a row")
+    assert plain["seconds_left"] is None
+
+
+def test_unfinished_trials_do_not_run_without_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After kill -9 a trial is unfinished, not running."""
+    made = stored_sweep(tmp_path)
+    sweeping = made.go_on(runs=3)
+    spec = sweeping.take()
+    assert spec is not None
+    said = told(made, capsys)
+    assert "4/8" not in said
+    assert "3/8 trials (3 complete), 1 unfinished" in said
+    show_status("made_up", made.study, console(as_json=True), watch=False)
+    (plain,) = json.loads(output(capsys))
+    assert (0, 1) == (plain["trials"]["running"], plain["trials"]["unfinished"])
+
+
+def test_steps_of_attempts_that_were_lost_count(tmp_path: Path) -> None:
+    """What a killed command spent is in the steps that the next one shows."""
+    made = stored_sweep(tmp_path)
+    sweeping = made.go_on(runs=2)
+    watched = Watched(sweeping, None, 1, {"of a lost attempt": 50})
+    assert 2 * 100 + 50 == watched.view().steps
+
+
+def test_halted_sweep_offers_what_can_help(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Combinations that cannot be run fail again with --retry, so that is not offered."""
+    words = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
+    made = stored_sweep(tmp_path, *words, "budget.steps=100", score=by_seed)
+    made.go_on()
+    assert 1 == sweep(None, made.words, Options(), made.study, console())
+    captured = capsys.readouterr()
+    assert "3 trials in a row failed alike, from trial 1 on" in captured.err
+    assert "--retry" not in captured.out
+    assert "To write the report: rlexp report made_up" in captured.out
+    assert "no result" not in captured.out
+
+
+def by_seed(spec: RunSpec) -> float:
+    """A score that no parameter changes."""
+    return float(spec.seed)
+
+
+def test_trials_are_not_compared_by_the_scores_that_choose_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the choice there is no label to compare, so the report is about the search alone."""
+    made = stored_sweep(tmp_path)
+    made.go_on(until=Stage.SEARCH)
+    assert 0 == report(["made_up"], Wanted(), made.study, console())
+    said = output(capsys)
+    assert "made_up has no test run yet" in said
+    assert "undecided" not in said.lower()
+    page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
+    assert "8 trials, 0 test runs asked for" in page
+    assert len(page) < 500_000
+    with pytest.raises(ConfigError, match="has no test run to compare yet; 'rlexp status"):
+        compare(Sides(targets=("made_up",)), made.study, console())
+
+
+def test_search_is_told_apart_from_a_test_of_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`rlexp show` says how far a search is, and nothing of scores that nobody asked for yet."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=3)
+    show("made_up", Part.RESULT, made.study, console())
+    said = output(capsys)
+    assert "search: 3/8 trials" in said
+    assert "no run has a score" not in said
+
+
+def test_runs_are_counted_where_the_definition_is_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is on disk is there, though nobody knows what it was asked for."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=3)
+    made.paths.definition.write_text("{")
+    said = told(made, capsys)
+    assert "3 runs: 3 completed" in said
+    assert "damaged: experiment.json" in said
+
+
+@pytest.mark.parametrize(
+    ("word", "steps"),
+    [
+        # 8 trials on one seed; 2 on 2 further seeds, and on 2 to select by; 2 on 3 to test.
+        ("sweep.trials=8", 800 + 400 + 400 + 600),
+        ("sweep.finalists=1", 800 + 400 + 200 + 600),
+        # 4 full runs, of which one goes on.
+        ("sweep.full_runs=4", 400 + 200 + 200 + 600),
+        # Of the search, no more than its limit.
+        ("sweep.steps=500", 500 + 400 + 600),
+        ("seeds.test=0", 800 + 400 + 400),
+        ("sweep.allocation=fixed", 2400 + 600 + 600),
+    ],
+)
+def test_what_is_to_come_is_counted_stage_by_stage(tmp_path: Path, word: str, steps: int) -> None:
+    """At most so many steps before the first, and none after the last."""
+    made = stored_sweep(tmp_path, word)
+    assert steps == remaining_steps(made.go_on(runs=0))
+    assert 0 == remaining_steps(made.go_on())
+
+
+def test_winner_is_named_beside_the_best_on_tuning_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Selection seeds may prefer another finalist, and then the two differ."""
+    made = stored_sweep(tmp_path, score=reversed_by_selection)
+    selection = made.go_on().selection
+    assert selection is not None
+    best, winner = (f.number for f in selection.finalists)
+    assert winner == selection.winner
+    said = told(made, capsys)
+    assert f"(trial {best}) · winner trial {winner}" in said
+
+
+def reversed_by_selection(spec: RunSpec) -> float:
+    """More epochs score better on tuning seeds, and worse on all others."""
+    epochs: int = spec.algorithm["n_epochs"]
+    return 10.0 * (epochs if spec.phase == "tuning" else -epochs)
