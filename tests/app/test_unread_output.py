@@ -1,10 +1,11 @@
 """Output that nobody reads on ends in silence, and stops nothing."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-RLEXP = f"{sys.executable} -m rlexp"
+RLEXP = f"{shlex.quote(sys.executable)} -m rlexp"
 
 
 def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
