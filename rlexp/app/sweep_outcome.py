@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from rlexp.app.gather import gather
@@ -25,6 +25,8 @@ from rlexp.store.layout import ExperimentPaths
 
 SECTIONS = "section=[winner,verdicts]"
 """The sections of a report that the end of a sweep shows."""
+SEEDS = 10
+"""Test seeds that are proposed where there are none."""
 THOUGHT = 0.05
 """Share of the search's time that suggesting may take before it is said."""
 
@@ -65,6 +67,9 @@ def show_outcome(
                 "halted": sweeping.halted,
                 "trials": trials,
                 "suggestions": thought,
+                "cost": {
+                    phase: asdict(c) for own in evidence.sweeps for phase, c in own.costs.items()
+                },
                 **plain(computed),
                 "next": following,
             }
@@ -162,9 +167,9 @@ def _next(
     train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
     steps.append({"why": "train the winner again", "command": train})
     seeds = sweeping.seeds.test
-    if isinstance(seeds, int) and seeds:
+    if isinstance(seeds, int):
         kept = [w for w in again if not w.startswith("seeds.test=")]
-        more = shlex.join([*kept, f"seeds.test={2 * seeds}"])
+        more = shlex.join([*kept, f"seeds.test={2 * seeds or SEEDS}"])
         steps.append({"why": "add test seeds", "command": more})
     return steps
 

@@ -220,3 +220,26 @@ def reversed_by_selection(spec: RunSpec) -> float:
     """More epochs score better on tuning seeds, and worse on all others."""
     epochs: int = spec.algorithm["n_epochs"]
     return 10.0 * (epochs if spec.phase == "tuning" else -epochs)
+
+
+def test_machines_are_told_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON of a sweep's end has what people read of its cost."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    assert 0 == sweep(None, made.words, Options(), made.study, console(as_json=True))
+    cost = json.loads(output(capsys))["cost"]
+    runs = {phase: (own["runs"], own["steps"]) for phase, own in cost.items()}
+    assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
+
+
+def test_choice_without_a_test_is_offered_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a test is a result, so the command for it is named."""
+    made = stored_sweep(tmp_path, "seeds.test=0")
+    made.go_on()
+    assert 0 == sweep(None, made.words, Options(), made.study, console())
+    said = output(capsys)
+    assert "It has no test score yet, and only that is a result." in said
+    (command,) = [line for line in said.splitlines() if line.startswith("To add test seeds: ")]
+    assert command.endswith(" seeds.test=10")
