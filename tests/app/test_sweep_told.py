@@ -1,0 +1,83 @@
+"""What a sweep tells people and machines while it goes on, and at its end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from stored_runs import completed, console, ended, failed, output
+from stored_sweeps import stored_sweep
+
+from rlexp.app.status import show_status
+from rlexp.app.sweep import Options, sweep
+from rlexp.app.sweep_watch import Watched
+from rlexp.console.sweep import SweepLines
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Event, RunStarted
+from rlexp.records.run import RunRecord
+
+
+def test_winner_is_named_beside_the_best_on_tuning_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Selection seeds may prefer another finalist, and then the two differ."""
+    made = stored_sweep(tmp_path, score=reversed_by_selection)
+    selection = made.go_on().selection
+    assert selection is not None
+    best, winner = (f.number for f in selection.finalists)
+    assert winner == selection.winner
+    show_status("made_up", made.study, console(), watch=False)
+    said = output(capsys)
+    assert f"(trial {best}) · winner trial {winner}" in said
+
+
+def reversed_by_selection(spec: RunSpec) -> float:
+    """More epochs score better on tuning seeds, and worse on all others."""
+    epochs: int = spec.algorithm["n_epochs"]
+    return 10.0 * (epochs if spec.phase == "tuning" else -epochs)
+
+
+def test_machines_are_told_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The JSON of a sweep's end has what people read of its cost."""
+    made = stored_sweep(tmp_path)
+    made.go_on()
+    assert 0 == sweep(None, made.words, Options(), made.study, console(as_json=True))
+    cost = json.loads(output(capsys))["cost"]
+    runs = {phase: (own["runs"], own["steps"]) for phase, own in cost.items()}
+    assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
+
+
+def test_choice_without_a_test_is_offered_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a test is a result, so the command for it is named."""
+    made = stored_sweep(tmp_path, "seeds.test=0")
+    made.go_on()
+    assert 0 == sweep(None, made.words, Options(), made.study, console())
+    said = output(capsys)
+    assert "It has no test score yet, and only that is a result." in said
+    (command,) = [line for line in said.splitlines() if line.startswith("To add test seeds: ")]
+    assert command.endswith(" seeds.test=10")
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        (completed(1.0), []),
+        ([ended(Ending.PRUNED)], []),
+        ([ended(Ending.INTERRUPTED, reason="asked to end")], ["interrupted: asked to end"]),
+        (failed(), ["failed (nan): a loss is NaN"]),
+    ],
+)
+def test_run_is_told_where_its_trial_does_not_tell_it(
+    tmp_path: Path, events: list[Event], expected: list[str]
+) -> None:
+    """After Ctrl-C, people see which runs ended unfinished; completed ones are told by trials."""
+    made = stored_sweep(tmp_path)
+    sweeping = made.go_on(runs=0)
+    spec = sweeping.take()
+    assert spec is not None
+    said: list[str] = []
+    lines = SweepLines(said.append, Watched(sweeping, None, 1, {}).view, quiet=False)
+    started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
+    lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
+    assert [f"  {spec.name} {one}" for one in expected] == said
