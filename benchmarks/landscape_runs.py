@@ -70,7 +70,6 @@ def _budget(landscape: Landscape, steps: int) -> Budget:
         evaluation_deterministic=True,
         final_episodes=EPISODES,
         score="final",
-        checkpoint_every=None,
         timeout=None,
     )
 

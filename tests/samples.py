@@ -8,7 +8,7 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import Plain, RunSpec
-from rlexp.records.events import Ending, Evaluated, Failure, RunEnded, RunStarted
+from rlexp.records.events import Continued, Ending, Evaluated, Failure, RunEnded, RunStarted
 from rlexp.records.run import RunRecord
 
 AGENT: Plain = {"_target_": "rlexp.agents.mlp.MLP", "network": None}
@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "final_episodes": 2,
     "score": "final",
     "checkpoint_every": None,
+    "checkpoint_minutes": None,
     "timeout": None,
 }
 REFERENCE: Plain = {"random": None, "threshold": None, "minimum": 1.0}
@@ -96,15 +97,14 @@ def experiment(
     )
 
 
-def started(attempt: int = 1, *, continued_from: int | None = None) -> RunStarted:
+def started(attempt: int = 1) -> RunStarted:
     """The first event of an attempt, at a time that is told by the attempt's number."""
-    return RunStarted(
-        time=100.0 * attempt,
-        attempt=attempt,
-        pid=1,
-        host="host",
-        continued_from=continued_from,
-    )
+    return RunStarted(time=100.0 * attempt, attempt=attempt, pid=1, host="host")
+
+
+def continued(step: int) -> Continued:
+    """The attempt goes on from a checkpoint."""
+    return Continued(time=float(step), step=step)
 
 
 def evaluated(step: int, *returns: float, final: bool = False) -> Evaluated:

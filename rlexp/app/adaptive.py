@@ -23,7 +23,7 @@ from rlexp.app.study import Study as Place
 from rlexp.app.summary import read_entries
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
-from rlexp.config.validate import build
+from rlexp.config.validate import validate
 from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
@@ -170,13 +170,12 @@ def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experimen
 
 
 def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
-    """The executor of the study's own configuration; runs have no time limit."""
-    plain = compose([], place.folder)[0].plain
+    """The executor, checkpoints and time limit of the study's own configuration."""
+    root, parts = validate(compose([], place.folder)[0].plain, place.allowed)
     return Driving(
-        executor=build(plain["executor"], "executor", place.allowed),
+        executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
-        checkpoint_every=None,
-        timeout=None,
+        operational=root.budget.operational(),
         command=asked.command,
     )
 

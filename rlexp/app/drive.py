@@ -3,9 +3,10 @@
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from rlexp.app.estimate import estimate, remember
 from rlexp.app.signals import listening
@@ -28,12 +29,11 @@ PRELOAD = ("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driving:
-    """How runs are executed; `command` is what the user typed."""
+    """How runs are executed; `command` is what the user typed, `operational` of a budget."""
 
     executor: Executor
     threads: int
-    checkpoint_every: int | None
-    timeout: float | None
+    operational: Mapping[str, Any]
     command: tuple[str, ...]
 
 
@@ -153,12 +153,8 @@ def remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
 
 def _orders(driving: Driving, code: Code, study: Study) -> Orders:
     return Orders(
-        settings={
-            "checkpoint_every": driving.checkpoint_every,
-            "timeout": driving.timeout,
-            "allowed": list(study.allowed),
-        },
+        settings={**driving.operational, "allowed": list(study.allowed)},
         provenance=collect(code, driving.command, study.folder, os.environ),
         patch=code.patch,
-        timeout=driving.timeout,
+        timeout=driving.operational["timeout"],
     )

@@ -60,8 +60,7 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
     driving = Driving(
         executor=request.executor,
         threads=request.threads,
-        checkpoint_every=request.budget.checkpoint_every,
-        timeout=request.budget.timeout,
+        operational=request.budget.operational(),
         command=command,
     )
     if options.dry_run:

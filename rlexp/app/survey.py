@@ -199,7 +199,7 @@ def _unlabelled(spec: RunSpec) -> Configuration:
         algorithm=spec.algorithm,
         environment=spec.environment,
         reference={},
-        budget=Budget(**spec.budget, checkpoint_every=None, timeout=None),
+        budget=Budget(**spec.budget),
         compute=Compute(**spec.compute),
     )
 

@@ -81,8 +81,7 @@ def sweep(
     driving = Driving(
         executor=asked.executor,
         threads=experiment.default.compute.threads,
-        checkpoint_every=asked.budget.checkpoint_every,
-        timeout=asked.budget.timeout,
+        operational=asked.budget.operational(),
         command=command,
     )
     if options.dry_run:

@@ -8,15 +8,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rlexp.config.validate import build
 from rlexp.engine.loop import PROGRESS
 from rlexp.errors import NO_SPACE, RlexpError
 from rlexp.executors import DISK_FULL
-from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted, StopRequest
 from rlexp.store.files import publish_with, read_json
@@ -142,8 +143,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         settings = read_json(attempt.settings)
         training = assemble(
             read_spec(paths),
-            checkpoint_every=settings["checkpoint_every"],
-            timeout=settings["timeout"],
+            operational={key: settings.get(key) for key in OPERATIONAL},
             allowed=tuple(settings["allowed"]),
         )
     except RlexpError as error:
@@ -164,8 +164,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
 def assemble(
     spec: RunSpec,
     *,
-    checkpoint_every: int | None = None,
-    timeout: float | None = None,
+    operational: Mapping[str, Any] | None = None,
     allowed: tuple[str, ...] = (),
 ) -> Training:
     """Build the parts of a run, and set the number of threads that is part of its identity.
@@ -178,7 +177,7 @@ def assemble(
         agent=build(spec.agent, "agent", allowed),
         algorithm=build(spec.algorithm, "algorithm", allowed),
         environment=build({**spec.environment, "reference": {}}, "environment", allowed),
-        budget=Budget(**spec.budget, checkpoint_every=checkpoint_every, timeout=timeout),
+        budget=Budget(**spec.budget, **(operational or {})),
         compute=Compute(**spec.compute),
         streams=spec.streams,
     )

@@ -11,7 +11,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-OPERATIONAL = ("checkpoint_every", "timeout")
+OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout")
 """Settings that change no number of a run, and so are no part of what identifies it."""
 
 
@@ -30,8 +30,9 @@ class Budget:
     evaluation_deterministic: bool
     final_episodes: Annotated[int, Ge(1)]
     score: Literal["final", "auc", "last_window"]
-    checkpoint_every: Annotated[int, Ge(1)] | None
-    timeout: Annotated[float, Interval(gt=0, lt=inf)] | None
+    checkpoint_every: Annotated[int, Ge(1)] | None = None
+    checkpoint_minutes: Annotated[float, Interval(gt=0, lt=inf)] | None = None
+    timeout: Annotated[float, Interval(gt=0, lt=inf)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a score without its evaluations, and more evaluations than can be seeded."""
@@ -59,6 +60,10 @@ class Budget:
     def defining(self) -> dict[str, Any]:
         """The part that decides the numbers of a run."""
         return {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
+
+    def operational(self) -> dict[str, Any]:
+        """The part that changes no number: cadence of checkpoints, time limit."""
+        return {key: getattr(self, key) for key in OPERATIONAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

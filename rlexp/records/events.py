@@ -47,14 +47,32 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """An attempt began, from scratch or from the checkpoint at `continued_from` steps."""
+    """An attempt began: from scratch, unless it is said to have continued."""
 
     tag: ClassVar[str] = "started"
     time: float
     attempt: int
     pid: int
     host: str
-    continued_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The checkpoint at `step` was there, and was not continued from."""
+
+    tag: ClassVar[str] = "refused"
+    time: float
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """The attempt goes on from the checkpoint at `step`: what came before it counts."""
+
+    tag: ClassVar[str] = "continued"
+    time: float
+    step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +113,14 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """A complete checkpoint was published."""
+    """A complete checkpoint was published: so many bytes, in so many seconds."""
 
     tag: ClassVar[str] = "checkpointed"
     time: float
     step: int
     name: str
+    seconds: float = 0.0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +141,10 @@ class RunEnded:
     rung: int | None = None
 
 
-Event = RunStarted | Measured | Evaluated | Checkpointed | RunEnded
+Event = RunStarted | Refused | Continued | Measured | Evaluated | Checkpointed | RunEnded
 KINDS: Mapping[str, type[Event]] = {
-    kind.tag: kind for kind in (RunStarted, Measured, Evaluated, Checkpointed, RunEnded)
+    kind.tag: kind
+    for kind in (RunStarted, Refused, Continued, Measured, Evaluated, Checkpointed, RunEnded)
 }
 
 
@@ -152,7 +173,7 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
             if values.get("failure") is not None:
                 values["failure"] = Failure(values["failure"])
         values["time"] = float(values["time"])
-        if kind in {Evaluated, RunEnded}:
+        if kind in {Evaluated, RunEnded} or (kind is Checkpointed and "seconds" in values):
             values["seconds"] = float(values["seconds"])
         if kind is not RunStarted:
             values["step"] = int(values["step"])

@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import pairwise
 from math import isfinite
 
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.curve import area_under_curve, last_window
 from rlexp.records.events import (
     Checkpointed,
+    Continued,
     Evaluated,
     Event,
     Failure,
     Measured,
+    Refused,
     RunEnded,
     RunStarted,
 )
@@ -21,8 +23,6 @@ LARGEST_SCORE = 1e90
 """What is larger is no score: differences and sums of such numbers overflow."""
 FURTHER_ATTEMPTS = 2
 """How often a run is tried again after the machine failed it."""
-WINDOW = 0.1
-"""The part of training, at its end, that the score `last_window` averages."""
 
 
 class State(StrEnum):
@@ -56,6 +56,10 @@ class RunRecord:
     final: Evaluated | None = None
     measurements: tuple[Measured, ...] = field(default=(), repr=False)
     checkpoints: tuple[Checkpointed, ...] = ()
+    continuations: tuple[Continued, ...] = ()
+    """Where attempts went on from a checkpoint, of all attempts."""
+    refused: tuple[Refused, ...] = ()
+    """Checkpoints that were not continued from, of all attempts."""
     spent: int = 0
     """Environment steps that were really trained, all attempts included."""
     seconds_spent: float = 0.0
@@ -71,13 +75,13 @@ class RunRecord:
     ) -> "RunRecord":
         """Fold the events of the attempts, lowest number first.
 
-        From an attempt that was continued at step s by the next, only what happened up to s
-        counts; one that was restarted counts for nothing but its failure. `alive` says whether
+        Of the attempts before one that continued at step s, what happened up to s counts;
+        before one that began anew they count for nothing but their failures. `alive` says whether
         a process holds the run now: an attempt without an end is running then, else lost.
         """
-        record = cls(spec=spec)
+        record, past = cls(spec=spec), _Past()
         for events in attempts:
-            record = _attempt(record, events)
+            record = _attempt(record, events, past)
         lost = record.state is State.RUNNING and not alive
         return replace(record, state=State.LOST) if lost else record
 
@@ -123,7 +127,45 @@ class RunRecord:
                 return last_window(self.evaluations, self.spec.budget["steps"])
 
 
-def _attempt(record: RunRecord, events: Iterable[Event]) -> RunRecord:
+@dataclass(slots=True)
+class _Past:
+    """What earlier attempts did, whether it counts now or not.
+
+    A continued attempt may follow one that died before it could say where it went on, so that
+    what counts cannot be taken from the record of the attempt before it. Attempts of a run give
+    the same numbers at the same step: it does not matter which of them is taken.
+    """
+
+    started: float | None = None
+    evaluations: dict[int, Evaluated] = field(default_factory=dict)
+    measurements: dict[int, list[Measured]] = field(default_factory=dict)
+    checkpoints: dict[int, Checkpointed] = field(default_factory=dict)
+
+    def add(self, record: RunRecord) -> None:
+        self.started = record.started if self.started is None else self.started
+        self.evaluations |= {e.step: e for e in record.evaluations}
+        self.checkpoints |= {e.step: e for e in record.checkpoints}
+        found: dict[int, list[Measured]] = {}
+        for event in record.measurements:
+            found.setdefault(event.step, []).append(event)
+        self.measurements |= found
+
+    def until(self, record: RunRecord, step: int) -> RunRecord:
+        """The record with what had happened up to `step` before it."""
+        measured = [
+            m for at in sorted(self.measurements) if at <= step for m in self.measurements[at]
+        ]
+        return replace(
+            record,
+            step=step,
+            started=record.started if self.started is None else self.started,
+            evaluations=tuple(e for at, e in sorted(self.evaluations.items()) if at <= step),
+            measurements=tuple(measured),
+            checkpoints=tuple(e for at, e in sorted(self.checkpoints.items()) if at <= step),
+        )
+
+
+def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunRecord:
     record = replace(
         record,
         state=State.RUNNING,
@@ -135,29 +177,38 @@ def _attempt(record: RunRecord, events: Iterable[Event]) -> RunRecord:
     begun = record.step
     measurements: list[Measured] = []
     for event in events:
-        if isinstance(event, RunStarted):
-            begun = event.continued_from or 0
         # Gathered, for there can be very many.
         if isinstance(event, Measured):
             measurements.append(event)
-        else:
-            record = _apply(record, event)
+            continue
+        if isinstance(event, RunStarted):
+            begun = 0
+        elif isinstance(event, Continued):
+            begun = event.step
+            record = past.until(record, event.step)
+        record = _apply(record, event)
     step = max([record.step, *(event.step for event in measurements)])
-    return replace(
+    record = replace(
         record,
         step=step,
         spent=record.spent + max(step - begun, 0),
         measurements=(*record.measurements, *measurements),
     )
+    past.add(record)
+    return record
 
 
 def _apply(
     record: RunRecord,
-    event: RunStarted | Evaluated | Checkpointed | RunEnded,
+    event: RunStarted | Refused | Continued | Evaluated | Checkpointed | RunEnded,
 ) -> RunRecord:
     match event:
         case RunStarted():
             return _start(record, event)
+        case Refused():
+            return replace(record, refused=(*record.refused, event))
+        case Continued():
+            return replace(record, continuations=(*record.continuations, event))
         case Evaluated(final=True):
             return replace(record, step=event.step, final=event)
         case Evaluated():
@@ -169,17 +220,16 @@ def _apply(
 
 
 def _start(record: RunRecord, event: RunStarted) -> RunRecord:
-    kept = event.continued_from if event.continued_from is not None else -1
     return replace(
         record,
-        step=max(kept, 0),
-        started=event.time if record.started is None or kept < 0 else record.started,
+        step=0,
+        started=event.time,
         seconds=None,
         weights=None,
         final=None,
-        evaluations=tuple(e for e in record.evaluations if e.step <= kept),
-        measurements=tuple(e for e in record.measurements if e.step <= kept),
-        checkpoints=tuple(e for e in record.checkpoints if e.step <= kept),
+        evaluations=(),
+        measurements=(),
+        checkpoints=(),
     )
 
 
@@ -205,20 +255,3 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
 
 def _until(evaluations: tuple[Evaluated, ...], rung: int | None) -> tuple[Evaluated, ...]:
     return evaluations if rung is None else tuple(e for e in evaluations if e.step <= rung)
-
-
-def area_under_curve(evaluations: Sequence[Evaluated]) -> float | None:
-    """Mean height of the evaluation curve by the trapezoidal rule, in units of the return."""
-    if not evaluations:
-        return None
-    first, last = evaluations[0], evaluations[-1]
-    if first.step == last.step:
-        return last.mean
-    area = sum((b.step - a.step) * (a.mean + b.mean) / 2 for a, b in pairwise(evaluations))
-    return area / (last.step - first.step)
-
-
-def last_window(evaluations: Sequence[Evaluated], steps: int) -> float | None:
-    """Mean return of the evaluations in the last tenth of `steps`, or of the last one."""
-    window = [e for e in evaluations if e.step > steps * (1 - WINDOW)] or list(evaluations[-1:])
-    return sum(e.mean for e in window) / len(window) if window else None

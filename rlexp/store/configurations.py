@@ -25,7 +25,7 @@ def read_configuration(plain: Mapping[str, Any]) -> Configuration:
         algorithm=plain["algorithm"],
         environment=plain["environment"],
         reference=plain["reference"],
-        budget=Budget(**plain["budget"], checkpoint_every=None, timeout=None),
+        budget=Budget(**plain["budget"]),
         compute=Compute(**plain["compute"]),
     )
 

@@ -63,8 +63,4 @@ def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished
 
 
 def _settings(request: Request, allowed: tuple[str, ...]) -> dict[str, object]:
-    return {
-        "checkpoint_every": request.budget.checkpoint_every,
-        "timeout": None,
-        "allowed": list(allowed),
-    }
+    return {**request.budget.operational(), "allowed": list(allowed)}

@@ -50,7 +50,6 @@ def configuration(
             evaluation_deterministic=True,
             final_episodes=2,
             score="final",
-            checkpoint_every=None,
             timeout=None,
         ),
         compute=Compute(threads=1, device="cpu"),

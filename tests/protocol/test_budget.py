@@ -14,7 +14,7 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 def test_what_defines_a_run_leaves_out_how_it_is_executed() -> None:
     """Checkpoints and time limits change no number, everything else does."""
-    expected = {k: v for k, v in SETTINGS.items() if k not in {"checkpoint_every", "timeout"}}
+    expected = {k: v for k, v in SETTINGS.items() if k not in OPERATIONAL}
     assert expected == budget(checkpoint_every=5, timeout=1.5).defining()
 
 

@@ -94,7 +94,9 @@ def test_every_field_was_tried() -> None:
     assert known == {field.name for field in fields(RunSpec)}
 
 
-@pytest.mark.parametrize("changes", [{"checkpoint_every": 7}, {"timeout": 3.0}])
+@pytest.mark.parametrize(
+    "changes", [{"checkpoint_every": 7}, {"checkpoint_minutes": 7.0}, {"timeout": 3.0}]
+)
 def test_how_a_run_is_executed_is_no_part_of_it(changes: dict[str, Any]) -> None:
     """The same run is found again with another cadence of checkpoints or another time limit."""
     assert spec().id == spec(**changes).id

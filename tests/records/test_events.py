@@ -12,11 +12,13 @@ from rlexp.errors import RecordError
 from rlexp.records.events import (
     KINDS,
     Checkpointed,
+    Continued,
     Ending,
     Evaluated,
     Event,
     Failure,
     Measured,
+    Refused,
     RunEnded,
     RunStarted,
     from_plain,
@@ -47,7 +49,9 @@ any_event = (
     st.builds(RunStarted, time=times, attempt=steps, pid=steps, host=texts)
     | st.builds(Measured, time=times, step=steps, metrics=st.dictionaries(texts, numbers))
     | evaluations()
-    | st.builds(Checkpointed, time=times, step=steps, name=texts)
+    | st.builds(Refused, time=times, step=steps, reason=texts)
+    | st.builds(Continued, time=times, step=steps)
+    | st.builds(Checkpointed, time=times, step=steps, name=texts, seconds=times, bytes=steps)
     | st.builds(
         RunEnded,
         time=times,
@@ -82,7 +86,15 @@ def test_numbers_that_json_lacks_become_their_names() -> None:
 
 def test_every_kind_has_a_tag_of_its_own() -> None:
     """The tag leads back to the kind."""
-    kinds: set[type[Event]] = {RunStarted, Measured, Evaluated, Checkpointed, RunEnded}
+    kinds: set[type[Event]] = {
+        RunStarted,
+        Refused,
+        Continued,
+        Measured,
+        Evaluated,
+        Checkpointed,
+        RunEnded,
+    }
     assert kinds == set(KINDS.values())
     assert {kind.tag: kind for kind in kinds} == dict(KINDS)
 

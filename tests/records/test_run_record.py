@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import ended, evaluated, spec, started
+from samples import continued, ended, evaluated, spec, started
 
 from rlexp.records.events import (
     Checkpointed,
@@ -11,6 +11,7 @@ from rlexp.records.events import (
     Event,
     Failure,
     Measured,
+    Refused,
     from_plain,
     to_plain,
 )
@@ -120,7 +121,7 @@ def test_of_a_continued_attempt_counts_what_the_checkpoint_knew() -> None:
             evaluated(40, 40.0),
             ended(45, ending=Ending.INTERRUPTED),
         ],
-        [started(2, continued_from=20), evaluated(30, 31.0), measured(35)],
+        [started(2), continued(20), evaluated(30, 31.0), measured(35)],
         alive=True,
     )
     assert ([10, 20, 30], [10, 20, 35], [20]) == steps(record)
@@ -133,7 +134,7 @@ def test_an_attempt_continued_from_nothing_keeps_the_beginning() -> None:
     """A checkpoint of step zero holds the evaluation before training."""
     record = fold(
         [started(1), evaluated(0, 1.0), evaluated(10, 2.0)],
-        [started(2, continued_from=0), ended()],
+        [started(2), continued(0), ended()],
     )
     assert ([0], [], []) == steps(record)
 
@@ -142,10 +143,32 @@ def test_three_attempts_are_cut_one_after_the_other() -> None:
     """A later attempt cuts what an earlier one had continued."""
     record = fold(
         [started(1), evaluated(10, 1.0), evaluated(20, 1.0), evaluated(30, 1.0)],
-        [started(2, continued_from=20), evaluated(30, 2.0), evaluated(40, 2.0)],
-        [started(3, continued_from=30), evaluated(40, 3.0), ended(40)],
+        [started(2), continued(20), evaluated(30, 2.0), evaluated(40, 2.0)],
+        [started(3), continued(30), evaluated(40, 3.0), ended(40)],
     )
     assert [1.0, 1.0, 2.0, 3.0] == [e.mean for e in record.evaluations]
+
+
+def test_an_attempt_that_died_before_it_could_continue_takes_nothing_away() -> None:
+    """The next one continues from the same checkpoint, and all that came before it counts."""
+    record = fold(
+        [started(1), evaluated(10, 1.0), checkpointed(20), evaluated(20, 2.0)],
+        [started(2)],
+        [started(3), continued(20), evaluated(30, 3.0)],
+    )
+    assert [1.0, 2.0, 3.0] == [e.mean for e in record.evaluations]
+    assert ([20], [20]) == (
+        [e.step for e in record.checkpoints],
+        [e.step for e in record.continuations],
+    )
+    assert 30 == record.spent
+
+
+def test_a_checkpoint_that_was_refused_stays_visible() -> None:
+    """Whatever later attempts do."""
+    refused = Refused(time=1.0, step=20, reason="damaged")
+    record = fold([started(1), checkpointed(20)], [started(2), refused], [started(3)])
+    assert (refused,) == record.refused
 
 
 def test_a_final_result_of_an_earlier_attempt_is_refused() -> None:
@@ -203,15 +226,13 @@ def test_folding_what_was_kept_keeps_it(cuts: list[int]) -> None:
     """The events of the record, folded as one attempt, make the same curve again."""
     attempts: list[list[Event]] = [[started(1), evaluated(10, 0.0), evaluated(20, 0.0)]]
     for number, cut in enumerate(cuts, 2):
-        begin = started(number, continued_from=10 * cut)
-        attempts.append(
-            [begin, *(evaluated(s, float(number)) for s in range(10 * cut + 10, 50, 10))]
-        )
+        curve = (evaluated(s, float(number)) for s in range(10 * cut + 10, 50, 10))
+        attempts.append([started(number), continued(10 * cut), *curve])
     record = fold(*attempts)
     again = fold([started(1), *record.evaluations])
     assert record.evaluations == again.evaluations
-    curve = [e.step for e in record.evaluations]
-    assert sorted(set(curve)) == curve
+    found = [e.step for e in record.evaluations]
+    assert sorted(set(found)) == found
 
 
 @pytest.mark.timeout(10)
