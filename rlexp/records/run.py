@@ -198,7 +198,7 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
     return record
 
 
-def _apply(
+def _apply(  # noqa: PLR0911
     record: RunRecord,
     event: RunStarted | Refused | Continued | Evaluated | Checkpointed | RunEnded,
 ) -> RunRecord:
