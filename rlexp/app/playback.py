@@ -17,7 +17,7 @@ from rlexp.store.files import publish_with
 
 if TYPE_CHECKING:
     from rlexp.training.restore import Learner
-    from rlexp.training.train import Training
+    from rlexp.training.parts import Training
 
 EVERY = 15.0
 """Seconds between lines of progress."""

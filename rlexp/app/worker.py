@@ -2,34 +2,51 @@
 
 import mmap
 import os
-import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlexp.app.drift import difference, versions
 from rlexp.config.validate import build
 from rlexp.engine.loop import PROGRESS
-from rlexp.errors import NO_SPACE, RlexpError
+from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.executors import DISK_FULL
 from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Event, Failure, RunEnded, RunStarted, StopRequest
+from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
+from rlexp.records.events import (
+    Ending,
+    Event,
+    Failure,
+    Refused,
+    RunEnded,
+    RunStarted,
+    StopRequest,
+)
+from rlexp.store.checkpoints import (
+    checkpoint_steps,
+    clear_replay,
+    discard_after,
+    publish_checkpoint,
+    read_checkpoint,
+)
 from rlexp.store.files import publish_with, read_json
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.lease import hold
 from rlexp.store.runs import ASKED_TO_END, read_spec, read_stop
-from rlexp.training.train import Training, train, use_threads
+from rlexp.training.parts import Training, use_threads
+from rlexp.training.train import train
 
 PATIENCE = 10.0
 """Seconds to wait for an earlier process of the run, which may still be dying."""
-KEPT_CHECKPOINTS = 2
 CLOSE_LIMIT = 10.0
 """Seconds that environments may take to close once everything is recorded."""
 LOOK_EVERY = 0.2
@@ -39,9 +56,15 @@ LOOK_EVERY = 0.2
 class RunListener:
     """Writes what a training tells into the run's folder."""
 
-    def __init__(self, paths: RunPaths, attempt: AttemptPaths, journal: JournalWriter) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        attempt: AttemptPaths,
+        journal: JournalWriter,
+    ) -> None:
         self._paths = paths
         self._journal = journal
+        self.origin: Mapping[str, Any] = {}
         self._started = time.monotonic()
         self._look_at = 0.0
         self._request: StopRequest | None = None
@@ -60,10 +83,16 @@ class RunListener:
             self.last_resort.start()
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
-        """Publish a file of the run; of checkpoints, the last two are kept."""
+        """Publish a file of the run."""
         publish_with(self._paths.folder / name, write)
-        if name.startswith("checkpoints/") and name.endswith("model.zip"):
-            self._prune()
+
+    def checkpoint(self, checkpoint: Checkpoint) -> int:
+        """Publish a checkpoint; the last two are kept."""
+        return publish_checkpoint(self._paths, checkpoint, self.origin)
+
+    def goes_on_from(self, step: int | None) -> None:
+        """Remove what the attempt will make again."""
+        discard_after(self._paths, step)
 
     def beat(self, step: int) -> None:
         """Overwrite the progress counters."""
@@ -90,12 +119,6 @@ class RunListener:
     def elapsed(self) -> float:
         """Seconds since the attempt began."""
         return time.monotonic() - self._started
-
-    def _prune(self) -> None:
-        found = [p for p in self._paths.checkpoints.iterdir() if p.name.isdecimal()]
-        kept = sorted(found, key=lambda p: int(p.name))
-        for folder in kept[:-KEPT_CHECKPOINTS]:
-            shutil.rmtree(folder)
 
 
 def execute(words: list[str]) -> int:
@@ -133,7 +156,6 @@ def _execute(paths: RunPaths, number: int) -> None:
                 host=socket.gethostname(),
             ),
         )
-        shutil.rmtree(paths.checkpoints, ignore_errors=True)
         _train(paths, attempt, listener)
         listener.last_resort.cancel()
 
@@ -141,8 +163,10 @@ def _execute(paths: RunPaths, number: int) -> None:
 def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> None:
     try:
         settings = read_json(attempt.settings)
+        spec = read_spec(paths)
+        origin = {"run": spec.id, "attempt": attempt.number, "versions": versions(spec)}
         training = assemble(
-            read_spec(paths),
+            spec,
             operational={key: settings.get(key) for key in OPERATIONAL},
             allowed=tuple(settings["allowed"]),
         )
@@ -158,7 +182,29 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         )
         listener.emit(ended)
     else:
-        train(training, listener, attempt.folder)
+        listener.origin = origin
+        ended = train(
+            training, listener, attempt.folder, _checkpoints(paths, origin, settings, listener)
+        )
+        if ended.ending is Ending.COMPLETED:
+            clear_replay(paths)
+
+
+def _checkpoints(
+    paths: RunPaths, origin: Mapping[str, Any], settings: Mapping[str, Any], listener: RunListener
+) -> Iterator[SavedCheckpoint]:
+    """What earlier attempts left, newest first; what cannot be used is told."""
+    for step in checkpoint_steps(paths):
+        saved = None
+        try:
+            saved = read_checkpoint(paths, step, run_id=origin["run"])
+            refusal = difference(saved.about.get("versions"), origin["versions"])
+        except RecordError as error:
+            refusal = str(error)
+        if saved is not None and (refusal is None or settings.get("allow_drift")):
+            yield replace(saved, about={**saved.about, "drift": refusal})
+        else:
+            listener.emit(Refused(time=listener.now(), step=step, reason=str(refusal)))
 
 
 def assemble(

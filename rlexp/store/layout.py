@@ -110,6 +110,11 @@ class RunPaths:
         """Complete checkpoints, one folder each."""
         return self.folder / "checkpoints"
 
+    @property
+    def replay(self) -> Path:
+        """Experience that off-policy checkpoints share, in chunks that are never changed."""
+        return self.folder / "replay"
+
     def attempt(self, number: int) -> AttemptPaths:
         """The attempt with this number."""
         return AttemptPaths(self.folder / "attempts" / str(number))
@@ -155,6 +160,11 @@ class ExperimentPaths:
     def selection(self) -> Path:
         """The winner of a sweep, frozen before any test run exists."""
         return self.folder / "selection.json"
+
+    @property
+    def ledger(self) -> Path:
+        """What the records were when they were written, one entry a line."""
+        return self.folder / "ledger.jsonl"
 
     @property
     def mirror(self) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.events import Event, StopRequest
 
 
@@ -19,6 +20,14 @@ class Listener(Protocol):
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
         """Publish a file of the run under `name`, whole or not at all."""
+        ...
+
+    def checkpoint(self, checkpoint: Checkpoint) -> int:
+        """Publish a checkpoint, whole or not at all; returns the bytes written."""
+        ...
+
+    def goes_on_from(self, step: int | None) -> None:
+        """The attempt goes on from the checkpoint at `step`, or begins anew."""
         ...
 
     def beat(self, step: int) -> None:

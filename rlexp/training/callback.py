@@ -9,6 +9,8 @@ from stable_baselines3.common.logger import KVWriter
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured, StopRequest
 from rlexp.training import Listener
+from rlexp.training.keeping import Keeper
+from rlexp.training.snapshot import Restored
 from rlexp.training.weights import all_finite, lost_loss
 
 CHECK_EVERY = 100
@@ -33,8 +35,22 @@ class Diverged(Exception):  # noqa: N818
     """A loss or a parameter is no number any more."""
 
 
-def heed(listener: Listener, budget: Budget, step: int, *, stop: bool = True) -> None:
+def heed(
+    listener: Listener,
+    budget: Budget,
+    step: int,
+    *,
+    stop: bool = True,
+    earlier: float = 0.0,
+) -> None:
     """Say that the run is alive; end it if its time is up or, where `stop`, if it is asked to.
+
+    Args:
+        listener: Told of the step.
+        budget: Holds the time limit.
+        step: Environment steps so far.
+        stop: Whether to obey requests.
+        earlier: Seconds that the run took before this attempt.
 
     Raises:
         Stopped: It is asked to end.
@@ -43,7 +59,7 @@ def heed(listener: Listener, budget: Budget, step: int, *, stop: bool = True) ->
     listener.beat(step)
     if stop and (request := listener.stopping()) is not None:
         raise Stopped(request)
-    if budget.timeout is not None and listener.elapsed() > budget.timeout:
+    if budget.timeout is not None and listener.elapsed() + earlier > budget.timeout:
         raise TimedOut
 
 
@@ -78,25 +94,31 @@ class Recorder(BaseCallback):
         budget: Budget,
         *,
         evaluate: Callable[[], object],
-        checkpoint: Callable[[], object],
+        keeper: Keeper,
+        restored: Restored | None,
     ) -> None:
         super().__init__()
         self._listener = listener
         self._budget = budget
-        # A last rollout may go past the budget; evaluations do not.
-        self._due = [
-            (every, budget.steps // every, action)
-            for every, action in (
-                (budget.evaluation_every, evaluate),
-                (budget.checkpoint_every, checkpoint),
-            )
-            if every is not None
-        ]
-        self._reached = [0] * len(self._due)
+        self._evaluate = evaluate
+        self._keeper = keeper
+        self._restored = restored
+        self._earlier = restored.progress.seconds if restored else 0.0
+        self._evaluated = self._evaluations_due(restored.step) if restored else 0
         self._rollouts = 0
         self._last_rollout = 0
 
+    def _evaluations_due(self, step: int) -> int:
+        """Evaluations up to a step. A last rollout may go past the budget; they do not."""
+        every = self._budget.evaluation_every
+        return min(step, self._budget.steps) // every if every is not None else 0
+
     def _on_rollout_start(self) -> None:
+        if self._restored is not None:
+            self._restored.begin_rollout()
+            self._restored = None
+        else:
+            self._keeper.rollout_starts(self.num_timesteps)
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
@@ -110,10 +132,9 @@ class Recorder(BaseCallback):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:
-        heed(self._listener, self._budget, self.num_timesteps)
-        for position, (every, most, action) in enumerate(self._due):
-            reached = min(self.num_timesteps // every, most)
-            if reached > self._reached[position]:
-                self._reached[position] = reached
-                action()
+        heed(self._listener, self._budget, self.num_timesteps, earlier=self._earlier)
+        due = self._evaluations_due(self.num_timesteps)
+        if due > self._evaluated:
+            self._evaluated = due
+            self._evaluate()
         return True

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ from stable_baselines3.common.monitor import Monitor
 from rlexp.errors import EnvironmentFault
 
 Env = gym.Env[Any, Any]
+_ARRAY = np.ndarray
 FAULT = "rlexp_fault"
 """Key of an info dictionary under which an environment in another process hands over an error."""
 
@@ -62,6 +64,10 @@ class WatchedEnvironment(Monitor):
         self._seed: int | None = seed
         self._defer = defer
         self._fault: Exception | None = None
+        self._observation: Any = None
+        # The last array of actions, and all actions of the present episode, arrays as bytes.
+        self._action: Any = None
+        self._past: deque[Any] | None = None
         box = isinstance(env.observation_space, gym.spaces.Box)
         self._shape = env.observation_space.shape if box else None
 
@@ -79,12 +85,19 @@ class WatchedEnvironment(Monitor):
             info = self._hand_over(error, "reset")
             return self.observation_space.sample(), info
         self._tap.look()
+        self._observation = observation
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, check, and close the episode's books at its end."""
         if self._fault is not None:
             return self.observation_space.sample(), 0.0, False, True, {FAULT: self._fault}
+        if (past := self._past) is not None:
+            if type(action) is _ARRAY:
+                self._action = action
+                past.append(action.tobytes())
+            else:
+                past.append(action)
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
             own = self._tap.look()
@@ -93,6 +106,7 @@ class WatchedEnvironment(Monitor):
             info = self._hand_over(error, "step")
             return self.observation_space.sample(), 0.0, False, True, info
         self.rewards.append(own)
+        self._observation = observation
         self.total_steps += 1
         if terminated or truncated:
             self._close_episode(info)

@@ -1,18 +1,15 @@
 """Restores a trained policy into a freshly built learner; nothing is ever unpickled."""
 
-import json
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.save_util import load_from_zip_file, recursive_getattr
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.errors import ConfigError, RecordError
-from rlexp.training.train import Training
+from rlexp.training.parameters import fill
+from rlexp.training.parts import Training
 from rlexp.training.vectorise import evaluation_vector, read_statistics
 from rlexp.training.weights import weights_digest
 
@@ -38,7 +35,7 @@ def restore(
     """
     learner = _fresh(training)
     try:
-        _fill(learner, model)
+        fill(learner, model)
     except Exception as error:
         raise _refusal(model, error) from error
     if weights is not None and weights_digest(learner) != weights:
@@ -67,35 +64,6 @@ def _fresh(training: Training) -> BaseAlgorithm:
         device=training.compute.device,
     )
     return learner
-
-
-def _fill(learner: BaseAlgorithm, model: Path) -> None:
-    """Load parameters, and what `set_parameters` leaves out: variables, exploration."""
-    # Not `set_parameters(path)`: ARS overrides it with one that unpickles.
-    _, parameters, variables = load_from_zip_file(model, device=learner.device, load_data=False)
-    learner.set_parameters(parameters, exact_match=True)
-    for name in learner._get_torch_save_params()[1]:  # noqa: SLF001
-        variable = recursive_getattr(learner, name)
-        variable.data = _like(variable, (variables or {})[name], name)
-    if hasattr(learner, "exploration_rate"):
-        learner.exploration_rate = _exploration_rate(model)
-    if getattr(learner, "use_sde", False):
-        # The noise was drawn from the untrained standard deviation.
-        noise: Any = getattr(learner, "actor", None) or learner.policy
-        noise.reset_noise()
-
-
-def _like(variable: torch.Tensor, saved: torch.Tensor, name: str) -> torch.Tensor:
-    if saved.shape != variable.shape:
-        raise ValueError(f"{name} has shape {tuple(saved.shape)}")
-    return saved.detach().to(variable)
-
-
-def _exploration_rate(model: Path) -> float:
-    """Read the rate at which the learner acted at random, from the JSON in the file."""
-    with zipfile.ZipFile(model) as archive:
-        rate = json.loads(archive.read("data"))["exploration_rate"]
-    return float(rate)
 
 
 def _normalise(learner: BaseAlgorithm, statistics: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from stable_baselines3.common.running_mean_std import RunningMeanStd
@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import (
 from rlexp.environments import Environment
 from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 from rlexp.training.processes import ProcessVector
+from rlexp.training.repeatable import RepeatableEnvironment
 
 
 def watched(
@@ -26,6 +27,7 @@ def watched(
     *,
     filename: str | None = None,
     defer: bool = False,
+    remember: bool = False,
     render: str | None = None,
 ) -> WatchedEnvironment:
     """Make one environment, watched."""
@@ -36,7 +38,8 @@ def watched(
         return taps[-1]
 
     env = environment.make(render, tap)
-    return WatchedEnvironment(env, taps[-1], seed, filename=filename, defer=defer)
+    kind = RepeatableEnvironment if remember else WatchedEnvironment
+    return kind(env, taps[-1], seed, filename=filename, defer=defer)
 
 
 def training_vector(
@@ -64,7 +67,7 @@ def training_vector(
             if subprocess:
                 # Forked processes share the state of generators that an environment may use.
                 set_random_seed(own)
-            return watched(environment, seed, filename=filename, defer=subprocess)
+            return watched(environment, seed, filename=filename, defer=subprocess, remember=True)
 
         return make
 
@@ -108,12 +111,12 @@ def share_statistics(source: VecEnv, target: VecEnv) -> None:
         evaluated.obs_rms = trained.obs_rms
 
 
-def write_statistics(vector: VecEnv, path: Path) -> None:
+def write_statistics(vector: VecEnv, path: Path | IO[bytes]) -> None:
     """Write the statistics of a normalised vector as arrays (`numpy.savez`, no pickle)."""
     normalise = unwrap_vec_normalize(vector)
     assert normalise is not None
     arrays = {}
-    for name, statistics in _statistics(normalise).items():
+    for name, statistics in running_statistics(normalise).items():
         arrays[f"{name}/mean"] = statistics.mean
         arrays[f"{name}/variance"] = statistics.var
         arrays[f"{name}/count"] = np.asarray(statistics.count)
@@ -126,13 +129,14 @@ def read_statistics(vector: VecEnv, path: Path) -> None:
     if normalise is None:
         return
     with np.load(path, allow_pickle=False) as arrays:
-        for name, statistics in _statistics(normalise).items():
+        for name, statistics in running_statistics(normalise).items():
             statistics.mean = arrays[f"{name}/mean"]
             statistics.var = arrays[f"{name}/variance"]
             statistics.count = float(arrays[f"{name}/count"])
 
 
-def _statistics(normalise: VecNormalize) -> dict[str, RunningMeanStd]:
+def running_statistics(normalise: VecNormalize) -> dict[str, RunningMeanStd]:
+    """The statistics that a vector normalises with, by their names."""
     found: dict[str, Any] = {"return": normalise.ret_rms}
     observations = getattr(normalise, "obs_rms", None)
     if isinstance(observations, dict):

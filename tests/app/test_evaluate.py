@@ -65,7 +65,8 @@ CASES = {
 def ppo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A run of PPO with two checkpoints."""
     folder = tmp_path_factory.mktemp("a study")
-    return finish(folder, *CASES["ppo"], "budget.checkpoint_every=32")
+    words = ("budget.checkpoint_every=16", "algorithm.n_steps=16", "budget.evaluation_every=24")
+    return finish(folder, *CASES["ppo"], *words)
 
 
 @pytest.fixture
@@ -135,12 +136,12 @@ def test_restored_policy_repeats_the_final_evaluation(
 
 
 def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:
-    """A checkpoint acts as the policy did at its step."""
-    first = record(ppo).evaluations[0]
+    """A checkpoint acts as the policy did in the rollout that it begins."""
+    second = record(ppo).evaluations[1]
 
-    found = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 0, 2)
+    found = replay(ppo, find_policy(ppo.paths, record(ppo), 32), 1, 2)
 
-    assert (32, list(first.returns)) == (first.step, found)
+    assert (48, list(second.returns)) == (second.step, found)
 
 
 def test_same_draw_gives_the_same_episodes(
@@ -245,7 +246,7 @@ def test_film_that_cannot_be_written_costs_no_result(
 
 def test_unknown_checkpoint_is_refused(ppo: Finished) -> None:
     """The refusal names the checkpoints there are."""
-    with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 64\)"):
+    with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 48\)"):
         evaluate(ppo.name, Evaluation(checkpoint=33), ppo.study, Console())
 
 

@@ -54,13 +54,13 @@ def test_an_unfinished_budget_of_evaluations_is_only_the_final_one(tmp_path: Pat
 
 
 def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
-    """Every 128 steps, policy and statistics are published and an event says so."""
+    """At the first rollout after every 100 steps, with statistics, and an event says so."""
     words = (*TINY["ppo"], *SHORT, "environment.vector.normalise_observations=true")
-    memory, _ = trained(tmp_path, *words, checkpoint_every=128)
+    memory, _ = trained(tmp_path, *words, checkpoint_every=100)
     names = [e.name for e in memory.events if isinstance(e, Checkpointed)]
-    assert names == ["checkpoints/128", "checkpoints/256"]
-    for name in names:
-        assert {"model.zip", "normalisation.npz"} == {p.name for p in (tmp_path / name).iterdir()}
+    assert ["checkpoints/128"] == names
+    assert [128] == [c.step for c in memory.checkpoints]
+    assert {"model.zip", "normalisation.npz", "state.npz"} == set(memory.checkpoints[0].files)
 
 
 def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None:

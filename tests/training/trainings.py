@@ -1,7 +1,7 @@
 """Small trainings in this process, and a listener that remembers what it was told."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
 from rlexp.training.train import train
 
@@ -27,6 +28,8 @@ class Memory:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events: list[Event] = []
+        self.checkpoints: list[Checkpoint] = []
+        self.began_at: list[int | None] = []
         self.beats: list[int] = []
         self.request: StopRequest | None = None
         self.request_at = 0
@@ -41,6 +44,24 @@ class Memory:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
+
+    def checkpoint(self, checkpoint: Checkpoint) -> int:
+        """Keep a checkpoint."""
+        self.checkpoints.append(checkpoint)
+        return sum(map(len, checkpoint.files.values()))
+
+    def goes_on_from(self, step: int | None) -> None:
+        """Keep where the training began."""
+        self.began_at.append(step)
+
+    def saved(self, position: int) -> SavedCheckpoint:
+        """A checkpoint as if it had been read back, with all experience up to it."""
+        chosen = self.checkpoints[position]
+        stretches = [c.transitions for c in self.checkpoints if c.step <= chosen.step]
+        needed = [t for t in stretches if t is not None and t.end > chosen.oldest]
+        return SavedCheckpoint(
+            step=chosen.step, about={}, files=chosen.files, transitions=lambda: iter(needed)
+        )
 
     def beat(self, step: int) -> None:
         """Count."""
@@ -82,13 +103,14 @@ def trained(
     *words: str,
     seed: int = 0,
     listener: Memory | None = None,
+    checkpoints: Sequence[SavedCheckpoint] = (),
     **operational: Any,
 ) -> tuple[Memory, RunEnded]:
     """Train what words lead to; returns what the listener was told and how it ended."""
     folder.mkdir(parents=True, exist_ok=True)
     memory = listener or Memory(folder)
-    training = assemble(spec_of(*words, seed=seed), **operational)
-    return memory, train(training, memory, folder)
+    training = assemble(spec_of(*words, seed=seed), operational=operational)
+    return memory, train(training, memory, folder, checkpoints)
 
 
 def without_times(events: list[Event]) -> list[Mapping[str, Any]]:

@@ -1,0 +1,194 @@
+"""The moving parts of one training: learner, environments, evaluations, checkpoints."""
+
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.logger import Logger, configure
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
+from rlexp.records.events import Continued, Evaluated, Failure, Refused
+from rlexp.training import Listener
+from rlexp.training.callback import MetricWriter, Recorder, heed
+from rlexp.training.evaluate import Evaluator, undisturbed
+from rlexp.training.failures import name_failure
+from rlexp.training.keeping import Keeper
+from rlexp.training.parts import Training
+from rlexp.training.roundtrip import check_round_trip
+from rlexp.training.snapshot import CannotContinue, Progress, Restored, Snapshot, put_back
+from rlexp.training.vectorise import write_statistics
+from rlexp.training.weights import all_finite, weights_digest
+
+
+class Execution:
+    """One training from its first step, or from a checkpoint, to its final policy."""
+
+    def __init__(
+        self,
+        training: Training,
+        listener: Listener,
+        folder: Path,
+        checkpoints: Iterable[SavedCheckpoint],
+    ) -> None:
+        self.training, self.listener, self.folder = training, listener, folder
+        self.checkpoints = checkpoints
+        self.model: BaseAlgorithm | None = None
+        self.logger: Logger | None = None
+        self.evaluator: Evaluator | None = None
+        self.evaluations: list[Evaluated] = []
+        self.earlier = 0.0
+        self.keeper = Keeper(listener, training.budget, self.take, self.as_files)
+
+    @property
+    def step(self) -> int:
+        """Environment steps so far."""
+        return self.model.num_timesteps if self.model is not None else 0
+
+    def execute(self) -> str:
+        """Learn, evaluate the final policy, publish it; returns the digest of the weights."""
+        budget = self.training.budget
+        restored = self._continue()
+        if restored is None:
+            self.model = self.training.build(self.folder)
+        model = self.model
+        assert model is not None
+        self.logger = configure(str(self.folder), ["csv"])
+        self.logger.output_formats.append(MetricWriter(self.listener))
+        model.set_logger(self.logger)
+        recorder = Recorder(
+            self.listener, budget, evaluate=self.evaluate, keeper=self.keeper, restored=restored
+        )
+        left = budget.steps - model.num_timesteps
+        model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
+        recorder.check_numbers()
+        self.evaluate(final=True)
+        self._publish_policy()
+        return weights_digest(model)
+
+    def _continue(self) -> Restored | None:
+        """Go on from the first checkpoint that can be put back; say which cannot, and why."""
+        obstacle: list[str | None] = []
+        for saved in self.checkpoints:
+            obstacle = obstacle or [self._find_obstacle()]
+            try:
+                restored = self._put_back(saved, obstacle[0])
+            except CannotContinue as error:
+                self._drop_model()
+                self.listener.emit(
+                    Refused(time=self.listener.now(), step=saved.step, reason=str(error))
+                )
+                continue
+            self._take_up(restored, saved.about.get("drift"))
+            return restored
+        self.listener.goes_on_from(None)
+        return None
+
+    def _find_obstacle(self) -> str | None:
+        """Why no state of the environment can be put back, or nothing."""
+        training = self.training
+        return check_round_trip(
+            training.environment,
+            getattr(training.algorithm, "gamma", 0.99),
+            training.streams.training(0),
+            beat=lambda: heed(self.listener, training.budget, 0),
+        )
+
+    def _put_back(self, saved: SavedCheckpoint, obstacle: str | None) -> Restored:
+        if obstacle is not None:
+            raise CannotContinue(obstacle)
+        self.model = self.training.build(self.folder)
+        return put_back(self.model, saved)
+
+    def _take_up(self, restored: Restored, drift: str | None) -> None:
+        self.evaluations = list(restored.progress.evaluations)
+        self.earlier = restored.progress.seconds
+        self.keeper.written, self.keeper.published = restored.written, restored.step
+        self.listener.goes_on_from(restored.step)
+        self.listener.emit(Continued(time=self.listener.now(), step=restored.step, drift=drift))
+
+    def _drop_model(self) -> None:
+        if self.model is not None and self.model.env is not None:
+            self.model.env.close()
+        self.model = None
+
+    def take(self) -> Snapshot:
+        """Copy the training as it is now, between two rollouts."""
+        assert self.model is not None
+        seconds = self.earlier + self.listener.elapsed()
+        progress = Progress(evaluations=tuple(self.evaluations), seconds=seconds)
+        return Snapshot.take(self.model, progress)
+
+    def as_files(self, snapshot: Snapshot, written: int) -> Checkpoint | None:
+        """A copy as a checkpoint, with the experience since row `written`."""
+        assert self.model is not None
+        return snapshot.checkpoint(self.model, written)
+
+    def evaluate(self, *, final: bool = False) -> None:
+        """Evaluate the present policy and emit every episode."""
+        assert self.model is not None
+        started, number = self.listener.elapsed(), len(self.evaluations)
+        budget, streams = self.training.budget, self.training.streams
+        if self.evaluator is None:
+            with undisturbed(self.model, streams.sampling(0)):
+                self.evaluator = Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)
+        episodes = self.evaluator.evaluate(
+            self.model,
+            seeds=[streams.evaluation(number, i) for i in range(EVALUATION_ENVIRONMENTS)],
+            sampling=streams.sampling(number),
+            episodes=budget.final_episodes if final else budget.evaluation_episodes,
+            deterministic=budget.evaluation_deterministic,
+            beat=lambda: heed(
+                self.listener, budget, self.step, stop=not final, earlier=self.earlier
+            ),
+        )
+        event = Evaluated(
+            time=self.listener.now(),
+            step=self.step,
+            returns=tuple(episodes.returns),
+            lengths=tuple(episodes.lengths),
+            seconds=self.listener.elapsed() - started,
+            final=final,
+        )
+        self.listener.emit(event)
+        if not final:
+            self.evaluations.append(event)
+            self._write_evaluations()
+
+    def classify(self, error: BaseException) -> tuple[Failure, str]:
+        """Why the training failed, as a kind and one line."""
+        failure, reason = name_failure(error, self.step)
+        if failure is not Failure.NAN and self.model is not None and not all_finite(self.model):
+            return Failure.NAN, f"a parameter is no finite number at step {self.step} ({reason})"
+        return failure, reason
+
+    def close(self) -> None:
+        """Close environments and files; what fails here cannot change the result."""
+        vector = self.model.env if self.model is not None else None
+        for close in (c.close for c in (self.evaluator, vector, self.logger) if c is not None):
+            try:
+                close()
+            except (Exception, SystemExit):  # noqa: BLE001
+                traceback.print_exc()
+
+    def _publish_policy(self) -> None:
+        """Publish the final policy and the statistics of normalisation."""
+        assert self.model is not None
+        model, vector = self.model, self.model.env
+        if vector is not None and unwrap_vec_normalize(vector) is not None:
+            self.listener.publish("normalisation.npz", lambda path: write_statistics(vector, path))
+        self.listener.publish("model.zip", model.save)
+
+    def _write_evaluations(self) -> None:
+        """Write `evaluations.npz` as stable-baselines3 does, for other tools."""
+        temporary = self.folder / ".evaluations.npz"
+        np.savez(
+            temporary,
+            timesteps=np.asarray([e.step for e in self.evaluations]),
+            results=np.asarray([e.returns for e in self.evaluations]),
+            ep_lengths=np.asarray([e.lengths for e in self.evaluations]),
+        )
+        temporary.replace(self.folder / "evaluations.npz")

@@ -1,0 +1,76 @@
+"""Everything that one training is made of, and how its learner is built."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.utils import set_random_seed
+
+from rlexp.agents import Agent
+from rlexp.algorithms import Algorithm
+from rlexp.environments import Environment
+from rlexp.errors import ConfigError
+from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.seeds import Streams
+from rlexp.training.vectorise import training_vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """Everything that one training is made of."""
+
+    agent: Agent
+    algorithm: Algorithm
+    environment: Environment
+    budget: Budget
+    compute: Compute
+    streams: Streams
+
+    def build(self, folder: Path) -> BaseAlgorithm:
+        """Return a fresh learner on a fresh vector of environments.
+
+        Args:
+            folder: Where the environments write their `monitor.csv`.
+
+        Raises:
+            ConfigError: The parts do not fit one another.
+        """
+        count = self.environment.vector.count
+        # An environment may draw from a global generator as it is made.
+        set_random_seed(self.streams.policy)
+        vector = training_vector(
+            self.environment,
+            [self.streams.training(i) for i in range(count)],
+            [self.streams.process(i) for i in range(count)],
+            getattr(self.algorithm, "gamma", 0.99),
+            folder,
+        )
+        try:
+            model = self.algorithm.build(
+                self.agent.policy,
+                self.agent.arguments(),
+                vector,
+                seed=self.streams.policy,
+                device=self.compute.device,
+            )
+            _check_device(model, self.compute.device)
+        except BaseException:
+            vector.close()
+            raise
+        model.action_space.seed(self.streams.actions)
+        return model
+
+
+def _check_device(model: BaseAlgorithm, device: str) -> None:
+    """Refuse the silent change to another device: weights depend on it, and identity says so."""
+    if model.device.type != device.partition(":")[0]:
+        raise ConfigError(
+            f"compute.device={device} is not available, only {model.device.type}: "
+            f"use compute.device={model.device.type}",
+        )
+
+
+def use_threads(count: int) -> None:
+    """Let the learner compute with `count` threads: its weights depend on how many they are."""
+    torch.set_num_threads(count)

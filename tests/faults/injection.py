@@ -1,0 +1,84 @@
+"""Programs whose n-th system call of a kind kills them, or fails: strace does it."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from textwrap import dedent
+
+from tracing import STRACE, injecting, traced
+
+__all__ = ["Outcome", "count_calls", "fail_at", "kill_at", "trace_calls", "traced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended, and what it said; `hit` where it came to the call in question."""
+
+    code: int
+    output: str
+    hit: bool
+
+
+def trace_calls(calls: Iterable[str], script: str, *words: object) -> list[str]:
+    """The system calls of an undisturbed program, as strace writes them, with files named."""
+    options = ["-f", "-y", "-qq", "-e", f"trace={','.join(calls)}"]
+    with NamedTemporaryFile(mode="r") as file:
+        done = _execute([STRACE, *options, "-o", file.name], script, words)
+        assert done.returncode == 0, done.stdout
+        return re.findall(r"^\d+ +(\w+\(.*)$", file.read(), re.MULTILINE)
+
+
+def count_calls(calls: Iterable[str], script: str, *words: object) -> Counter[str]:
+    """How often an undisturbed program makes each of these system calls."""
+    return Counter(line.partition("(")[0] for line in trace_calls(calls, script, *words))
+
+
+def kill_at(call: str, n: int, script: str, *words: object, path: Path | None = None) -> Outcome:
+    """Execute a program that is killed as it makes its n-th system call of this name.
+
+    Args:
+        call: The system call, which does not come to pass.
+        n: From 1.
+        script: The program, in Python.
+        words: What it is told: `sys.argv[1:]`.
+        path: Only calls on this file are counted; it must exist.
+    """
+    return _inject(call, "signal=KILL", n, script, words, path)
+
+
+def fail_at(
+    call: str, n: int, error: str, script: str, *words: object, path: Path | None = None
+) -> Outcome:
+    """The same with a call that fails, with `ENOSPC` or `EIO` for example."""
+    return _inject(call, f"error={error}", n, script, words, path)
+
+
+def _inject(
+    call: str, what: str, n: int, script: str, words: Iterable[object], path: Path | None
+) -> Outcome:
+    with NamedTemporaryFile(mode="r") as file:
+        paths = [] if path is None else [path]
+        done = _execute(injecting(call, what, str(n), Path(file.name), paths), script, words)
+        hit = re.search(r"\(INJECTED\)|killed by SIGKILL", file.read()) is not None
+        return Outcome(done.returncode, done.stdout, hit)
+
+
+def _execute(
+    before: list[str], script: str, words: Iterable[object]
+) -> subprocess.CompletedProcess[str]:
+    """The interpreter itself writes nothing: what it compiles it keeps in memory."""
+    return subprocess.run(
+        [*before, sys.executable, "-B", "-c", dedent(script), *map(str, words)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )

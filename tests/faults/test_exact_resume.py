@@ -1,0 +1,144 @@
+"""A run that is killed at a random step continues there, and ends with the same numbers."""
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from studies import StudyFolder, new_study, wait_until
+
+from rlexp.engine.loop import read_progress
+
+SHORT = (
+    "seeds.test=1",
+    "budget.evaluation_every=600",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+    "agent.network=[16]",
+)
+NORMALISED = (
+    "environment.vector.normalise_observations=true",
+    "environment.vector.normalise_rewards=true",
+)
+ON_POLICY = ("budget.steps=6000", "algorithm.n_steps=128", "budget.checkpoint_every=300")
+OFF_POLICY = (
+    "budget.steps=2400",
+    "algorithm.buffer_size=1500",
+    "algorithm.learning_starts=200",
+    "algorithm.batch_size=32",
+    "budget.checkpoint_every=150",
+)
+CASES = {
+    "ppo on HalfCheetah": ("algorithm=ppo", "environment=half_cheetah", *ON_POLICY, *NORMALISED),
+    "a2c on CartPole": (
+        "algorithm=a2c",
+        "environment=cartpole",
+        "environment.vector.count=4",
+        "budget.steps=6000",
+        "budget.checkpoint_every=300",
+    ),
+    "dqn on LunarLander": ("algorithm=dqn", "environment=lunar_lander", *OFF_POLICY),
+    "sac on Hopper": ("algorithm=sac", "environment=hopper", *OFF_POLICY, *NORMALISED),
+    "td3 on Pendulum": ("algorithm=td3", "environment=pendulum", *OFF_POLICY),
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study in a folder with a space."""
+    with new_study(tmp_path / "a study") as study:
+        yield study
+
+
+def steps_of(study: StudyFolder, experiment: str, attempt: int) -> int:
+    """How far an attempt of the only run is."""
+    found = list((study.folder / "runs" / experiment).glob(f"*/attempts/{attempt}/progress.bin"))
+    return read_progress(found[0])[0] if found else 0
+
+
+def kill_at(study: StudyFolder, experiment: str, attempt: int, step: int, *words: str) -> None:
+    """Give the command, and kill it and all that it started once the run is that far."""
+    command = study.start("run", f"experiment={experiment}", *words)
+    wait_until(lambda: steps_of(study, experiment, attempt) >= step)
+    for process in [psutil.Process(command.pid), *study.processes()]:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    wait_until(lambda: not study.processes(), 10.0)
+
+
+def evaluated(study: StudyFolder, experiment: str) -> list[tuple[object, ...]]:
+    """Evaluations that count, with every return and length."""
+    (run,) = study.runs(experiment)
+    assert "completed" == run["state"], run
+    found = {
+        (e["step"], tuple(e["returns"]), tuple(e["lengths"]), e["final"])
+        for e in study.events(experiment, "evaluated")
+    }
+    return sorted(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> None:
+    """Killed with -9 at two random steps and repeated: same weights, evaluations and score."""
+    words = (*CASES[case], *SHORT)
+    code, output = study.give("run", "experiment=control", *words)
+    assert 0 == code, output
+    steps = 6000 if "budget.steps=6000" in words else 2400
+    moments = sorted(random.Random(case).sample(range(steps // 5, steps * 9 // 10), 2))
+    for attempt, moment in enumerate(moments, 1):
+        kill_at(study, "killed", attempt, moment, *words)
+    code, output = study.give("run", "experiment=killed", *words)
+    assert 0 == code, output
+    continued = [event["step"] for event in study.events("killed", "continued")]
+    assert 2 == len(continued), study.events("killed", "refused")
+    assert sorted(continued) == continued
+    assert evaluated(study, "control") == evaluated(study, "killed")
+    weights = {e["weights"] for e in study.events("control", "ended")}
+    assert weights == {e["weights"] for e in study.events("killed", "ended")}
+    (run,) = study.runs("killed")
+    assert 3 == run["attempts"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder) -> None:
+    """No cadence was asked for; the interrupted run continues where its rollout began."""
+    words = (
+        "budget.steps=12_000",
+        "algorithm.n_steps=128",
+        "algorithm.n_epochs=2",
+        *SHORT,
+        "budget.checkpoint_minutes=null",
+        "budget.evaluation_every=null",
+    )
+    command = study.start("run", "experiment=x", *words)
+    wait_until(lambda: steps_of(study, "x", 1) > 1500)
+    command.send_signal(number)
+    output, _ = command.communicate(timeout=60)
+    (saved,) = study.events("x", "checkpointed")
+    assert command.returncode in {143, 75, 130}, output
+    code, output = study.give("run", "experiment=x", *words)
+    assert 0 == code, output
+    assert [saved["step"]] == [e["step"] for e in study.events("x", "continued")]
+    assert study.give("run", "experiment=control", *words)[0] == 0
+    weights = {e["weights"] for e in study.events("x", "ended")} - {None}
+    assert weights == {e["weights"] for e in study.events("control", "ended")}
+
+
+def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: StudyFolder) -> None:
+    """BipedalWalker keeps a world across resets: the run says why it begins anew."""
+    words = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
+    code, output = study.give("run", "experiment=control", *words)
+    assert 0 == code, output
+    kill_at(study, "killed", 1, 2000, *words)
+    code, output = study.give("run", "experiment=killed", *words)
+    assert 0 == code, output
+    refused = study.events("killed", "refused")
+    assert refused
+    assert [] == study.events("killed", "continued")
+    assert evaluated(study, "control") == evaluated(study, "killed")

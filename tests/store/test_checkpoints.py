@@ -1,0 +1,196 @@
+"""Checkpoints on disk: what is published is read back, and what is not needed any more goes."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from checkpoint_samples import (
+    ABOUT,
+    checkpoint,
+    content,
+    files_of,
+    needed,
+    publish_up_to,
+    read_whole,
+    usable,
+)
+
+from rlexp.errors import RecordError
+from rlexp.store.checkpoints import (
+    checkpoint_steps,
+    clear_replay,
+    discard_after,
+    is_resumable,
+    publish_checkpoint,
+    read_checkpoint,
+)
+from rlexp.store.layout import RunPaths
+from rlexp.store.manifest import Chunk, Manifest, Sum
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A run in a folder with an odd name."""
+    folder = tmp_path / "a'; echo foo ü [b]"
+    folder.mkdir()
+    return RunPaths(folder)
+
+
+def chunks_of(paths: RunPaths) -> set[str]:
+    """The names in the replay folder."""
+    return {path.name for path in paths.replay.iterdir()}
+
+
+def test_what_is_published_is_read_back(paths: RunPaths) -> None:
+    """Files, origin and experience come back byte for byte, and nothing else is on disk."""
+    written = publish_checkpoint(paths, checkpoint(100), ABOUT)
+    assert ([100], needed(100)) == (usable(paths), read_whole(paths, 100))
+    assert written == sum(len(data) for data in files_of(paths).values())
+    assert 5 == len(files_of(paths))
+
+
+def test_a_run_without_experience_has_no_replay_folder(paths: RunPaths) -> None:
+    """What learns on policy needs its files only."""
+    publish_checkpoint(paths, checkpoint(100, learns_from=False), ABOUT)
+    assert ([], False) == (read_whole(paths, 100), paths.replay.exists())
+
+
+def test_a_run_without_checkpoints_has_none(paths: RunPaths) -> None:
+    """Neither a missing folder nor an empty one is an error; to read one that is missing is."""
+    assert [] == checkpoint_steps(paths)
+    paths.checkpoints.mkdir()
+    assert [] == checkpoint_steps(paths)
+    with pytest.raises(RecordError, match="100 is missing"):
+        read_whole(paths, 100)
+
+
+def test_the_newest_two_are_kept_in_order_of_step(paths: RunPaths) -> None:
+    """By number and not by name: 1000 comes after 900."""
+    publish_up_to(paths, 1000)
+    assert [1000, 900] == usable(paths)
+    assert {"1000", "900"} == {path.name for path in paths.checkpoints.iterdir()}
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced(paths: RunPaths) -> None:
+    """The new files are there, once, with the same experience."""
+    publish_up_to(paths, 200)
+    other = replace(checkpoint(200), files={"model.zip": b"new"})
+    publish_checkpoint(paths, other, {**ABOUT, "attempt": 2})
+    saved = read_checkpoint(paths, 200, run_id=str(ABOUT["run"]))
+    assert ({"model.zip": b"new"}, 2) == (saved.files, saved.about["attempt"])
+    assert needed(200) == list(saved.transitions())
+    assert {"100", "200"} == {path.name for path in paths.checkpoints.iterdir()}
+
+
+def test_what_comes_after_the_step_that_is_continued_from_goes(paths: RunPaths) -> None:
+    """With its experience; the one that is continued from and the one before it stay."""
+    publish_up_to(paths, 300)
+    discard_after(paths, 200)
+    assert ([200], {"0-100.npz", "100-200.npz"}) == (usable(paths), chunks_of(paths))
+    publish_checkpoint(paths, checkpoint(300), ABOUT)
+    discard_after(paths, 300)
+    assert [300, 200] == usable(paths)
+
+
+def test_an_attempt_that_begins_anew_finds_nothing(paths: RunPaths) -> None:
+    """Neither checkpoints nor experience of earlier attempts."""
+    discard_after(paths, None)
+    publish_up_to(paths, 300)
+    discard_after(paths, None)
+    assert ([], {}) == (checkpoint_steps(paths), files_of(paths))
+
+
+def test_a_completed_run_keeps_policies_and_no_experience(paths: RunPaths) -> None:
+    """Its checkpoints are read as before, and say why no run can continue from them."""
+    publish_up_to(paths, 300)
+    clear_replay(paths)
+    assert ([300, 200], False) == (checkpoint_steps(paths), paths.replay.exists())
+    saved = read_checkpoint(paths, 300, run_id=str(ABOUT["run"]))
+    assert checkpoint(300).files == saved.files
+    with pytest.raises(RecordError, match="the experience was removed when the run was completed"):
+        list(saved.transitions())
+    assert not is_resumable(paths, 300)
+    clear_replay(paths)
+    assert [300, 200] == checkpoint_steps(paths)
+
+
+def test_completion_changes_no_checkpoint_that_needs_no_experience(paths: RunPaths) -> None:
+    """On policy, a checkpoint has all that there is."""
+    publish_checkpoint(paths, checkpoint(100, learns_from=False), ABOUT)
+    before = files_of(paths)
+    clear_replay(paths)
+    assert (before, True) == (files_of(paths), is_resumable(paths, 100))
+
+
+def test_a_checkpoint_of_another_run_is_refused(paths: RunPaths) -> None:
+    """Copied from one run's folder into another's, it is told apart."""
+    publish_up_to(paths, 100)
+    copied = RunPaths(paths.folder.with_name("other"))
+    shutil.copytree(paths.folder, copied.folder)
+    with pytest.raises(RecordError, match="of another run, '0123456789abcdef'"):
+        read_checkpoint(copied, 100, run_id="another")
+
+
+def test_a_checkpoint_of_another_step_is_refused(paths: RunPaths) -> None:
+    """Renamed, it would pretend to be later."""
+    publish_up_to(paths, 100)
+    (paths.checkpoints / "100").rename(paths.checkpoints / "900")
+    with pytest.raises(RecordError, match="is that of step 100"):
+        read_whole(paths, 900)
+
+
+def test_a_checkpoint_that_was_set_aside_is_found(paths: RunPaths) -> None:
+    """A writer that died between two renames has left the old one; the next one takes its place."""
+    publish_up_to(paths, 100)
+    (paths.checkpoints / "100").rename(paths.checkpoints / ".100.old")
+    discard_after(paths, 100)
+    assert [100] == usable(paths)
+    publish_checkpoint(paths, checkpoint(100), ABOUT)
+    assert {"100"} == {path.name for path in paths.checkpoints.iterdir()}
+
+
+def test_leftovers_go_and_what_is_not_ours_stays(paths: RunPaths) -> None:
+    """Temporary files and folders of dead writers, old chunks; but nobody's notes."""
+    publish_up_to(paths, 100)
+    stale = (".01234567.200", ".89abcdef.0-100.npz", "7-9.npz", ".100.old")
+    for folder in (paths.checkpoints, paths.replay):
+        for name in ("notes.txt", ".hidden", "backup"):
+            (folder / name).write_text("mine")
+    for name in (stale[0], stale[3], "300"):
+        (paths.checkpoints / name).mkdir()
+        (paths.checkpoints / name / "model.zip").write_text("half")
+    for name in stale[1:3]:
+        (paths.replay / name).write_text("half")
+    publish_checkpoint(paths, checkpoint(200), ABOUT)
+    mine = {"notes.txt", ".hidden", "backup"}
+    assert mine | {"100", "200"} == {path.name for path in paths.checkpoints.iterdir()}
+    assert mine | {"0-100.npz", "100-200.npz"} == chunks_of(paths)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "manifest.json", "ü", "x" * 101])
+def test_a_file_that_could_not_be_read_back_is_not_published(paths: RunPaths, name: str) -> None:
+    """A name that no reader would accept is refused before anything is written."""
+    with pytest.raises(ValueError, match="is no file's name"):
+        publish_checkpoint(paths, replace(checkpoint(100), files={name: b""}), ABOUT)
+    assert {} == files_of(paths)
+
+
+def test_a_number_that_json_lacks_is_not_published(paths: RunPaths) -> None:
+    """The manifest is read by other tools, too."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        publish_checkpoint(paths, checkpoint(100), {**ABOUT, "loss": float("nan")})
+    assert {} == files_of(paths)
+
+
+def test_the_manifest_says_what_is_there(paths: RunPaths) -> None:
+    """Sums, sizes and stretches of experience, computed by hand."""
+    publish_checkpoint(paths, checkpoint(100), ABOUT)
+    expected = Manifest(
+        step=100,
+        about=ABOUT,
+        files={name: Sum.of(data) for name, data in checkpoint(100).files.items()},
+        oldest=0,
+        transitions=(Chunk(0, 100, Sum.of(content("transitions", 0))),),
+    )
+    assert expected.encode() == (paths.checkpoints / "100" / "manifest.json").read_bytes()

@@ -1,0 +1,243 @@
+"""A checkpoint that is damaged, or was never one, is refused in one line; the one before is read."""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_samples import (
+    ABOUT,
+    checkpoint,
+    only_second,
+    publish_up_to,
+    read_whole,
+    refusal,
+    usable,
+)
+
+from rlexp.store.checkpoints import checkpoint_steps, discard_after, publish_checkpoint
+from rlexp.store.layout import RunPaths
+from rlexp.store.manifest import MANIFEST, _with_sum
+
+DEEP = 100_000
+HUGE = 10**30
+DIGEST = "0" * 64
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A run with two checkpoints."""
+    paths = RunPaths(tmp_path / "run")
+    publish_up_to(paths, 200)
+    return paths
+
+
+@contextmanager
+def changed(path: Path, content: bytes) -> Iterator[None]:
+    """Give a file other content for a while."""
+    before = path.read_bytes()
+    path.write_bytes(content)
+    yield
+    path.write_bytes(before)
+
+
+def test_a_file_cut_anywhere_is_refused(paths: RunPaths) -> None:
+    """Each file, at every hundredth of its length: the file is named, the one before is read."""
+    for path in only_second(paths):
+        content = path.read_bytes()
+        for length in {len(content) * hundredth // 100 for hundredth in range(100)}:
+            with changed(path, content[:length]):
+                assert f"{path} is damaged" in refusal(paths, 200)
+        assert [200, 100] == usable(paths)
+
+
+def test_a_single_flipped_bit_is_refused(paths: RunPaths) -> None:
+    """Each file, at a hundred random places, the manifest's included."""
+    places = random.Random(5)
+    for path in only_second(paths):
+        content = path.read_bytes()
+        for _ in range(100):
+            flipped = bytearray(content)
+            flipped[places.randrange(len(content))] ^= 1 << places.randrange(8)
+            with changed(path, bytes(flipped)):
+                assert str(path) in refusal(paths, 200)
+        assert [200, 100] == usable(paths)
+
+
+def test_a_file_that_grew_is_refused(paths: RunPaths) -> None:
+    """What was appended was not written by us."""
+    for path in only_second(paths):
+        with changed(path, path.read_bytes() + b"\n"):
+            assert f"{path} is damaged" in refusal(paths, 200)
+
+
+def test_a_missing_file_is_refused(paths: RunPaths) -> None:
+    """And named; without a manifest it does not look like a checkpoint at all."""
+    for path in only_second(paths):
+        away = path.rename(paths.folder / "away")
+        assert f"{paths.checkpoints / '200' if path.name == MANIFEST else path} is missing" in (
+            refusal(paths, 200)
+        )
+        assert [100] == usable(paths)
+        away.rename(path)
+
+
+def test_a_damaged_checkpoint_goes_when_the_one_before_is_continued_from(paths: RunPaths) -> None:
+    """What follows is published in its place."""
+    (paths.checkpoints / "200" / "model.zip").write_bytes(b"")
+    discard_after(paths, 100)
+    assert [100] == checkpoint_steps(paths)
+    publish_checkpoint(paths, checkpoint(200), ABOUT)
+    assert [200, 100] == usable(paths)
+
+
+def test_checkpoints_with_a_damaged_manifest_do_not_count_as_kept(paths: RunPaths) -> None:
+    """The last two that are whole stay, with what they need."""
+    (paths.checkpoints / "200" / MANIFEST).write_bytes(b"{")
+    whole = checkpoint(300, learns_from=False)
+    publish_checkpoint(paths, whole, ABOUT)
+    assert [300, 100] == checkpoint_steps(paths)
+    assert read_whole(paths, 100)
+
+
+def rewritten(paths: RunPaths, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the newest manifest and give it a right sum, as somebody hostile would."""
+    path = paths.checkpoints / "200" / MANIFEST
+    plain = json.loads(path.read_bytes())
+    del plain["sum"]
+    change(plain)
+    path.write_bytes(_with_sum(plain))
+
+
+def named(name: object) -> Callable[[dict[str, Any]], object]:
+    """Another name for a file."""
+    return lambda plain: plain["files"].update({name: plain["files"].pop("model.zip")})
+
+
+def chunk(**changes: object) -> Callable[[dict[str, Any]], object]:
+    """Another last stretch of experience."""
+    return lambda plain: plain["transitions"][-1].update(changes)
+
+
+outside = pytest.mark.parametrize(
+    "name",
+    [
+        "../../secret",
+        "/etc/passwd",
+        "a/../b",
+        "..",
+        ".",
+        "",
+        "a\0b",
+        "-rf/",
+        "a\\b",
+        "manifest.json",
+    ],
+)
+
+
+@outside
+def test_a_file_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
+    """Whatever name the manifest gives it."""
+    (paths.folder / "secret").write_bytes(b"")
+    rewritten(paths, named(name))
+    assert "is no file's name" in refusal(paths, 200)
+
+
+@outside
+def test_a_chunk_outside_the_folder_is_refused(paths: RunPaths, name: str) -> None:
+    """Its name follows from its numbers."""
+    rewritten(paths, chunk(name=name))
+    assert "is no chunk's name" in refusal(paths, 200)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: plain.update(schema=2),
+        lambda plain: plain.update(schema="1"),
+        lambda plain: plain.update(schema=True),
+        lambda plain: plain.update(about=[]),
+        lambda plain: plain.update(about=None),
+        lambda plain: plain.update(about={}),
+        lambda plain: plain.update(about={"run": ["x"]}),
+        lambda plain: plain.update(files=[]),
+        lambda plain: plain.update(files={"model.zip": None}),
+        lambda plain: plain.update(files={"model.zip": []}),
+        lambda plain: plain.update(files={"model.zip": {}}),
+        lambda plain: plain.update(files={"model.zip": {"sha256": 0, "bytes": 0}}),
+        lambda plain: plain.update(files={"model.zip": {"sha256": "0", "bytes": 0}}),
+        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": -1}}),
+        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": HUGE}}),
+        lambda plain: plain.update(files={"model.zip": {"sha256": DIGEST, "bytes": 2**62}}),
+        lambda plain: plain.update(oldest=201),
+        lambda plain: plain.update(transitions={}),
+        lambda plain: plain.update(transitions=[0]),
+        lambda plain: plain.update(transitions=[], oldest=1),
+        lambda plain: plain["transitions"].reverse(),
+        lambda plain: plain["transitions"].append(plain["transitions"][-1]),
+        lambda plain: plain["transitions"].pop(0),
+        chunk(begin=200, name="200-200.npz"),
+        chunk(begin=150, name="150-200.npz"),
+        chunk(end=10**18, name=f"100-{10**18}.npz"),
+        chunk(bytes=2**62),
+        chunk(sha256=None),
+        lambda plain: plain.update(resumable=1),
+        lambda plain: plain.pop("resumable"),
+        lambda plain: plain.clear(),
+    ],
+)
+def test_a_manifest_of_wrong_values_is_refused(
+    paths: RunPaths, change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Also where its sum is right; the one before is read, and the next replaces it."""
+    rewritten(paths, change)
+    assert str(paths.folder) in refusal(paths, 200)
+    assert [100] == usable(paths)
+    discard_after(paths, 100)
+    publish_checkpoint(paths, checkpoint(200), ABOUT)
+    assert [200, 100] == usable(paths)
+
+
+@pytest.mark.parametrize("value", ["200", 200.0, -1, HUGE, None, True, [], {}])
+@pytest.mark.parametrize("key", ["step", "oldest"])
+def test_what_is_no_count_is_refused(paths: RunPaths, key: str, value: object) -> None:
+    """Counts are whole numbers that fit 64 bits, since arrays are to be indexed by them."""
+    rewritten(paths, lambda plain: plain.update({key: value}))
+    assert f"{MANIFEST} is damaged: {value!r} is no count" in refusal(paths, 200)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"1" * 5000,
+        b"[" * DEEP,
+        b'{"schema": 1, "about": ' + b"[" * DEEP,
+        b'{"schema": 1, "step": NaN}',
+        b'{"schema": 1, "step": 1e999}',
+        b'{"schema": 1, "schema": 1}',
+        b"\xff\xfe\x00",
+        b"\0" * 4096,
+        b"PK\x03\x04",
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(paths: RunPaths, content: bytes) -> None:
+    """Nothing in it is believed, and nothing of it takes long."""
+    (paths.checkpoints / "200" / MANIFEST).write_bytes(content)
+    assert f"{MANIFEST} is damaged" in refusal(paths, 200)
+    assert [100] == usable(paths)
+
+
+def test_a_file_where_a_checkpoint_would_be_is_no_obstacle(paths: RunPaths) -> None:
+    """It is no checkpoint, and gives way to one."""
+    (paths.checkpoints / "300").write_text("not a folder")
+    assert [200, 100] == usable(paths)
+    publish_checkpoint(paths, checkpoint(300), ABOUT)
+    assert [300, 200] == usable(paths)

@@ -1,0 +1,143 @@
+"""A training that goes on from a checkpoint ends as one that was never interrupted."""
+
+from pathlib import Path
+
+import pytest
+from trainings import Memory, trained, without_times
+
+from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded
+
+BUDGET = (
+    "budget.steps=360",
+    "budget.evaluation_every=120",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+    "environment.max_episode_steps=50",
+    "agent.network=[8]",
+)
+OFF_POLICY = (
+    "algorithm.learning_starts=60",
+    "algorithm.buffer_size=200",
+    "algorithm.batch_size=16",
+)
+CASES = {
+    "ppo": ("algorithm=ppo", "algorithm.n_steps=64"),
+    "a2c": ("algorithm=a2c", "environment=acrobot", "environment.vector.count=2"),
+    "trpo": ("algorithm=trpo", "algorithm.n_steps=64", "algorithm.batch_size=64"),
+    "recurrent_ppo": (
+        "algorithm=recurrent_ppo",
+        "agent=lstm",
+        "algorithm.n_steps=64",
+        "algorithm.batch_size=64",
+    ),
+    "maskable_ppo": (
+        "algorithm=maskable_ppo",
+        "algorithm.n_steps=64",
+        "environment=gymnasium",
+        "environment.id=odd_environments:Masked-v0",
+    ),
+    "ppo, normalised, stacked, in processes": (
+        "algorithm=ppo",
+        "environment=pendulum",
+        "algorithm.n_steps=64",
+        "environment.vector.count=2",
+        "environment.vector.kind=subprocess",
+        "environment.vector.frame_stack=3",
+        "environment.vector.normalise_observations=true",
+        "environment.vector.normalise_rewards=true",
+    ),
+    "ppo with gSDE": (
+        "algorithm=ppo",
+        "environment=pendulum",
+        "algorithm.n_steps=64",
+        "algorithm.use_sde=true",
+        "algorithm.sde_sample_freq=4",
+    ),
+    "dqn": ("algorithm=dqn", *OFF_POLICY),
+    "qrdqn": ("algorithm=qrdqn", *OFF_POLICY),
+    "sac": ("algorithm=sac", "environment=pendulum", *OFF_POLICY),
+    "sac, normalised, in twos": (
+        "algorithm=sac",
+        "environment=pendulum",
+        *OFF_POLICY,
+        "environment.vector.count=2",
+        "environment.vector.normalise_observations=true",
+        "environment.vector.normalise_rewards=true",
+    ),
+    "sac with gSDE": (
+        "algorithm=sac",
+        "environment=pendulum",
+        *OFF_POLICY,
+        "algorithm.use_sde=true",
+        "algorithm.train_freq=8",
+    ),
+    "td3 with noise that remembers": (
+        "algorithm=td3",
+        "environment=pendulum",
+        *OFF_POLICY,
+        "algorithm.action_noise={kind: ornstein_uhlenbeck, sigma: 0.3}",
+    ),
+    "ddpg, n steps": (
+        "algorithm=ddpg",
+        "environment=pendulum",
+        *OFF_POLICY,
+        "algorithm.n_steps=3",
+    ),
+    "tqc": ("algorithm=tqc", "environment=pendulum", *OFF_POLICY),
+    "crossq": ("algorithm=crossq", "environment=pendulum", *OFF_POLICY),
+    "dqn, lean buffer": (
+        "algorithm=dqn",
+        *OFF_POLICY,
+        "algorithm.optimize_memory_usage=true",
+        "algorithm.replay_buffer_kwargs={handle_timeout_termination: false}",
+    ),
+}
+
+
+def results(events: list[Event], after: int) -> list[object]:
+    """Evaluations and the end, without times, from a step on."""
+    kept: list[Event] = [e for e in events if isinstance(e, Evaluated | RunEnded)]
+    return [plain for plain in without_times(kept) if plain["step"] > after]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_continued_training_ends_with_the_same_weights_and_scores(
+    case: str, tmp_path: Path
+) -> None:
+    """Whatever the learner: from two checkpoints of it, the rest comes out to the last bit."""
+    words = (*CASES[case], *BUDGET)
+    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    assert ended.weights is not None, ended
+    for position in (0, len(control.checkpoints) - 1):
+        saved = control.saved(position)
+        memory, again = trained(tmp_path / str(position), *words, checkpoints=[saved])
+        assert [saved.step] == [e.step for e in memory.events if isinstance(e, Continued)]
+        assert [saved.step] == memory.began_at
+        assert ended.weights == again.weights
+        assert results(control.events, saved.step) == results(memory.events, saved.step)
+
+
+def test_checkpoints_change_nothing(tmp_path: Path) -> None:
+    """A training with checkpoints tells the same story as one without."""
+    for name in ("ppo", "sac"):
+        words = (*CASES[name], *BUDGET)
+        with_them, one = trained(tmp_path / f"{name} with", *words, checkpoint_every=100)
+        without, two = trained(tmp_path / f"{name} without", *words)
+        assert len(with_them.checkpoints) > 1
+        assert one.weights == two.weights
+        assert results(with_them.events, 0) == results(without.events, 0)
+
+
+def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) -> None:
+    """What PPO logs at each update is the same, but for what a clock says."""
+    words = (*CASES["ppo"], *BUDGET)
+    control, _ = trained(tmp_path / "control", *words, checkpoint_every=90)
+    saved = control.saved(1)
+    memory, _ = trained(tmp_path / "again", *words, checkpoints=[saved])
+
+    def measured(of: Memory) -> list[object]:
+        kept: list[Event] = [e for e in of.events if isinstance(e, Measured)]
+        return [plain for plain in without_times(kept) if plain["step"] > saved.step]
+
+    # The first line repeats losses of an update before the checkpoint.
+    assert measured(control)[1:] == measured(memory)[1:]

@@ -1,0 +1,196 @@
+"""When a training is copied and published, and what happens where that fails."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from trainings import TINY, Memory, trained
+
+from rlexp.errors import RecordError
+from rlexp.records.checkpoint import Checkpoint, Transitions
+from rlexp.records.events import (
+    Checkpointed,
+    Continued,
+    Ending,
+    Failure,
+    Refused,
+    RunEnded,
+    StopRequest,
+)
+
+SHORT = ("budget.steps=320", "budget.evaluation_every=null", "budget.final_episodes=1")
+SMALL = (*TINY["ppo"], *SHORT, "agent.network=[4]")
+SAC = (*TINY["sac"], *SHORT, "agent.network=[4]", "algorithm.batch_size=8")
+
+
+class Clock(Memory):
+    """A listener for which every step takes a second."""
+
+    def beat(self, step: int) -> None:
+        """Time passes."""
+        super().beat(step)
+        self.time = float(step)
+
+
+def steps(memory: Memory) -> list[int]:
+    """Where checkpoints were published."""
+    return [c.step for c in memory.checkpoints]
+
+
+def interrupted(folder: Path, at: int, *words: str, **operational: float) -> Clock:
+    """A training that is asked to end at a step."""
+    listener = Clock(folder)
+    listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), at
+    trained(folder, *words, listener=listener, **operational)
+    return listener
+
+
+def test_time_makes_checkpoints_due(tmp_path: Path) -> None:
+    """Every two minutes, at the first rollout after that; each costs what it says."""
+    memory, _ = trained(tmp_path, *SMALL, listener=Clock(tmp_path), checkpoint_minutes=2)
+    assert [128, 256] == steps(memory)
+    events = [e for e in memory.events if isinstance(e, Checkpointed)]
+    sizes = [sum(map(len, c.files.values())) for c in memory.checkpoints]
+    assert sizes == [e.bytes for e in events]
+
+
+@pytest.mark.parametrize("ending", [Ending.INTERRUPTED, Ending.PRUNED])
+def test_an_interrupted_training_leaves_its_newest_copy(ending: Ending, tmp_path: Path) -> None:
+    """Asked to end in mid-rollout, it publishes the state in which that rollout began."""
+    listener = Clock(tmp_path)
+    listener.request, listener.request_at = StopRequest(ending, "enough"), 150
+    trained(tmp_path, *SMALL, listener=listener)
+    assert ([128] if ending is Ending.INTERRUPTED else []) == steps(listener)
+
+
+def test_a_training_that_is_asked_twice_continues_twice(tmp_path: Path) -> None:
+    """Interrupted at two moments, it still ends with the weights of the control."""
+    _, control = trained(tmp_path / "control", *SMALL)
+    first = interrupted(tmp_path / "first", 100, *SMALL)
+    second = Clock(tmp_path / "second")
+    second.request, second.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 250
+    trained(tmp_path / "second", *SMALL, listener=second, checkpoints=[first.saved(-1)])
+    _, ended = trained(tmp_path / "third", *SMALL, checkpoints=[second.saved(-1)])
+    assert ([64], [192]) == (steps(first), steps(second))
+    assert control.weights == ended.weights
+
+
+def test_nothing_is_published_before_the_first_rollout_ends(tmp_path: Path) -> None:
+    """A training that is asked to end at once leaves nothing, and begins anew."""
+    assert [] == steps(interrupted(tmp_path, 10, *SMALL))
+
+
+def test_experience_is_written_once(tmp_path: Path) -> None:
+    """Stretches follow one another, and hold each row that the buffer received."""
+    memory, _ = trained(tmp_path, *SAC, "algorithm.buffer_size=1000", checkpoint_every=64)
+    stretches = [c.transitions for c in memory.checkpoints]
+    found = [(t.begin, t.end) for t in stretches if t is not None]
+    assert [(0, 64), (64, 128), (128, 192), (192, 256)] == found
+
+
+def test_experience_that_the_buffer_dropped_is_not_written(tmp_path: Path) -> None:
+    """With room for 50 rows, each checkpoint holds the last 50."""
+    memory, _ = trained(tmp_path, *SAC, "algorithm.buffer_size=50", checkpoint_every=100)
+    stretches = [c.transitions for c in memory.checkpoints]
+    assert [(50, 100), (150, 200), (250, 300)] == [(t.begin, t.end) for t in stretches if t]
+    assert [50, 150, 250] == [c.oldest for c in memory.checkpoints]
+
+
+def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path) -> None:
+    """Damaged, of another learner, without experience: each is told, the numbers are the same."""
+    memory, control = trained(tmp_path / "control", *SAC, checkpoint_every=100)
+    good = memory.saved(0)
+
+    def broken() -> Iterator[Transitions]:
+        raise RecordError("replay/0-100.npz is damaged")
+
+    other, _ = trained(tmp_path / "other", *SMALL, checkpoint_every=100)
+    bad = [
+        replace(memory.saved(1), files={**good.files, "state.npz": b"nonsense"}),
+        replace(memory.saved(1), transitions=broken),
+        replace(memory.saved(1), transitions=lambda: iter(())),
+        other.saved(0),
+    ]
+    again, ended = trained(tmp_path / "again", *SAC, checkpoints=[*bad, good])
+    reasons = [e.reason for e in again.events if isinstance(e, Refused)]
+    assert 4 == len(reasons), reasons
+    assert "replay/0-100.npz is damaged" == reasons[1]
+    assert "transitions 0 to 200 are missing" in reasons[2]
+    assert [good.step] == [e.step for e in again.events if isinstance(e, Continued)]
+    assert control.weights == ended.weights
+
+
+def test_where_no_checkpoint_is_usable_the_training_begins_anew(tmp_path: Path) -> None:
+    """It says why, and ends with the same weights."""
+    memory, control = trained(tmp_path / "control", *SMALL, checkpoint_every=100)
+    bad = replace(memory.saved(0), files={})
+    again, ended = trained(tmp_path / "again", *SMALL, checkpoints=[bad])
+    assert ([None], 1) == (again.began_at, sum(isinstance(e, Refused) for e in again.events))
+    assert control.weights == ended.weights
+
+
+def test_a_learner_that_cannot_be_interrupted_says_so(tmp_path: Path) -> None:
+    """ARS publishes its policy, and begins anew."""
+    words = ("algorithm=ars", "agent=linear", "algorithm.n_delta=2", *SHORT[1:])
+    small = (*words, "budget.steps=400", "environment.max_episode_steps=20")
+    memory, control = trained(tmp_path / "control", *small, checkpoint_every=100)
+    again, ended = trained(tmp_path / "again", *small, checkpoints=[memory.saved(0)])
+    reasons = [e.reason for e in again.events if isinstance(e, Refused)]
+    assert ["ARS draws what it tries next before it can be interrupted"] == reasons
+    assert control.weights == ended.weights
+
+
+class FullDisk(Clock):
+    """A listener that cannot take checkpoints."""
+
+    def checkpoint(self, checkpoint: Checkpoint) -> int:
+        """Fail as a full disk does."""
+        raise OSError(28, "No space left on device")
+
+
+def test_a_checkpoint_that_cannot_be_written_is_never_swallowed(tmp_path: Path) -> None:
+    """A full disk ends the run as `disk`, which the next command takes up again."""
+    _, ended = trained(tmp_path, *SMALL, listener=FullDisk(tmp_path), checkpoint_every=100)
+    assert (Ending.FAILED, Failure.DISK) == (ended.ending, ended.failure)
+
+
+def test_a_full_disk_does_not_change_how_an_interruption_is_told(tmp_path: Path) -> None:
+    """The copy is lost, the run is interrupted all the same."""
+    listener = FullDisk(tmp_path)
+    listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 150
+    _, ended = trained(tmp_path, *SMALL, listener=listener)
+    assert isinstance(ended, RunEnded)
+    assert (Ending.INTERRUPTED, "enough") == (ended.ending, ended.reason)
+
+
+class Forgetful(Memory):
+    """A store that has lost earlier experience once."""
+
+    def checkpoint(self, checkpoint: Checkpoint) -> int:
+        """Refuse what builds on the experience before."""
+        if checkpoint.transitions is not None and checkpoint.transitions.begin > 0:
+            raise RecordError("replay/0-64.npz is missing")
+        return super().checkpoint(checkpoint)
+
+
+def test_experience_that_is_lost_on_disk_is_written_again(tmp_path: Path) -> None:
+    """The run goes on, and its checkpoint is whole."""
+    words = (*SAC, "algorithm.buffer_size=1000")
+    memory, ended = trained(tmp_path, *words, listener=Forgetful(tmp_path), checkpoint_every=128)
+    assert Ending.COMPLETED is ended.ending
+    stretches = [c.transitions for c in memory.checkpoints]
+    assert [(0, 128), (0, 256)] == [(t.begin, t.end) for t in stretches if t]
+
+
+def test_the_time_limit_counts_what_earlier_attempts_took(tmp_path: Path) -> None:
+    """A run of 300 seconds that was interrupted after 192 has the rest left, not all of it."""
+    first = interrupted(tmp_path / "first", 200, *SMALL, timeout=300)
+    _, ended = trained(
+        tmp_path / "again",
+        *SMALL,
+        listener=Clock(tmp_path / "again"),
+        checkpoints=[first.saved(-1)],
+        timeout=300,
+    )
+    assert (Failure.TIMEOUT, True) == (ended.failure, ended.step < 320)

@@ -1,0 +1,416 @@
+"""A vector of environments that is put back goes on to the byte."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repeated_vectors import actions_for, episodes_of, played, task, vector_of
+from stable_baselines3.common.vec_env import VecCheckNan, VecEnv, VecTransposeImage
+
+from rlexp.environments.gymnasium_task import GymnasiumTask
+from rlexp.environments.wrappers import Wrapper
+from rlexp.training import memory, processes, situation
+from rlexp.training.memory import digest
+from rlexp.training.packing import pack, unpack
+from rlexp.training.processes import EnvironmentDied
+from rlexp.training.situation import NotRepeatable, capture, restore
+
+Make = Callable[[GymnasiumTask], VecEnv]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes fresh vectors, each with a folder of its own: 1, 2, …; closes them."""
+    with ExitStack() as stack:
+        made: list[VecEnv] = []
+
+        def one(environment: GymnasiumTask) -> VecEnv:
+            made.append(vector_of(environment, tmp_path / str(len(made) + 1)))
+            stack.callback(made[-1].close)
+            return made[-1]
+
+        yield one
+
+
+def interrupted(environment: GymnasiumTask, make: Make, before: int, after: int) -> list[VecEnv]:
+    """Play on from a captured state twice: in the vector itself, and in one that it is put into.
+
+    The captured state is written and read in between. Both must go on alike, to a state that is
+    captured alike.
+    """
+    first, second = make(environment), make(environment)
+    actions = actions_for(first, before + after)
+    first.reset()
+    played(first, actions[:before])
+    captured = pack(capture(first))
+    expected = played(first, actions[before:])
+
+    restore(second, unpack(captured))
+
+    assert expected == played(second, actions[before:])
+    assert digest(capture(first)) == digest(capture(second))
+    return [first, second]
+
+
+NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
+VECTORS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "normalised": NORMALISED,
+    "rewards": {"normalise_rewards": True},
+    "stacked": {"frame_stack": 3},
+    "both": {**NORMALISED, "frame_stack": 3},
+}
+
+
+@pytest.mark.parametrize("before", [0, 3, 40])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
+@pytest.mark.parametrize("name", ["Walk", "Parts", "CartPole-v1", "Pendulum-v1"])
+def test_vector_goes_on(
+    name: str, vector: dict[str, Any], count: int, before: int, make: Make
+) -> None:
+    """From the first observation, from the first episode and from a later one."""
+    interrupted(task(name, count=count, **vector), make, before, 30)
+
+
+@pytest.mark.parametrize("before", [3, 40])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("name", ["Parts", "GlobalWalk", "CartPole-v1"])
+def test_vector_in_processes_goes_on(name: str, count: int, before: int, make: Make) -> None:
+    """There, even the generators that everything in a process shares are put back."""
+    settings: dict[str, Any] = {
+        "kind": "subprocess",
+        "count": count,
+        **NORMALISED,
+        "frame_stack": 2,
+    }
+    interrupted(task(name, **settings), make, before, 30)
+
+
+OUTSIDE = Wrapper(name="hidden_state:DrawsTwiceABeginning")
+WRAPPERS = {
+    "rescaled": ("Pendulum-v1", Wrapper(name="RescaleAction", arguments={"min_action": -1.0, "max_action": 1.0})),
+    "clipped": ("Pendulum-v1", Wrapper(name="ClipAction")),
+    "stacked": ("Pendulum-v1", Wrapper(name="FrameStackObservation", arguments={"stack_size": 3})),
+    "timed": ("CartPole-v1", Wrapper(name="TimeAwareObservation")),
+    "sticky": ("CartPole-v1", Wrapper(name="StickyAction", arguments={"repeat_action_probability": 0.5})),
+    "reset often": ("Walk", OUTSIDE),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered")
+@pytest.mark.parametrize("before", [3, 50])
+@pytest.mark.parametrize(("name", "wrapper"), WRAPPERS.values(), ids=WRAPPERS)
+def test_wrapped_environment_goes_on(name: str, wrapper: Wrapper, before: int, make: Make) -> None:
+    """What wrappers keep of an episode, or draw for it, is repeated with it."""
+    interrupted(task(name, wrapper, limit=12, count=2), make, before, 30)
+
+
+@pytest.mark.parametrize("name", ["ChangesActions", "OlderGenerator"])
+def test_odd_environment_goes_on(name: str, make: Make) -> None:
+    """One that changes the arrays of actions, one that draws from a Mersenne twister."""
+    interrupted(task(name, count=2), make, 10, 30)
+
+
+def test_environment_that_draws_from_its_space_goes_on(make: Make) -> None:
+    """The generators of spaces are part of its state."""
+    interrupted(task("DrawsFromItsSpace", kind="subprocess"), make, 10, 30)
+
+
+def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
+    """The first environment of a vector shares its space of actions with the learner."""
+    first, second = make(task("Walk")), make(task("Walk"))
+    first.action_space.seed(1)
+    first.reset()
+    actions = [np.array([first.action_space.sample()]) for _ in range(10)]
+    played(first, actions)
+    captured = capture(first)
+    expected = [first.action_space.sample().tolist() for _ in range(5)]
+
+    restore(second, captured)
+
+    assert expected == [second.action_space.sample().tolist() for _ in range(5)]
+
+
+def test_second_interruption(make: Make) -> None:
+    """What was put back can be captured and put back again, in the same episode."""
+    environment = task("Pendulum-v1", count=2, **NORMALISED)
+    first, second, third = (make(environment) for _ in range(3))
+    actions = actions_for(first, 90)
+    first.reset()
+    played(first, actions[:30])
+    restore(second, capture(first))
+    played(second, actions[30:60])
+    restore(third, capture(second))
+
+    expected = played(first, actions[30:])
+
+    assert expected[30:] == played(third, actions[60:])
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Path) -> None:
+    """The repeated steps leave no row, and count for the episode that they belong to."""
+    environment = task("CartPole-v1", count=2, kind=kind)
+    first, second = make(environment), make(environment)
+    actions = actions_for(first, 200)
+    first.reset()
+    played(first, actions[:100])
+    earlier = [len(rows) for rows in episodes_of(tmp_path / "1")]
+    restore(second, capture(first))
+    assert [[], []] == episodes_of(tmp_path / "2")
+
+    played(first, actions[100:])
+    played(second, actions[100:])
+
+    rows = episodes_of(tmp_path / "1")
+    assert all(earlier)
+    assert [r[n:] for r, n in zip(rows, earlier, strict=True)] == episodes_of(tmp_path / "2")
+
+
+def test_captured_state_is_a_copy(make: Make) -> None:
+    """Nothing that is done afterwards changes it."""
+    vector = make(task("Parts", count=2, **NORMALISED, frame_stack=2))
+    actions = actions_for(vector, 30)
+    vector.reset()
+    played(vector, actions[:10])
+    captured = capture(vector)
+    before = pack(captured)
+
+    played(vector, actions[10:])
+
+    assert before == pack(captured)
+
+
+HIDDEN = {
+    "OwnGenerator": "the reward of step 1 differs as its episode is repeated",
+    "ReadsTheClock": "the observation after step 3 differs as its episode is repeated",
+    "CountsEpisodes": "the reward of step 1 differs as its episode is repeated",
+    "CarriesOver": "the reward of step 1 differs as its episode is repeated",
+    "GlobalWalk": "the reward of step 1 differs as its episode is repeated",
+    "OldState": "its generator cannot be read (AttributeError: ",
+    "EndsItself": "its episode ends at step 2 as it is repeated",
+}
+
+
+@pytest.mark.parametrize(("name", "reason"), HIDDEN.items(), ids=HIDDEN)
+def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
+    """Where and how the repeated episode differs from the first is told."""
+    environment = task(name)
+    first, second = make(environment), make(environment)
+    first.reset()
+    played(first, actions_for(first, 17))
+
+    with pytest.raises(NotRepeatable) as caught:
+        restore(second, capture(first))
+
+    assert str(caught.value).startswith(f"environment 0: {reason}")
+
+
+def refused(captured: dict[str, Any], vector: VecEnv) -> str:
+    """Why a vector cannot be put back."""
+    with pytest.raises(NotRepeatable) as caught:
+        restore(vector, captured)
+    return str(caught.value)
+
+
+def test_the_environment_at_fault_is_named(make: Make) -> None:
+    """Of several, the first that differs."""
+    environment = task("Walk", count=3)
+    first = make(environment)
+    first.reset()
+    played(first, actions_for(first, 3))
+    captured = capture(first)
+    captured["members"][2]["rewards"][1] += 1e-9
+
+    told = refused(captured, make(environment))
+
+    assert told == "environment 2: the reward of step 2 differs as its episode is repeated"
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+def test_slow_replay_is_given_up(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather start anew than wait for longer than the limit."""
+    environment = task("Walk", kind=kind)
+    first = make(environment)
+    first.reset()
+    played(first, actions_for(first, 3))
+    monkeypatch.setattr(situation, "REPLAY_LIMIT", -1.0)
+
+    told = refused(capture(first), make(environment))
+
+    assert "environment 0: its episode takes too long to repeat: 1 of 3 steps were done" == told
+
+
+class EnoughError(Exception):
+    """What somebody who waits may say."""
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+def test_who_waits_hears_of_it(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of life come as long as the replay goes on, and may end it."""
+    monkeypatch.setattr(processes, "BEAT_EVERY", 0.01)
+    environment = task("Sleeps", kind=kind)
+    first = make(environment)
+    first.reset()
+    played(first, actions_for(first, 3))
+    captured = capture(first)
+    beats: list[int] = []
+
+    def enough() -> None:
+        raise EnoughError
+
+    restore(make(environment), captured, beat=lambda: beats.append(1))
+    with pytest.raises(EnoughError):
+        restore(make(environment), captured, beat=enough)
+    assert len(beats) >= 3
+
+
+def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past every limit no sign of life is given any more: who waits takes it for hung."""
+    for name in ("BEAT_EVERY", "CLOSE_LIMIT"):
+        monkeypatch.setattr(processes, name, 0.05)
+    monkeypatch.setattr(situation, "REPLAY_LIMIT", 0.05)
+    environment = task("Walk", kind="subprocess")
+    first, second = make(environment), make(environment)
+    first.reset()
+    (process,) = second.unwrapped.processes  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGSTOP)
+    waker = threading.Timer(0.6, os.kill, (process.pid, signal.SIGCONT))
+    waker.start()
+    beats: list[float] = []
+
+    restore(second, capture(first), beat=lambda: beats.append(time.monotonic()))
+
+    waker.join()
+    assert beats[-1] - beats[0] < 0.3
+    assert time.monotonic() - beats[0] > 0.4
+
+
+def test_endless_episode_is_forgotten(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a bound; the next episode is remembered again."""
+    monkeypatch.setattr(memory, "MOST_NUMBERS", 12)
+    first, second = make(task("Pendulum-v1", limit=20)), make(task("Pendulum-v1", limit=20))
+    actions = actions_for(first, 40)
+    first.reset()
+    reasons = []
+    for action in actions:
+        first.step(action)
+        reasons.append(capture(first).get("reason"))
+
+    too_long = "environment 0: its episode has gone on for too long to be remembered"
+    assert reasons == 2 * [*12 * [None], *7 * [too_long], None]
+    assert first.get_attr("_past")[0].maxlen == 13
+    played(first, actions[:15])
+    assert too_long == refused(capture(first), second)
+
+
+def test_environment_that_was_never_reset_is_refused(make: Make) -> None:
+    """There is nothing to repeat."""
+    vector = make(task("Walk"))
+
+    assert "environment 0: it is in no episode" == refused(capture(vector), vector)
+
+
+def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
+    """It is told as a reason; the error itself reaches the training as ever."""
+    vector = make(task("Breaks", kind="subprocess"))
+    vector.reset()
+    with pytest.raises(Exception, match="the motor is on fire"):
+        played(vector, actions_for(vector, 30))
+
+    assert capture(vector) == {"reason": "environment 0: it is in no episode"}
+
+
+def test_dead_process_does_not_end_the_capture(make: Make) -> None:
+    """Its death is noticed by the next step, whatever was asked of the others meanwhile."""
+    vector = make(task("Walk", kind="subprocess", count=3))
+    vector.reset()
+    process = vector.unwrapped.processes[1]  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    assert "killed by signal 9" in capture(vector)["reason"]
+    with pytest.raises(EnvironmentDied):
+        vector.step(actions_for(vector, 1)[0])
+
+
+def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
+    """In the middle of a step too, at once, and no process is left."""
+    vector = make(task("Walk", kind="subprocess", count=3))
+    vector.reset()
+    members = vector.unwrapped.processes  # type: ignore[attr-defined]
+    os.kill(members[1].pid, signal.SIGKILL)
+    with pytest.raises(EnvironmentDied):
+        vector.step(actions_for(vector, 1)[0])
+    began = time.monotonic()
+
+    vector.close()
+
+    assert time.monotonic() - began < 2
+    assert not any(process.is_alive() for process in members)
+
+
+def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped one, for example, within a limit."""
+    monkeypatch.setattr(processes, "CLOSE_LIMIT", 0.3)
+    vector = make(task("Walk", kind="subprocess"))
+    (process,) = vector.unwrapped.processes  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGSTOP)
+
+    vector.close()
+
+    assert -signal.SIGKILL == process.exitcode
+
+
+def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
+    """The learner starts anew."""
+    environment = task("Walk", kind="subprocess", count=2)
+    first, second = make(environment), make(environment)
+    first.reset()
+    process = second.unwrapped.processes[1]  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    assert "killed by signal 9 as it repeated its episode" in refused(capture(first), second)
+
+
+def test_images_may_be_transposed(make: Make) -> None:
+    """A wrapper that stable-baselines3 adds for images, which remembers nothing."""
+    first, second = (VecTransposeImage(make(task("Picture"))) for _ in range(2))
+    actions = actions_for(first, 20)
+    first.reset()
+    played(first, actions[:10])
+    restore(second, capture(first))
+
+    assert played(first, actions[10:]) == played(second, actions[10:])
+
+
+def test_unknown_wrapper_is_refused(make: Make) -> None:
+    """It might remember anything."""
+    vector = VecCheckNan(make(task("Walk")))
+    vector.reset()
+
+    assert "VecCheckNan may remember what is not known here" == refused(capture(vector), vector)
+
+
+OTHERS = {
+    "the number of environments is another now": {"count": 2},
+    "the wrappers of the environments are others now": {"frame_stack": 2},
+}
+
+
+@pytest.mark.parametrize(("reason", "vector"), OTHERS.items(), ids=OTHERS)
+def test_another_vector_is_refused(reason: str, vector: dict[str, Any], make: Make) -> None:
+    """A state belongs to the configuration that it was taken of."""
+    first, other = make(task("Walk")), make(task("Walk", **vector))
+    first.reset()
+
+    assert reason == refused(capture(first), other)
