@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Evaluated, Failure, RunEnded
+from rlexp.records.events import Continued, Ending, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord, State
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths
 from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
+from rlexp.store.sealing import Seals
 
 PROGRESS = struct.Struct("<qq")
 """What a progress file holds: environment steps, and heartbeats of any kind."""
@@ -93,9 +94,15 @@ class Loop:
     again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
     disk_error: OSError | None = None
+    seals: Seals = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the ledger, in which every attempt is entered that ends."""
+        self.seals = Seals(self.experiment)
 
     def close_gap(self, source: Source) -> None:
         """Execute the runs; each ends with a verdict in its folder, whatever happens to it."""
+        self.seals.enter_late()
         self._submit(source)
         while self.running:
             for ended in self.session.poll(POLL):
@@ -114,6 +121,7 @@ class Loop:
             if read_run(self.experiment.run(running.spec.name), running.spec).record.ended is None:
                 ended = Exit(str(running.attempt.folder), None, SIGKILL)
                 write_verdict(running.attempt, self._verdict(running, ended))
+            self.seals.enter(self.experiment.run(running.spec.name), running.attempt.number)
         self.running.clear()
 
     def _may_submit(self) -> bool:
@@ -153,6 +161,11 @@ class Loop:
         for event in events_of(lines):
             if isinstance(event, Evaluated) and not event.final:
                 running.evaluations.append(event)
+            elif isinstance(event, Continued):
+                # What the run had shown before is part of its record again.
+                paths = self.experiment.run(running.spec.name)
+                record = read_run(paths, running.spec).record
+                running.evaluations = [e for e in record.evaluations if e.step <= event.step]
         if running.last is not None:
             source.evaluated(running.spec, running.evaluations)
         overdue = self.orders.timeout is not None and (
@@ -194,6 +207,7 @@ class Loop:
             except OSError as error:
                 self.disk_error = error
             record = read_run(paths, running.spec).record
+        self.seals.enter(paths, running.attempt.number)
         if record.failure is Failure.DISK:
             self.disk_error = OSError(ENOSPC, strerror(ENOSPC), str(paths.folder))
         again = record.state is State.FAILED and record.may_run() and self._may_submit()

@@ -68,11 +68,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """The attempt goes on from the checkpoint at `step`: what came before it counts."""
+    """The attempt goes on from the checkpoint at `step`: what came before it counts.
+
+    `drift` names what changed since the checkpoint was made, where the user allowed that.
+    """
 
     tag: ClassVar[str] = "continued"
     time: float
     step: int
+    drift: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +176,8 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
             values["ending"] = Ending(values["ending"])
             if values.get("failure") is not None:
                 values["failure"] = Failure(values["failure"])
+        elif kind is Continued and values.get("drift") is not None:
+            values["drift"] = str(values["drift"])
         values["time"] = float(values["time"])
         if kind in {Evaluated, RunEnded} or (kind is Checkpointed and "seconds" in values):
             values["seconds"] = float(values["seconds"])

@@ -60,6 +60,10 @@ class RunRecord:
     """Where attempts went on from a checkpoint, of all attempts."""
     refused: tuple[Refused, ...] = ()
     """Checkpoints that were not continued from, of all attempts."""
+    restarts: int = 0
+    """Attempts that began at the first step though an earlier one had begun before."""
+    begun: int = 0
+    """The step at which the last attempt began."""
     spent: int = 0
     """Environment steps that were really trained, all attempts included."""
     seconds_spent: float = 0.0
@@ -174,7 +178,8 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         reason=None,
         ended=None,
     )
-    begun = record.step
+    begun, again = record.step, record.started is not None
+    refused, continued = len(record.refused), len(record.continuations)
     measurements: list[Measured] = []
     for event in events:
         # Gathered, for there can be very many.
@@ -188,9 +193,14 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
             record = past.until(record, event.step)
         record = _apply(record, event)
     step = max([record.step, *(event.step for event in measurements)])
+    # One that died before it trained has neither continued nor begun anew.
+    anew = again and len(record.continuations) == continued
+    anew = anew and (step > begun or len(record.refused) > refused)
     record = replace(
         record,
         step=step,
+        begun=begun,
+        restarts=record.restarts + anew,
         spent=record.spent + max(step - begun, 0),
         measurements=(*record.measurements, *measurements),
     )

@@ -7,11 +7,14 @@ from itertools import groupby
 NOWHERE = frozenset({"Cc", "Cs"})
 """Categories of characters without a glyph and without a place in a file: controls, surrogates."""
 
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the text behind them around, so that it reads as what it is not."""
+
 SPACES = frozenset({"Zs", "Zl", "Zp"})
 
 
 def visible(text: str) -> str:
-    """A text without control characters: a space or � stands for each."""
+    """A text without characters that control what is shown: a space or � stands for each."""
     return "".join(map(_visible, text))
 
 
@@ -45,4 +48,4 @@ def _visible(character: str) -> str:
     category = unicodedata.category(character)
     if category in SPACES or character in "\t\n\r\v\f":
         return " "
-    return "�" if category in NOWHERE else character
+    return "�" if category in NOWHERE or character in TURNING else character

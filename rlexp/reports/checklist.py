@@ -39,12 +39,22 @@ def items(inquiry: Inquiry) -> tuple[Item, ...]:
 
 
 def failed_checks(inquiry: Inquiry) -> tuple[str, ...]:
-    """What `--strict` refuses, a line each: missing data, the wrong phase, items that matter."""
+    """What `--strict` refuses, a line each.
+
+    Missing data, the wrong phase, records that are not what was written, items that matter.
+    """
     evidence = inquiry.evidence
     asked = items(inquiry)
     refused = [i for i in asked if i.number in THAT_MATTER and i.answer is Answer.NO]
     told = [f"checklist item {i.number}: {i.question} No: {i.evidence}" for i in refused]
-    return (*_wrong_phase(evidence), *_missing(evidence), *told)
+    return (*_wrong_phase(evidence), *_missing(evidence), *_tampered(evidence), *told)
+
+
+def _tampered(evidence: Evidence) -> Iterator[str]:
+    for own in evidence.integrity:
+        if own.faults:
+            verb = "is" if len(own.faults) == 1 else "are"
+            yield f"{own.experiment}: {counted(len(own.faults), 'record')} {verb} not what was written"
 
 
 def _wrong_phase(evidence: Evidence) -> Iterator[str]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.records.integrity import Integrity
 from rlexp.records.run import RunRecord, State
 from rlexp.records.scores import Entry, ScoreTable
 from rlexp.reports.sweep_evidence import SweepEvidence
@@ -118,6 +119,7 @@ class Evidence:
         problems: What could not be read, a line each.
         folders: Where the experiments are, by name.
         sweeps: The sweeps among the experiments, with everything that led to the winner.
+        integrity: What the ledger of each experiment says of its records, where that was asked.
     """
 
     phase: Phase
@@ -127,6 +129,7 @@ class Evidence:
     problems: tuple[str, ...] = ()
     folders: Mapping[str, str] = field(default_factory=dict)
     sweeps: tuple[SweepEvidence, ...] = ()
+    integrity: tuple[Integrity, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse runs that must not stand together.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.events import Evaluated, Event, Measured, RunEnded, from_plain, to_plain
-from rlexp.store.files import read_file
+from rlexp.store.files import parse_json, read_file
+from rlexp.store.secrets import mask_known, secret_values
 
 _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
 
@@ -21,6 +22,7 @@ class JournalWriter:
         """Create the journal; it must not exist, for no attempt is ever reopened."""
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._torn = False
+        self._secrets = secret_values(os.environ)
 
     def append(self, event: Event) -> None:
         """Write one event.
@@ -28,7 +30,11 @@ class JournalWriter:
         Raises:
             OSError: The disk is full or gone; the event is not recorded.
         """
-        text = json.dumps(to_plain(event), separators=(",", ":"), allow_nan=False)
+        plain = to_plain(event)
+        if isinstance(plain.get("reason"), str):
+            # It may quote an exception of any code, and that may quote anything.
+            plain["reason"] = mask_known(plain["reason"], self._secrets)
+        text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
         # A line that the disk took in part is ended first, so that it spoils no other.
         line = b"\n" * self._torn + text.encode() + b"\n"
         written = os.write(self._descriptor, line)
@@ -75,7 +81,7 @@ def read_journal(path: Path, *, measurements: bool = True) -> Journal:
         if not measurements and line.startswith(_MEASURED):
             continue
         try:
-            journal.events.append(from_plain(json.loads(line)))
+            journal.events.append(from_plain(parse_json(line)))
         except (ValueError, RecursionError, RecordError):
             journal.quarantined += 1
     return journal
@@ -97,6 +103,6 @@ def events_of(lines: list[bytes]) -> Iterator[Event]:
     """The events in lines, those that cannot be read left out."""
     for line in lines:
         try:
-            yield from_plain(json.loads(line))
+            yield from_plain(parse_json(line))
         except (ValueError, RecursionError, RecordError):
             continue

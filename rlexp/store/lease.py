@@ -6,12 +6,17 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from rlexp.errors import RecordError
+from rlexp.store.files import parse_json, read_file
+
+UNWRITABLE = frozenset({ENOSPC, EDQUOT, EROFS, EACCES, EPERM})
+"""Error numbers of a folder that takes no file, which says nothing of locks."""
 
 
 @contextmanager
@@ -25,18 +30,30 @@ def hold(path: Path, what: str, *, now: float, patience: float = 0.5) -> Iterato
         patience: Seconds to wait for another holder to let go.
 
     Raises:
-        RecordError: Another process holds it; names that process.
+        RecordError: Another process holds it; names that process. Or files cannot be locked there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        raise RecordError(f"{path} is a link, which no lock of ours is; remove it")
     lock = FileLock(path)
     try:
         lock.acquire(timeout=patience, poll_interval=0.02)
     except Timeout as error:
         raise RecordError(f"{what} is in use by {holder(path)}; wait for it or stop it") from error
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            raise
+        raise RecordError(
+            f"{what} cannot be locked at {path.parent}: {error}; "
+            "set RLEXP_RUNS to a folder on a local disk"
+        ) from error
     name = path.with_name(path.name + ".holder")
     try:
         entry = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-        name.write_text(json.dumps(entry))
+        # A link that somebody left here must not be written through.
+        name.unlink(missing_ok=True)
+        with name.open("x") as file:
+            json.dump(entry, file)
         yield
     finally:
         with suppress(OSError):
@@ -73,7 +90,7 @@ def holder(path: Path) -> str:
 def holding(path: Path) -> dict[str, Any]:
     """What the holder of the lock at `path` wrote of itself, or nothing."""
     try:
-        entry = json.loads(path.with_name(path.name + ".holder").read_text())
-    except (OSError, ValueError):
+        entry = parse_json(read_file(path.with_name(path.name + ".holder")))
+    except (OSError, ValueError, RecursionError):
         return {}
     return entry if isinstance(entry, dict) else {}

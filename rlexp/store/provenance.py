@@ -11,7 +11,15 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from rlexp.store.secrets import mask, mask_all, mask_code, secret_values
+from rlexp.store.secrets import (
+    SECRET_FILES,
+    is_secret_file,
+    is_settings_file,
+    mask,
+    mask_all,
+    mask_code,
+    secret_values,
+)
 
 VARIABLES = re.compile(
     r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",
@@ -19,6 +27,14 @@ VARIABLES = re.compile(
 """Environment variables that are recorded; no other is."""
 LARGEST_PATCH = 5_000_000
 _GIT = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null")
+_DIFF = (
+    *("diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "-U3"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"),
+)
+"""Changes in the form that can be applied again, whatever the user's settings of git are."""
+_WITHOUT_SECRETS = (":/", *(f":(top,exclude,glob,icase)**/{name}" for name in SECRET_FILES))
+"""All files but those that hold secrets."""
+_FILE = "diff --git "
 _TIMEOUT = 10.0
 LARGEST_FILE = 200_000
 """Bytes of an untracked file that is still put into the patch."""
@@ -35,7 +51,7 @@ class Code:
     untracked: tuple[str, ...]
     patch: str
     saved: bool = True
-    """Whether the patch holds every change: all but long files, pictures and the like."""
+    """Whether the patch holds every change: no long file, picture or secret was left out."""
 
     def __str__(self) -> str:
         """One phrase for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
@@ -60,25 +76,39 @@ def read_code(folder: Path) -> Code:
     status = listed.split("\0")
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
     added = [_added(root, path) for path in untracked]
-    patch = _git(folder, "diff", "HEAD", "--no-ext-diff", "--no-color") or ""
-    saved = None not in added and "\nBinary files " not in patch
+    patch = _git(folder, *_DIFF, "--", *_WITHOUT_SECRETS) or ""
+    changed = tuple(line[3:] for line in status if line and not line.startswith("??"))
+    # What is no UTF-8 was read with marks where it could not be.
+    saved = None not in added and "\nBinary files " not in patch and "\ufffd" not in patch
+    saved &= not any(is_secret_file(name) for name in changed)
     patch = "".join([patch, *filter(None, added)])
+    masked = _mask_patch(patch[:LARGEST_PATCH], secret_values(os.environ))
     return Code(
         commit=commit,
         branch=_word(folder, "rev-parse", "--abbrev-ref", "HEAD"),
         remote=mask(_word(folder, "config", "--get", "remote.origin.url") or "") or None,
-        dirty=tuple(line[3:] for line in status if line and not line.startswith("??")),
+        dirty=changed,
         untracked=untracked,
-        patch=mask_code(patch[:LARGEST_PATCH], secret_values(os.environ)),
-        saved=saved and len(patch) <= LARGEST_PATCH,
+        patch=masked,
+        saved=saved and masked == patch,
     )
+
+
+def _mask_patch(patch: str, values: frozenset[str]) -> str:
+    """Mask a patch file by file: in code a name with a colon is often no secret's."""
+    head, *pieces = patch.split(_FILE)
+    masked = [
+        (mask if is_settings_file(piece.partition("\n")[0]) else mask_code)(piece, values)
+        for piece in pieces
+    ]
+    return _FILE.join([head, *masked])
 
 
 def _added(root: Path, name: str) -> str | None:
     """A patch that adds an untracked text file, or nothing where it is long or no text."""
     path = root / name
     try:
-        if path.is_symlink() or path.stat().st_size > LARGEST_FILE:
+        if is_secret_file(name) or path.is_symlink() or path.stat().st_size > LARGEST_FILE:
             return None
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError):

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment, Failures
-from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.seeds import INDICES, Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
@@ -17,6 +17,7 @@ from rlexp.store.files import publish, publish_json, read_json
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
+from rlexp.store.ledger import publish_document
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
 
 ASKED_TO_END = "the run was asked to end"
@@ -55,7 +56,7 @@ def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
     }
     if experiment.sweep is not None:
         plain["sweep"] = experiment.sweep.plain()
-    publish_json(paths.definition, plain)
+    publish_document(paths, paths.definition, plain)
 
 
 def read_experiment(paths: ExperimentPaths) -> Experiment:
@@ -78,20 +79,29 @@ def read_definition(paths: ExperimentPaths) -> Experiment:
     """
     plain = read_json(paths.definition)
     try:
-        seeds = plain["seeds"]
         return Experiment(
             name=paths.name,
             configurations=tuple(read_configuration(c) for c in plain["configurations"]),
-            seeds=SeedPlan(
-                root=seeds["root"],
-                **{p: tuple(s) if isinstance(s := seeds[p], list) else s for p in Phase},
-            ),
+            seeds=_seed_plan(plain["seeds"]),
             failures=_failures(plain["failures"]),
             allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
             sweep=Sweep.from_plain(plain["sweep"]) if plain.get("sweep") else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
+
+
+def _seed_plan(plain: Mapping[str, Any]) -> SeedPlan:
+    """Seeds as written: they become names of folders, so that nothing but numbers may be there."""
+    lists = {phase: plain[phase] for phase in Phase}
+    for value in (plain["root"], *lists.values()):
+        for seed in value if isinstance(value, list) else (value,):
+            if type(seed) is not int or seed < 0:
+                raise ValueError(f"seed {seed!r} is no whole number from 0 on")
+    if any(seeds > INDICES for seeds in lists.values() if isinstance(seeds, int)):
+        raise ValueError(f"a phase has at most {INDICES:,} seeds")
+    tuples = {p: tuple(s) if isinstance(s, list) else s for p, s in lists.items()}
+    return SeedPlan(root=plain["root"], **tuples)
 
 
 def _failures(word: Any) -> Failures:
@@ -109,10 +119,22 @@ def write_run(paths: RunPaths, spec: RunSpec) -> None:
     Raises:
         ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
             of one that has.
+        RecordError: What is there is a link.
     """
+    _check_no_link(paths)
     if not _holds(paths, spec):
         check_phase(ExperimentPaths(paths.folder.parent), spec)
         publish_json(paths.spec, {"id": spec.id, **spec.plain()})
+
+
+def _check_no_link(paths: RunPaths) -> None:
+    """Refuse to write through a link, which may lead anywhere."""
+    for path in (paths.folder, paths.folder / "attempts", paths.checkpoints, paths.replay):
+        if path.is_symlink():
+            raise RecordError(
+                f"{path} is a link, through which nothing is written: remove it, or put a "
+                "folder in its place"
+            )
 
 
 def _holds(paths: RunPaths, spec: RunSpec) -> bool:

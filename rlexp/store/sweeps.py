@@ -1,19 +1,21 @@
 """What a sweep's folder holds besides its runs: the trials proposed, and the choice."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.store.configurations import read_configuration
-from rlexp.store.files import SCHEMA, publish_json, read_file, read_json
+from rlexp.store.files import SCHEMA, append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.ledger import publish_document
 
 TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
@@ -65,26 +67,7 @@ def append_trial(paths: ExperimentPaths, trial: StoredTrial) -> None:
     if paths.selection.exists():
         raise ProtocolError(f"{paths.name} has chosen its winner: it takes no further trial")
     text = json.dumps(trial.plain(), separators=(",", ":"), allow_nan=False)
-    descriptor = os.open(paths.trials, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        end = _whole_lines(descriptor)
-        # What a crash or a full disk left of a line is written over.
-        os.ftruncate(descriptor, end)
-        os.pwrite(descriptor, text.encode() + b"\n", end)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _whole_lines(descriptor: int) -> int:
-    """Bytes up to the end of the last whole line."""
-    size = os.fstat(descriptor).st_size
-    step = 1 << 16
-    for start in range(size - step, -step, -step):
-        block = os.pread(descriptor, step if start >= 0 else step + start, max(start, 0))
-        if (found := block.rfind(b"\n")) >= 0:
-            return max(start, 0) + found + 1
-    return 0
+    append_line(paths.trials, text.encode())
 
 
 def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
@@ -108,7 +91,7 @@ def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
 
 def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
     try:
-        plain = json.loads(line)
+        plain = parse_json(line)
         if plain["schema"] != SCHEMA:
             raise RecordError(
                 f"{paths.trials} is not of schema version {SCHEMA}, "
@@ -137,7 +120,16 @@ def write_selection(paths: ExperimentPaths, selection: Selection) -> None:
     if paths.selection.exists():
         raise ProtocolError(f"{paths.name} has chosen its winner before: a choice is made once")
     check_untested(paths, (_phase(run) for run in paths.runs()))
-    publish_json(paths.selection, selection.plain())
+    publish_document(paths, paths.selection, selection.plain(), trials=_trials_now(paths))
+
+
+def _trials_now(paths: ExperimentPaths) -> Prefix | None:
+    """The trials that the choice is made of."""
+    try:
+        content = read_file(paths.trials)
+    except OSError:
+        return None
+    return Prefix(bytes=len(content), sha256=sha256(content).hexdigest())
 
 
 def read_selection(paths: ExperimentPaths) -> Selection | None:

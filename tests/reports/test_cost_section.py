@@ -42,21 +42,25 @@ def test_only_runs_that_were_started_cost_something() -> None:
     assert 5 * 5500 * 10 + 3000 + 11_000 == column(own, "environment steps")[-1]
 
 
-def test_earlier_attempts_are_counted_and_their_time_is_not() -> None:
-    """The text says so."""
+def test_every_attempt_is_part_of_the_cost() -> None:
+    """Steps and time of all three, though the score is that of the last."""
     member = scored(configured(), [1.0])[0]
-    again = replace(member, record=replace(member.record, attempts=3))
-    own = part_of(Cost(), evidence([again]))
+    record = replace(member.record, attempts=3, spent=15_000, seconds_spent=9.0)
+    own = part_of(Cost(), evidence([replace(member, record=record)]))
     assert [3, 3] == column(table(own, "cost"), "attempts")
-    assert "besides 2 earlier attempts, whose time is not counted" in texts(own)[0]
+    assert [15_000, 15_000] == column(table(own, "cost"), "environment steps")
+    assert [9 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
+    assert "1 run took 15,000 environment steps" in texts(own)[0]
+    assert "core-hours, 2 further attempts included." in texts(own)[0]
 
 
 def test_a_run_of_unknown_time_is_said() -> None:
     """It is not a run of no time."""
     first, second = scored(configured(), [1.0, 2.0])
-    untimed = replace(second, record=replace(second.record, seconds=None))
+    record = replace(second.record, seconds=None, seconds_spent=0.0)
+    untimed = replace(second, record=record)
     own = part_of(Cost(), evidence([first, untimed]))
-    assert "; of 1 run no time is known" in texts(own)[0]
+    assert "; of 1 run the time is not all known" in texts(own)[0]
     assert [5 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
     alone = table(part_of(Cost(), evidence([untimed])), "cost")
     assert (None, None, None) == alone.rows[0][-3:]

@@ -19,6 +19,7 @@ from evidence_samples import (
 from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Continued, Refused
 from rlexp.reports.blocks import Table, Tone
 from rlexp.reports.sections.missing import Missing
 
@@ -111,3 +112,37 @@ def test_nothing_asked_for_has_no_part() -> None:
 def test_rows_are_in_order_of_label_task_and_seed() -> None:
     """Whatever the order of the runs."""
     assert part_of(Missing(), incomplete()) == part_of(Missing(), reordered(incomplete(), 5))
+
+
+def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
+    """They have a score like all others, and the reader sees what happened."""
+    first, second, *others = typical().members
+    went_on = replace(
+        first.record,
+        attempts=3,
+        continuations=(
+            Continued(time=1.0, step=40_000),
+            Continued(time=2.0, step=60_000, drift="numpy was 1, is 2"),
+        ),
+    )
+    anew = replace(
+        second.record,
+        attempts=2,
+        restarts=1,
+        refused=(Refused(time=1.0, step=500, reason="model.npz is damaged"),),
+    )
+    members = (replace(first, record=went_on), replace(second, record=anew), *others)
+    own = part_of(Missing(), replace(typical(), members=members))
+    assert (Tone.GOOD, "Every run that was asked for has a score: 30 of 30.") in notices(own)
+    assert texts(own)[0].startswith(
+        "1 run continued from a checkpoint and 1 run began anew: they count in full. "
+    )
+    rows = table(own, "continued").rows
+    assert [first.name, second.name] == [row[0] for row in rows]
+    assert (3, "40,000 and 60,000", 0, None) == rows[0][-4:]
+    assert (2, None, 1, "step 500: model.npz is damaged") == rows[1][-4:]
+    warning = (
+        "1 run continued with other versions: numpy was 1, is 2. Without that, the numbers might "
+        "be others."
+    )
+    assert (Tone.WARNING, warning) in notices(own)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.reports.blocks import Study
+from rlexp.reports.characters import TURNING
 from rlexp.reports.page.layout import numbers, sections
 from rlexp.reports.page.matrix import SHADES
 from rlexp.reports.page.shapes import PATHS
@@ -47,7 +48,9 @@ def render_html(study: Study) -> str:
         numbers=plain_json(numbers(drawn, looks)),
         policy=policy(css, script),
     )
-    return page.encode("utf-8", "replace").decode()
+    return (
+        page.translate(dict.fromkeys(map(ord, TURNING), "�")).encode("utf-8", "replace").decode()
+    )
 
 
 def plain_json(data: Any) -> str:

@@ -51,9 +51,9 @@ class Cost:
             title="Cost",
             columns=COLUMNS,
             rows=tuple(rows),
-            note="Of the last attempt of each run that was started. Core-hours: seconds × threads "
-            "of the run. Evaluations are part of the time, and not of the steps. Energy was not "
-            "measured.",
+            note="Of every attempt of each run that was started, but for the time of attempts "
+            "that were killed without a word. Core-hours: seconds × threads of the run. "
+            "Evaluations are part of the time, and not of the steps. Energy was not measured.",
         )
         return Part(name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases))
 
@@ -64,11 +64,11 @@ def _ordered(cells: Sequence[Cell]) -> list[Member]:
 
 def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
     records = [m.record for m in members if m.record.attempts]
-    timed = [(r.seconds, r.spec.compute["threads"]) for r in records if r.seconds is not None]
+    timed = [(s, r.spec.compute["threads"]) for r in records if (s := r.seconds_spent)]
     return (
         len(records),
         sum(r.attempts for r in records),
-        sum(r.step for r in records),
+        sum(r.spent for r in records),
         fsum(s * threads for s, threads in timed) / HOUR if timed else None,
         fsum(s for s, _ in timed) / HOUR if timed else None,
         max(s for s, _ in timed) if timed else None,
@@ -77,19 +77,15 @@ def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
 
 def _text(evidence: Evidence) -> str:
     records = [m.record for m in evidence.members if m.record.attempts]
-    steps = sum(r.step for r in records)
-    seconds = [r.seconds * r.spec.compute["threads"] for r in records if r.seconds is not None]
-    untimed = len(records) - len(seconds)
+    steps = sum(r.spent for r in records)
+    seconds = [s * r.spec.compute["threads"] for r in records if (s := r.seconds_spent)]
+    untimed = sum(r.seconds is None for r in records)
     told = f"{counted(len(records), 'run')} took {steps:,} environment steps"
     hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""
-    lacking = f"; of {counted(untimed, 'run')} no time is known" if untimed else ""
     again = sum(r.attempts - 1 for r in records)
-    more = (
-        f", besides {counted(again, 'earlier attempt')}, whose time is not counted"
-        if again
-        else ""
-    )
-    return f"{told}{hours}{lacking}{more}."
+    more = f", {counted(again, 'further attempt')} included" if again else ""
+    lacking = f"; of {counted(untimed, 'run')} the time is not all known" if untimed else ""
+    return f"{told}{hours}{more}{lacking}."
 
 
 def _begun(own: SweepEvidence) -> bool:

@@ -10,6 +10,7 @@ from rlexp.reports.estimates import unit
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.number_words import digits_for
+from rlexp.reports.past import Past
 from rlexp.reports.sentences import counted, listed
 from rlexp.reports.wording import state, states
 
@@ -17,6 +18,13 @@ MEANING = {
     Phase.TUNING: "hyperparameters may have been chosen by these very scores",
     Phase.SELECTION: "the winner was chosen by these very scores",
 }
+
+
+WHY = (
+    "A checkpoint is continued from bit for bit or not at all, and the same seeds give the same "
+    "numbers from the first step on."
+)
+"""Why it does not matter in how many attempts a run was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class Missing:
         if absent:
             blocks += [Text(text=_rule(evidence)), _runs(absent)]
             blocks += _bounds(inquiry)
+        blocks += _past(evidence)
         blocks += [Notice(tone=Tone.WARNING, text=line) for line in evidence.problems]
         return Part(name="missing", title="Missing and failed runs", blocks=tuple(blocks))
 
@@ -103,6 +112,55 @@ def _row(member: Member) -> tuple[Value, ...]:
     reason = record.reason or member.problem
     steps = (record.step, spec.budget["steps"])
     return (member.name, member.label, member.task, spec.seed, state(member), reason, *steps)
+
+
+def _past(evidence: Evidence) -> Iterator[Block]:
+    """Runs that took several attempts, and how these began."""
+    own = [m for m in evidence.members if m.record.continuations or m.record.restarts]
+    if not own:
+        return
+    past = Past.of(m.record for m in own)
+    yield Text(text=f"{_begun(past)}: they count in full. {WHY}")
+    if past.drifted:
+        text = (
+            f"{counted(past.drifted, 'run')} continued with other versions: "
+            f"{listed(past.changes)}. Without that, the numbers might be others."
+        )
+        yield Notice(tone=Tone.WARNING, text=text)
+    columns = (
+        "run",
+        "label",
+        "task",
+        "seed",
+        "attempts",
+        "continued at step",
+        "began anew",
+        "why",
+    )
+    yield Table(
+        name="continued",
+        title="Runs that took several attempts",
+        columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
+        rows=tuple(_attempts(member) for member in own),
+        note="Why: the reason for which a checkpoint was refused, where there was one.",
+    )
+
+
+def _begun(past: Past) -> str:
+    told = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
+    told = told if past.continued else []
+    if past.restarted:
+        told.append(f"{counted(past.restarted, 'run')} began anew")
+    return listed(told)
+
+
+def _attempts(member: Member) -> tuple[Value, ...]:
+    record = member.record
+    steps = listed(f"{event.step:,}" for event in record.continuations) or None
+    reasons = "; ".join(dict.fromkeys(f"step {e.step:,}: {e.reason}" for e in record.refused))
+    seed, anew = record.spec.seed, record.restarts
+    told = (member.name, member.label, member.task, seed, record.attempts)
+    return (*told, steps, anew, reasons or None)
 
 
 def _bounds(inquiry: Inquiry) -> Iterator[Block]:

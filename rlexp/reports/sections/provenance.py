@@ -6,7 +6,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rlexp.reports.blocks import Block, Column, Listing, Notice, Part, Table, Tone, Value
+from rlexp.records.integrity import Finding, Integrity
+from rlexp.reports.blocks import (
+    Block,
+    Column,
+    Listing,
+    Notice,
+    Part,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages
 from rlexp.reports.inquiry import Inquiry
@@ -27,11 +38,41 @@ class Provenance:
         if not evidence.members:
             return None
         known = [m for m in evidence.members if m.provenance]
-        blocks: list[Block] = [*_unknown(evidence)]
+        blocks: list[Block] = [*_integrity(evidence), *_unknown(evidence)]
         if known:
             blocks += [_code(known), _packages(known), _hardware(known), *_commands(known)]
         blocks += _configurations(evidence)
         return Part(name="provenance", title="Provenance", blocks=tuple(blocks), folded=True)
+
+
+def _integrity(evidence: Evidence) -> Iterator[Block]:
+    """Whether the records are what the ledgers say was written, and what is not."""
+    for own in evidence.integrity:
+        if own.faults:
+            told = shortened([_where(own, finding) for finding in own.faults], 3)
+            text = f"{own.experiment}: {own}. Not what was written: {told}."
+            yield Notice(tone=Tone.PROBLEM, text=text)
+        else:
+            yield Text(text=f"{own.experiment}: {own}.")
+    rows = [
+        (own.experiment, finding.run, str(finding.kind), finding.text)
+        for own in evidence.integrity
+        for finding in own.findings
+    ]
+    if rows:
+        yield Table(
+            name="integrity",
+            title="What 'rlexp verify' finds",
+            columns=tuple(
+                Column(title=c, digits=0) for c in ("experiment", "run", "kind", "finding")
+            ),
+            rows=tuple(rows),
+            note="Checkpoints are no part of a report: 'rlexp verify' checks them, too.",
+        )
+
+
+def _where(own: Integrity, finding: Finding) -> str:
+    return f"{finding.run or own.experiment} ({finding.kind})"
 
 
 def _unknown(evidence: Evidence) -> Iterator[Notice]:

@@ -1,0 +1,90 @@
+"""Runs that went on from a checkpoint, and runs that began anew: how many, and why."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.records.run import RunRecord
+from rlexp.reports.sentences import counted
+
+REASONS = 3
+"""Reasons that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """How the attempts of runs began that were not their first ones.
+
+    Attributes:
+        continued: Runs of which an attempt went on from a checkpoint.
+        restarted: Runs of which an attempt began anew, though an earlier one had got further.
+        refused: Runs of which a checkpoint was refused.
+        reasons: Why, the commonest reason first.
+        drifted: Runs that went on although packages or code had changed.
+        changes: What had changed, the commonest change first.
+    """
+
+    continued: int = 0
+    restarted: int = 0
+    refused: int = 0
+    reasons: tuple[str, ...] = ()
+    drifted: int = 0
+    changes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, records: Iterable[RunRecord]) -> "Past":
+        """Count runs."""
+        own = list(records)
+        reasons = Counter(reason for r in own for reason in {e.reason for e in r.refused})
+        drifts = [{e.drift for e in r.continuations if e.drift} for r in own]
+        changes = Counter(change for run in drifts for change in run)
+        return cls(
+            continued=sum(bool(r.continuations) for r in own),
+            restarted=sum(r.restarts > 0 for r in own),
+            refused=sum(bool(r.refused) for r in own),
+            reasons=tuple(reason for reason, _ in reasons.most_common()),
+            drifted=sum(map(bool, drifts)),
+            changes=tuple(change for change, _ in changes.most_common()),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "continued": self.continued,
+            "restarted": self.restarted,
+            "refused": self.refused,
+            "reasons": list(self.reasons),
+            "drifted": self.drifted,
+            "changes": list(self.changes),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Past":
+        """The inverse of `plain`."""
+        return cls(
+            continued=plain["continued"],
+            restarted=plain["restarted"],
+            refused=plain["refused"],
+            reasons=tuple(plain["reasons"]),
+            drifted=plain["drifted"],
+            changes=tuple(plain["changes"]),
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """In words, a line for each kind that there is."""
+        if self.continued:
+            yield f"{counted(self.continued, 'run')} continued from a checkpoint"
+        if self.restarted:
+            yield f"{counted(self.restarted, 'run')} began anew at the first step"
+        if self.refused:
+            whose = counted(self.refused, "run")
+            yield f"checkpoints of {whose} were refused: {_several(self.reasons)}"
+        if self.drifted:
+            whose = counted(self.drifted, "run")
+            yield f"{whose} continued with other versions: {_several(self.changes)}"
+
+
+def _several(reasons: tuple[str, ...]) -> str:
+    more = len(reasons) - REASONS
+    return "; ".join(reasons[:REASONS]) + (f"; and {more} other reasons" if more > 0 else "")

@@ -1,0 +1,115 @@
+"""Experiments of made-up runs whose ledger was kept, and ways to spoil them."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from stored_runs import Stored, console, failed, output, stored, study
+
+from rlexp.app.verify import verify
+from rlexp.records.events import Event
+from rlexp.store.layout import Layout, RunPaths
+from rlexp.store.ledger import read_ledger
+from rlexp.store.sealing import Seals
+
+
+def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:
+    """An experiment whose runs have ended, the last one after a failure, all of them entered."""
+    made = stored(Layout(folder / "runs"), name, test=runs)
+    keep(made, runs - 1, failed())
+    for seed in range(runs):
+        run = made.complete(seed, 10.0 * seed)
+        (run.model).write_text(f"policy {name} {seed}")
+        Seals(made.paths).enter(run, run.attempts()[-1].number)
+    return made
+
+
+def keep(made: Stored, seed: int, events: Sequence[Event]) -> RunPaths:
+    """Store an attempt and enter it."""
+    run = made.attempt(seed, events)
+    Seals(made.paths).enter(run, run.attempts()[-1].number)
+    return run
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    """Change the first place of a text in a file."""
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `rlexp verify` said."""
+
+    code: int
+    lines: list[str]
+
+
+def told(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str | None = "alpha",
+    head: str | None = None,
+) -> Verdict:
+    """Give the command."""
+    capsys.readouterr()
+    code = verify(name, head, study(folder), console())
+    return Verdict(code, output(capsys).splitlines())
+
+
+def head_of(made: Stored) -> str:
+    """The head of its ledger."""
+    ledger = read_ledger(made.paths)
+    assert ledger is not None
+    assert ledger.head is not None
+    return ledger.head
+
+
+Spoil = Callable[[Stored], object]
+
+
+def name_of(made: Stored, seed: int) -> str:
+    """The name of a run."""
+    return made.run(seed).folder.name
+
+
+def edit_origin(made: Stored) -> None:
+    """Another commit, and another setting."""
+    edit(made.run(2).attempt(1).provenance, "a" * 40, "b" * 40)
+    edit(made.run(2).attempt(1).settings, "[]", "[1]")
+
+
+def link_policy(made: Stored) -> None:
+    """A link to the same content."""
+    made.run(2).model.rename(made.run(2).folder / "other.zip")
+    made.run(2).model.symlink_to("other.zip")
+
+
+def copy_folder(made: Stored) -> None:
+    """The whole folder of seed 3 over that of seed 4."""
+    shutil.rmtree(made.run(4).folder)
+    shutil.copytree(made.run(3).folder, made.run(4).folder)
+
+
+def copy_policy(made: Stored) -> None:
+    """Only the policy of seed 3."""
+    shutil.copy(made.run(3).model, made.run(4).model)
+
+
+def copy_journal(made: Stored) -> None:
+    """Only the journal of seed 3."""
+    shutil.copy(made.run(3).attempt(1).journal, made.run(4).attempt(2).journal)
+
+
+def copy_unsealed(made: Stored) -> None:
+    """The journal of seed 3 as a further attempt of seed 4."""
+    attempt = made.attempt(4).attempt(3)
+    shutil.copy(made.run(3).attempt(1).journal, attempt.journal)
+
+
+def rename(made: Stored) -> None:
+    """The folder of seed 3 under a name that seed 5 would have."""
+    shutil.copytree(made.run(3).folder, made.paths.run("ppo-test-5-0123456789").folder)

@@ -1,0 +1,174 @@
+"""`rlexp verify` on the ledger itself, on definitions, and on the choice of a sweep."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sealed_runs import (
+    edit,
+    head_of,
+    keep,
+    name_of,
+    sealed,
+    told,
+)
+from stored_runs import completed, stored
+from stored_sweeps import stored_sweep
+
+from rlexp.errors import ConfigError
+from rlexp.store.layout import ExperimentPaths, Layout
+from rlexp.store.ledger import read_ledger
+from rlexp.store.runs import read_experiment, write_experiment
+from rlexp.store.sealing import Seals
+from rlexp.store.sweeps import read_trials
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sweep that is at its end, entered in its ledger."""
+    sweep = stored_sweep(tmp_path_factory.mktemp("finished"))
+    sweep.go_on()
+    Seals(sweep.paths).enter_late()
+    return sweep.study.folder
+
+
+@pytest.fixture
+def sweep(finished_sweep: Path, tmp_path: Path) -> ExperimentPaths:
+    """A copy of the finished sweep."""
+    shutil.copytree(finished_sweep, tmp_path, dirs_exist_ok=True)
+    return Layout(tmp_path / "runs").experiment("made_up")
+
+
+def test_a_broken_chain_is_a_fault(tmp_path: Path, capsys: Capture) -> None:
+    """Taking the line of a bad run out with the run shows."""
+    made = sealed(tmp_path)
+    lines = made.paths.ledger.read_bytes().splitlines(keepends=True)
+    shutil.rmtree(made.run(2).folder)
+    own = name_of(made, 2).encode()
+    made.paths.ledger.write_bytes(b"".join(line for line in lines if own not in line))
+    found = told(tmp_path, capsys)
+    expected = (
+        "broken chain: alpha: line 5 does not follow from line 4: "
+        "a line was changed, moved or taken out"
+    )
+    assert (1, expected) == (found.code, found.lines[0])
+
+
+def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """A consistent forgery has every sum right, and not the line that a paper names."""
+    made = sealed(tmp_path)
+    noted = head_of(made)[:12]
+    assert 0 == told(tmp_path, capsys, head=noted.upper()).code
+    keep(made, 0, completed(3.0))
+    assert 0 == told(tmp_path, capsys, head=noted).code
+    ledger = read_ledger(made.paths)
+    assert ledger is not None
+    edit(made.run(1).attempt(1).journal, "11.0", "91.0")
+    made.paths.ledger.unlink()
+    write_experiment(made.paths, made.experiment)
+    for seed in range(5):
+        for attempt in made.run(seed).attempts():
+            Seals(made.paths).enter(made.run(seed), attempt.number)
+    assert 0 == told(tmp_path, capsys).code
+    found = told(tmp_path, capsys, head=noted)
+    expected = (
+        f"rewritten: alpha: no line of the ledger has the sum {noted}: "
+        "it was rewritten, or cut, since then"
+    )
+    assert (1, expected) == (found.code, found.lines[0])
+
+
+@pytest.mark.parametrize("head", ["", "12", "x" * 12, "1" * 65])
+def test_a_head_that_is_none_is_refused(tmp_path: Path, capsys: Capture, head: str) -> None:
+    """With what one looks like."""
+    with pytest.raises(ConfigError, match="is no head: write the 12 digits"):
+        told(tmp_path, capsys, head=head)
+    with pytest.raises(ConfigError, match="rlexp verify EXPERIMENT --head HEX"):
+        told(tmp_path, capsys, None, "12345678")
+
+
+def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The definition may be the one before, as long as nothing was entered after it."""
+    made = sealed(tmp_path)
+    before = made.paths.definition.read_bytes()
+    write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
+    assert 0 == told(tmp_path, capsys).code
+    made.paths.definition.write_bytes(before)
+    assert 0 == told(tmp_path, capsys).code
+    keep(made, 0, completed(1.0))
+    found = told(tmp_path, capsys)
+    assert "edited: alpha: experiment.json is not what was written" in found.lines
+
+
+def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """A command that takes it up says what it found."""
+    made = sealed(tmp_path)
+    edit(made.paths.definition, '"test": 5', '"test": 6')
+    write_experiment(made.paths, stored(Layout(tmp_path / "other"), test=9).experiment)
+    found = told(tmp_path, capsys)
+    expected = "edited: alpha: experiment.json had been edited when a command wrote it again"
+    assert (1, expected) == (found.code, found.lines[0])
+
+
+def test_a_sweep_with_its_choice_matches(
+    sweep: ExperimentPaths, tmp_path: Path, capsys: Capture
+) -> None:
+    """Trials and choice are compared, too."""
+    found = told(tmp_path, capsys, "made_up")
+    assert (0, 1) == (found.code, len(found.lines))
+    assert len(read_trials(sweep)) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "expected"),
+    [
+        ("selection.json", '"winner"', '"loser"', "selection.json is not what was written"),
+        ("trials.jsonl", '"steps":100', '"steps":101', "trials.jsonl is not what was written"),
+        ("trials.jsonl", "", "", "trials.jsonl has grown since the choice was made"),
+        ("experiment.json", '"trials": 8', '"trials": 9', "experiment.json is not what was"),
+    ],
+)
+def test_an_edited_choice_is_named(
+    sweep: ExperimentPaths,
+    tmp_path: Path,
+    capsys: Capture,
+    name: str,
+    before: str,
+    after: str,
+    expected: str,
+) -> None:
+    """What was chosen, and what it was chosen from."""
+    path = sweep.folder / name
+    if before:
+        edit(path, before, after)
+    else:
+        path.write_text(path.read_text() + "{}\n")
+    found = told(tmp_path, capsys, "made_up")
+    assert (1, True) == (found.code, any(f"edited: made_up: {expected}" in x for x in found.lines))
+
+
+def test_a_choice_that_is_gone_is_missing(
+    sweep: ExperimentPaths, tmp_path: Path, capsys: Capture
+) -> None:
+    """So that it cannot be made again with the test scores known."""
+    sweep.selection.unlink()
+    sweep.trials.unlink()
+    found = told(tmp_path, capsys, "made_up")
+    assert 1 == found.code
+    for name in ("selection.json", "trials.jsonl"):
+        assert f"missing: made_up: {name} is gone" in found.lines
+
+
+def test_a_choice_that_was_planted_is_said(tmp_path: Path, capsys: Capture) -> None:
+    """A file that no command wrote is in no ledger."""
+    made = sealed(tmp_path, runs=1)
+    made.paths.selection.write_text("{}")
+    assert "unsealed: alpha: selection.json is not in the ledger" in told(tmp_path, capsys).lines

@@ -1,0 +1,170 @@
+"""`rlexp verify` names what was edited, copied or taken away."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sealed_runs import (
+    Spoil,
+    copy_folder,
+    copy_journal,
+    copy_policy,
+    copy_unsealed,
+    edit,
+    edit_origin,
+    keep,
+    link_policy,
+    name_of,
+    rename,
+    sealed,
+    told,
+)
+from stored_runs import completed, console, stored, study
+
+from rlexp.app.remove import remove
+from rlexp.store.layout import Layout
+
+Capture = pytest.CaptureFixture[str]
+
+TAMPERING: dict[str, tuple[Spoil, str]] = {
+    "run gone": (
+        lambda made: shutil.rmtree(made.run(4).folder),
+        "missing: alpha/{4}: it is gone, with 2 attempts",
+    ),
+    "attempt gone": (
+        lambda made: shutil.rmtree(made.run(4).attempt(2).folder),
+        "missing: alpha/{4}: attempt 2 is gone",
+    ),
+    "journal gone": (
+        lambda made: made.run(2).attempt(1).journal.unlink(),
+        "missing: alpha/{2}: attempts/1/events.jsonl is gone",
+    ),
+    "policy gone": (
+        lambda made: made.run(2).model.unlink(),
+        "missing: alpha/{2}: model.zip is gone",
+    ),
+    "definition gone": (
+        lambda made: made.paths.definition.unlink(),
+        "missing: alpha: experiment.json is gone",
+    ),
+    "one number of the journal": (
+        lambda made: edit(made.run(2).attempt(1).journal, "21.0", "91.0"),
+        "edited: alpha/{2}: attempts/1/events.jsonl is not what was written",
+    ),
+    "specification": (
+        lambda made: edit(made.run(2).spec, '"seed": 2', '"seed": 3'),
+        "edited: alpha/{2}: spec.json is not what was written",
+    ),
+    "provenance and settings": (
+        edit_origin,
+        (
+            "edited: alpha/{2}: attempts/1/attempt.json and attempts/1/provenance.json are not "
+            "what was written"
+        ),
+    ),
+    "verdict added": (
+        lambda made: made.run(2).attempt(1).verdict.write_text("{}"),
+        "edited: alpha/{2}: attempts/1/verdict.json was added",
+    ),
+    "policy is a link": (
+        link_policy,
+        "edited: alpha/{2}: model.zip is not what was written",
+    ),
+    "definition": (
+        lambda made: edit(made.paths.definition, '"missing"', '"worst"'),
+        "edited: alpha: experiment.json is not what was written",
+    ),
+    "definition that cannot be read": (
+        lambda made: made.paths.definition.write_text("{"),
+        "edited: alpha: experiment.json is not what was written",
+    ),
+    "copied policy": (copy_policy, "copied: alpha/{4}: model.zip is that of {3}"),
+    "copied journal": (
+        copy_journal,
+        "copied: alpha/{4}: attempts/2/events.jsonl is that of {3}",
+    ),
+    "copied journal, not entered": (
+        copy_unsealed,
+        "copied: alpha/{4}: attempts/3/events.jsonl is that of {3}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "expected"), TAMPERING.values(), ids=TAMPERING)
+def test_tampering_is_named(tmp_path: Path, capsys: Capture, spoil: Spoil, expected: str) -> None:
+    """By what was done to which file of which run, in one line, and by the exit code."""
+    made = sealed(tmp_path)
+    assert 0 == told(tmp_path, capsys).code
+    spoil(made)
+    found = told(tmp_path, capsys)
+    assert 1 == found.code
+    faults = [x for x in found.lines if x.startswith(("missing:", "edited:", "copied:"))]
+    names = {str(seed): name_of(made, seed) for seed in range(5)}
+    for seed, name in names.items():
+        expected = expected.replace(f"{{{seed}}}", name)
+    assert [expected] == faults
+
+
+def test_a_run_copied_over_another_is_named_with_its_source(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Every file that only one run can have; the attempt that the other has not is missing."""
+    made = sealed(tmp_path)
+    copy_folder(made)
+    found = told(tmp_path, capsys)
+    where, source = f"alpha/{name_of(made, 4)}", name_of(made, 3)
+    assert 1 == found.code
+    assert f"missing: {where}: attempt 2 is gone" in found.lines
+    copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
+    assert f"copied: {where}: {copied}" in found.lines
+    assert found.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
+
+
+def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path, capsys: Capture) -> None:
+    """Its specification tells whose it is."""
+    made = sealed(tmp_path)
+    rename(made)
+    found = told(tmp_path, capsys)
+    assert 1 == found.code
+    source = name_of(made, 3)
+    expected = f"copied: alpha/ppo-test-5-0123456789: attempts/1/events.jsonl is that of {source}"
+    assert expected in found.lines
+
+
+def test_copies_are_found_without_a_ledger(tmp_path: Path, capsys: Capture) -> None:
+    """Two runs never have one journal."""
+    made = stored(Layout(tmp_path / "runs"))
+    for seed in range(2):
+        made.complete(seed, 1.0 + seed)
+    shutil.copy(made.run(0).attempt(1).journal, made.run(1).attempt(1).journal)
+    found = told(tmp_path, capsys)
+    names = sorted(name_of(made, seed) for seed in range(2))
+    assert 1 == found.code
+    expected = f"copied: alpha/{names[1]}: attempts/1/events.jsonl is that of {names[0]}"
+    assert expected in found.lines
+
+
+def test_a_wrong_record_can_be_made_anew(tmp_path: Path, capsys: Capture) -> None:
+    """The command that is printed removes it, and what is made in its place matches."""
+    made = sealed(tmp_path)
+    edit(made.run(2).attempt(1).journal, "21.0", "91.0")
+    *_, hint = told(tmp_path, capsys).lines
+    target = f"alpha/{name_of(made, 2)}"
+    command = f"rlexp rm {target} --yes"
+    assert f"To remove it, so that repeating its command makes it anew: {command}" == hint
+    assert 0 == remove(target, study(tmp_path), console(), yes=True)
+    assert 0 == told(tmp_path, capsys).code
+    keep(made, 2, completed(5.0))
+    found = told(tmp_path, capsys)
+    assert (0, True) == (found.code, found.lines[-1].startswith("alpha: 6 of 6 "))
+
+
+def test_verifying_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
+    """Whatever it finds."""
+    made = sealed(tmp_path)
+    copy_folder(made)
+    with made.paths.ledger.open("ab") as file:
+        file.write(b"garbage")
+    before = {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in tmp_path.rglob("*")}
+    assert 1 == told(tmp_path, capsys).code
+    assert before == {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in tmp_path.rglob("*")}

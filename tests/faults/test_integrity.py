@@ -1,0 +1,295 @@
+"""Whatever befalls a command, its records match their ledger; whatever is tampered with does not."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from injection import fail_at, kill_at, traced
+from studies import StudyFolder, new_study, odd, wait_until
+from test_disk import _may_mount
+from test_sweep_kill import WORDS as SWEEP
+
+from rlexp.app.integrity import examine
+from rlexp.app.survey import survey
+from rlexp.records.integrity import Integrity, Kind
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger import read_ledger
+from rlexp.store.sealing import Seals
+
+QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
+SLOWLY = json.dumps({"seconds": 0.5})
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study whose runs train nothing."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        yield study
+
+
+def verdict(study: StudyFolder, name: str = "x") -> Integrity:
+    """What `rlexp verify` would say."""
+    return examine(survey(ExperimentPaths(study.folder / "runs" / name)))
+
+
+def is_clean(study: StudyFolder, name: str = "x") -> int:
+    """How many attempts there are, all of which match; nothing else is found."""
+    found = verdict(study, name)
+    assert [] == [f for f in found.findings if f.kind is not Kind.REMARK]
+    assert found.attempts == found.matching
+    return found.matching
+
+
+def run_of(study: StudyFolder, seed: int, name: str = "x") -> Path:
+    """The folder of a run."""
+    (found,) = (study.folder / "runs" / name).glob(f"*-test-{seed}-*")
+    return found
+
+
+def test_what_is_made_extended_and_removed_matches(study: StudyFolder) -> None:
+    """More seeds follow on; a run that `rlexp rm` removed is not missing, and is made again."""
+    assert study.give("run", *QUICK, "seeds.test=2")[0] == 0
+    assert 2 == is_clean(study)
+    assert study.give("run", *QUICK, "seeds.test=4")[0] == 0
+    assert 4 == is_clean(study)
+    assert study.give("rm", f"x/{run_of(study, 1).name}", "--yes")[0] == 0
+    assert 3 == is_clean(study)
+    assert study.give("run", *QUICK, "seeds.test=4")[0] == 0
+    code, output = study.give("verify")
+    assert (0, True) == (code, output.startswith("x: 4 of 4 attempts match the ledger (head "))
+
+
+def test_what_failed_and_is_tried_again_matches(study: StudyFolder) -> None:
+    """Both attempts are entered, each with its ending."""
+    words = ("run", *QUICK, "seeds.test=2")
+    assert study.give(*words, variables={"RLEXP_QUICK": '{"raises": true}'})[0] == 1
+    assert 2 == is_clean(study)
+    assert study.give(*words, "--retry")[0] == 0
+    assert 4 == is_clean(study)
+    assert 0 == verdict(study).late
+
+
+def test_a_run_that_is_killed_and_the_attempt_after_it_match(study: StudyFolder) -> None:
+    """The first has a verdict."""
+    words = ("run", *QUICK, "seeds.test=2")
+    command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+    os.kill(wait_until(lambda: study.workers("x"))[0], signal.SIGKILL)
+    assert "killed by signal 9" in command.communicate(timeout=60)[0]
+    assert 3 == is_clean(study)
+
+
+@pytest.mark.parametrize("dice", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_commands_that_are_killed_again_and_again_leave_records_that_match(
+    study: StudyFolder, dice: int
+) -> None:
+    """At random moments, and by any signal; what nobody saw end is entered by the next."""
+    draw = random.Random(dice)
+    words = ("run", *QUICK, "seeds.test=6")
+    for _ in range(4):
+        command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+        wait_until(partial(_goes_on, study, command, len(study.workers("x"))))
+        time.sleep(draw.random())
+        command.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1]))
+        command.wait(30)
+        assert () == verdict(study).faults
+    assert study.give(*words)[0] == 0
+    assert is_clean(study) == len(list(study.folder.glob("runs/x/*/attempts/*")))
+
+
+def _goes_on(study: StudyFolder, command: subprocess.Popen[str], before: int) -> bool:
+    """Whether a further run has started, or there was none to start."""
+    return len(study.workers("x")) > before or command.poll() is not None
+
+
+def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: StudyFolder) -> None:
+    """Even where nothing is left to run."""
+    words = ("run", *QUICK, "seeds.test=2")
+    assert study.give(*words)[0] == 0
+    ledger = study.folder / "runs" / "x" / "ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    assert [Kind.UNSEALED] == [f.kind for f in verdict(study).findings]
+    code, output = study.give(*words)
+    assert (0, True) == (code, "nothing to run" in output)
+    assert (2, 1) == (is_clean(study), verdict(study).late)
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
+    """Trials, choice and tests; with more test seeds, too; and where it does nothing."""
+    words = ("sweep", *SWEEP, "sweep.trials=4", "experiment=x")
+    command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
+    wait_until(lambda: len(study.events("x", "ended")) >= 2)
+    command.kill()
+    command.wait()
+    assert () == verdict(study).faults
+    assert study.give(*words)[0] == 0
+    count = is_clean(study)
+    assert study.give(*words, "seeds.test=3")[0] == 0
+    assert count < is_clean(study)
+    documents = [getattr(entry, "name", "") for entry in _entries(study)]
+    assert {"experiment.json", "selection.json"} <= set(documents)
+    ledger = study.folder / "runs" / "x" / "ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+    before = verdict(study).late
+    assert study.give(*words, "seeds.test=3")[0] == 0
+    assert before + 1 == verdict(study).late
+    is_clean(study)
+
+
+def _entries(study: StudyFolder) -> list[object]:
+    ledger = read_ledger(ExperimentPaths(study.folder / "runs" / "x"))
+    assert ledger is not None
+    return list(ledger.entries)
+
+
+def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
+    """Its design and its looks are entered as well."""
+    words = ("algorithm=ppo,a2c", "seeds.test=1")
+    assert study.give("run", *QUICK, *words)[0] == 0
+    looks = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
+    code, output = study.give("compare", "x", *looks)
+    assert code == 0, output
+    assert is_clean(study) >= 6
+    design = study.folder / "runs" / "x" / "adaptive.json"
+    design.write_text(design.read_text().replace('"alpha": 0.2', '"alpha": 0.9'))
+    expected = "adaptive.json is not what was written"
+    assert [expected] == [f.text for f in verdict(study).faults]
+
+
+def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path) -> None:
+    """Real policies: seed 1 copied over seed 0 is named by `verify` and by the report."""
+    with new_study(tmp_path / "study") as study:
+        words = odd("none", "experiment=x", "budget.steps=128", "seeds.test=2")
+        assert study.give("run", *words)[0] == 0
+        assert 2 == is_clean(study)
+        code, output = study.give("report", "x", "--format", "json", "--output", "before")
+        assert code == 0, output
+        assert "2 of 2 attempts match the ledger (head " in _report(study, "before")
+        shutil.rmtree(run_of(study, 0))
+        shutil.copytree(run_of(study, 1), study.folder / "copy")
+        (study.folder / "copy").rename(_name_of_seed_0(study))
+        code, output = study.give("verify", "x")
+        source = run_of(study, 1).name
+        copied = f"attempts/1/events.jsonl, model.zip and spec.json are those of {source}"
+        assert (1, True) == (code, copied in output), output
+        code, output = study.give("report", "x", "--format", "json", "--output", "after")
+        assert "Check failed: x: 1 record is not what was written" in output, output
+        assert "1 of 2 attempts matches the ledger (head " in _report(study, "after")
+        assert copied in _report(study, "after")
+
+
+def _report(study: StudyFolder, folder: str) -> str:
+    (path,) = (study.folder / folder).glob("*.json")
+    return path.read_text()
+
+
+def _name_of_seed_0(study: StudyFolder) -> Path:
+    """Where its run was, as the ledger knows."""
+    paths = ExperimentPaths(study.folder / "runs" / "x")
+    names = [getattr(entry, "run", "") for entry in _entries(study)]
+    return paths.run(next(name for name in names if "-test-0-" in name)).folder
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
+def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
+    """What found no room in the ledger is entered by the next command."""
+    words = [*study.program, "run", *QUICK, "seeds.test=40"]
+    runs, kept = study.folder / "runs", study.folder / "kept"
+    runs.mkdir()
+    kept.mkdir()
+    script = (
+        'mount -t tmpfs -o size=200k tmpfs "$1" && shift && '
+        '"$@"; code=$?; cp -r runs/. kept/; exit $code'
+    )
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", str(runs), *words],
+        cwd=study.folder,
+        env=study.variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in {1, 2}, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    runs.rmdir()
+    kept.rename(runs)
+    assert () == verdict(study).faults
+    code, output = study.give("run", *QUICK, "seeds.test=40")
+    assert code == 0, output
+    assert is_clean(study) >= 40
+
+
+ENTERING = """
+import sys
+from pathlib import Path
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.sealing import Seals
+
+Seals(ExperimentPaths(Path(sys.argv[1]))).enter_late()
+"""
+
+
+REMOVING = """
+import sys
+from pathlib import Path
+from rlexp.app.remove import remove
+from rlexp.app.study import Study
+from rlexp.console import Console
+from rlexp.store.layout import Layout
+
+folder = Path(sys.argv[1])
+sys.exit(remove(sys.argv[2], Study(folder, Layout(folder / "runs")), Console(), yes=True))
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an experiment whose last two runs are not entered yet."""
+    with new_study(tmp_path_factory.mktemp("finished") / "study", quick=True) as study:
+        assert study.give("run", *QUICK, "seeds.test=3")[0] == 0
+        ledger = study.folder / "runs" / "x" / "ledger.jsonl"
+        ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-2]))
+        return study.folder / "runs" / "x"
+
+
+@traced
+@pytest.mark.parametrize("call", ["ftruncate", "pwrite64", "fsync"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_kill_9_while_it_is_entered_leaves_a_whole_chain(
+    finished: Path, tmp_path: Path, call: str, n: int
+) -> None:
+    """At any system call; what comes after enters the rest, and nothing twice."""
+    paths = ExperimentPaths(tmp_path / "x")
+    shutil.copytree(finished, paths.folder)
+    lines = len(paths.ledger.read_bytes().splitlines())
+    outcome = kill_at(call, n, ENTERING, paths.folder, path=paths.ledger)
+    assert (True, -signal.SIGKILL) == (outcome.hit, outcome.code)
+    assert () == examine(survey(paths)).faults
+    Seals(paths).enter_late()
+    found = examine(survey(paths))
+    assert ((), 3, 3) == (found.findings, found.attempts, found.matching)
+    assert lines + 2 == len(paths.ledger.read_bytes().splitlines())
+
+
+@traced
+def test_a_run_can_be_removed_from_a_full_disk(finished: Path, tmp_path: Path) -> None:
+    """It is entered once there is room."""
+    paths = ExperimentPaths(tmp_path / "runs" / "x")
+    shutil.copytree(finished, paths.folder)
+    Seals(paths).enter_late()
+    name = paths.runs()[0].folder.name
+    words = (tmp_path, f"x/{name}")
+    outcome = fail_at("pwrite64", 1, "ENOSPC", REMOVING, *words, path=paths.ledger)
+    assert (True, 0) == (outcome.hit, outcome.code), outcome.output
+    found = examine(survey(paths))
+    assert ((), 2, 2) == (found.faults, found.attempts, found.matching)
+    assert name not in {run.folder.name for run in paths.runs()}

@@ -1,0 +1,79 @@
+"""What a report says of the ledger: in its provenance, and in what `--strict` refuses."""
+
+from dataclasses import replace
+
+from evidence_samples import inquiry, typical
+from part_blocks import notices, of_kind, part_of, table
+
+from rlexp.records.integrity import Finding, Integrity, Kind
+from rlexp.reports.blocks import Table, Text, Tone
+from rlexp.reports.checklist import failed_checks
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.sections.provenance import Provenance
+
+HEAD = "0123456789abcdef" * 4
+CLEAN = Integrity(experiment="sample", attempts=30, matching=30, lines=31, head=HEAD)
+GONE = Finding(kind=Kind.MISSING, text="it is gone, with 1 attempt", run="ppo-test-0-aa")
+LATE = Finding(kind=Kind.UNSEALED, text="2 attempts of b ended and are not in the ledger")
+SPOILT = replace(CLEAN, matching=29, findings=(GONE, LATE))
+
+
+def told(*integrity: Integrity) -> Evidence:
+    """A typical study, whose records were compared with their ledgers."""
+    return replace(typical(), integrity=integrity)
+
+
+def test_records_that_match_are_said_to_in_a_sentence() -> None:
+    """With the head to note; nothing else, and no warning."""
+    part = part_of(Provenance(), told(CLEAN))
+    expected = "sample: 30 of 30 attempts match the ledger (head 0123456789ab)."
+    assert [expected] == [block.text for block in of_kind(part, Text)]
+    assert [] == notices(part)
+    assert "integrity" not in [block.name for block in of_kind(part, Table)]
+
+
+def test_what_does_not_match_is_a_problem() -> None:
+    """The worst are named at once, all findings in a table."""
+    part = part_of(Provenance(), told(SPOILT))
+    expected = (
+        "sample: 29 of 30 attempts match the ledger (head 0123456789ab). "
+        "Not what was written: ppo-test-0-aa (missing)."
+    )
+    assert [(Tone.PROBLEM, expected)] == notices(part)
+    assert (
+        ("sample", "ppo-test-0-aa", "missing", GONE.text),
+        ("sample", None, "unsealed", LATE.text),
+    ) == table(part, "integrity").rows
+
+
+def test_many_faults_are_named_in_part() -> None:
+    """Three of them, and how many more."""
+    many = tuple(replace(GONE, run=f"run-{n}") for n in range(9))
+    ((_, text),) = notices(part_of(Provenance(), told(replace(SPOILT, findings=many))))
+    assert text.endswith("run-0 (missing), run-1 (missing), run-2 (missing) and 6 more.")
+
+
+def test_no_ledger_is_said() -> None:
+    """It is no fault: records from before there was one."""
+    part = part_of(Provenance(), told(Integrity(experiment="old", attempts=2, matching=0)))
+    expected = "old: no ledger says what its 2 attempts were."
+    assert [expected] == [block.text for block in of_kind(part, Text)]
+
+
+def test_attempts_that_were_entered_late_are_counted() -> None:
+    """Nobody saw them end."""
+    (text,) = of_kind(part_of(Provenance(), told(replace(CLEAN, late=2))), Text)
+    assert "sample: 30 of 30 attempts match the ledger, 2 entered late (head" in text.text
+
+
+def test_without_a_comparison_nothing_is_said() -> None:
+    """As where one table is shown in a terminal."""
+    assert [] == of_kind(part_of(Provenance(), typical()), Text)
+
+
+def test_strict_refuses_what_does_not_match() -> None:
+    """What is merely late or unsealed it does not refuse."""
+    clean = failed_checks(inquiry(told(CLEAN)))
+    assert clean == failed_checks(inquiry(told(replace(CLEAN, findings=(LATE,)))))
+    expected = "sample: 1 record is not what was written"
+    assert {expected} == set(failed_checks(inquiry(told(SPOILT)))) - set(clean)

@@ -1,0 +1,54 @@
+"""How many runs continued or began anew, in numbers and in words."""
+
+from samples import spec
+
+from rlexp.records.events import Continued, Refused
+from rlexp.records.run import RunRecord
+from rlexp.reports.past import Past
+
+
+def refused(*reasons: str) -> tuple[Refused, ...]:
+    """Checkpoints that were refused for these reasons."""
+    return tuple(Refused(time=1.0, step=5, reason=reason) for reason in reasons)
+
+
+def test_runs_are_counted_and_not_attempts() -> None:
+    """A run may have continued several times; reasons come by how many runs have them."""
+    went_on = (Continued(time=1.0, step=5), Continued(time=2.0, step=9, drift="torch changed"))
+    past = Past.of(
+        [
+            RunRecord(spec=spec()),
+            RunRecord(
+                spec=spec(), continuations=went_on, refused=refused("rare", "rare", "often")
+            ),
+            RunRecord(spec=spec(), restarts=2, refused=refused("often")),
+        ]
+    )
+    expected = Past(
+        continued=1,
+        restarted=1,
+        refused=2,
+        reasons=("often", "rare"),
+        drifted=1,
+        changes=("torch changed",),
+    )
+    assert expected == past == Past.from_plain(past.plain())
+    assert [
+        "1 run continued from a checkpoint",
+        "1 run began anew at the first step",
+        "checkpoints of 2 runs were refused: often; rare",
+        "1 run continued with other versions: torch changed",
+    ] == list(past.sentences())
+
+
+def test_an_even_past_is_no_sentence() -> None:
+    """Runs that took one attempt."""
+    assert [] == list(Past.of([RunRecord(spec=spec())]).sentences())
+
+
+def test_many_reasons_are_cut() -> None:
+    """A line stays a line."""
+    record = RunRecord(spec=spec(), refused=refused(*map(str, range(5))))
+    (line,) = Past.of([record]).sentences()
+    assert line.endswith("; and 2 other reasons")
+    assert 3 == line.count("; ")

@@ -1,0 +1,55 @@
+"""Ledgers of every kind of entry, for tests of what becomes of them."""
+
+from pathlib import Path
+from typing import Any
+
+from rlexp.records.ledger import (
+    Entry,
+    Ledger,
+    Prefix,
+    RemovedRun,
+    SealedAttempt,
+    SealedDocument,
+)
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger import (
+    append_entry,
+    read_ledger,
+)
+
+SUM = "a" * 64
+
+
+def attempt(run: str = "one", number: int = 1, **changes: Any) -> SealedAttempt:
+    """An attempt with one file."""
+    files = {f"attempts/{number}/events.jsonl": f"{number:064x}"}
+    settings = {"run": run, "id": "f" * 64, "ending": "completed", "files": files, **changes}
+    return SealedAttempt(attempt=number, **settings)
+
+
+ENTRIES: list[Entry] = [
+    SealedDocument(name="experiment.json", sha256=SUM),
+    attempt(),
+    attempt("two", 1, ending="failed"),
+    attempt("two", 2, late=True),
+    RemovedRun(run="one"),
+    SealedDocument(
+        name="selection.json", sha256=SUM, trials=Prefix(bytes=3, sha256=SUM), instead_of="b" * 64
+    ),
+    RemovedRun(run="two", late=True),
+]
+
+
+def read(paths: ExperimentPaths) -> Ledger:
+    """A ledger that is there."""
+    ledger = read_ledger(paths)
+    assert ledger is not None
+    return ledger
+
+
+def kept(folder: Path) -> ExperimentPaths:
+    """An experiment with a ledger of every kind of entry."""
+    paths = ExperimentPaths(folder)
+    for entry in ENTRIES:
+        append_entry(paths, entry)
+    return paths

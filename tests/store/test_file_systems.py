@@ -1,0 +1,44 @@
+"""Network file systems are known by what the kernel says of mounts."""
+
+from pathlib import Path
+
+import pytest
+
+from rlexp.store.file_systems import network_file_system
+
+MOUNTS = r"""
+21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+22 21 0:40 / /home rw,relatime shared:2 - nfs4 server:/home rw,vers=4.2
+23 22 0:41 / /home/me/local\040disk rw,relatime - xfs /dev/sdb1 rw
+24 21 0:42 / /scratch rw,relatime - ext4 /dev/sdc1 rw
+25 21 0:43 / /scratch rw,relatime master:3 - lustre mds@tcp:/scratch rw
+not a mount
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("/var/runs", None),
+        ("/home/me/study/runs", "nfs4"),
+        ("/home/me/local disk/runs", None),
+        ("/home/me/local", "nfs4"),
+        ("/homely", None),
+        ("/scratch/me", "lustre"),
+    ],
+)
+def test_the_innermost_mount_decides(tmp_path: Path, folder: str, expected: str | None) -> None:
+    """The longest mount point that holds the folder, the last of several on it."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert expected == network_file_system(Path(folder), mounts)
+
+
+def test_where_the_kernel_says_nothing_none_is_known(tmp_path: Path) -> None:
+    """Without that file, there is no warning."""
+    assert network_file_system(tmp_path, tmp_path / "none") is None
+
+
+def test_this_machine_can_be_asked(tmp_path: Path) -> None:
+    """The real file is read without an error."""
+    assert network_file_system(tmp_path) in {None, "nfs", "nfs4", "9p", "lustre", "ceph"}
