@@ -16,8 +16,8 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.store.files import publish_with
 
 if TYPE_CHECKING:
-    from rlexp.training.restore import Learner
     from rlexp.training.parts import Training
+    from rlexp.training.restore import Learner
 
 EVERY = 15.0
 """Seconds between lines of progress."""

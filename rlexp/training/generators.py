@@ -52,4 +52,5 @@ def restore_generators(model: BaseAlgorithm, states: dict[str, Any]) -> None:
 
 
 def _cuda_states() -> list[torch.Tensor]:
-    return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    begun = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.get_rng_state_all() if begun else []

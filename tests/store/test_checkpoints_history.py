@@ -26,6 +26,8 @@ from rlexp.store.layout import RunPaths
 CAPACITY = 250
 ABOUT = {"run": "a run"}
 KILLED = 9
+STEPS = st.sampled_from([100, 0, 1, 60, 180, 250, 251, 600])
+"""Between two checkpoints; also more than the ring holds."""
 TOUCHING = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 
 
@@ -117,22 +119,20 @@ class Run(RuleBasedStateMachine):
         self.step = self.written = self.kept[0] if self.kept else 0
         discard_after(self.paths, self.kept[0] if self.kept else None)
 
-    @rule(steps=st.integers(0, 2 * CAPACITY))
-    def trains(self, steps: int) -> None:
-        """Steps are taken since the last checkpoint, or none."""
-        self.step += steps
+    @rule(stretches=st.lists(STEPS, min_size=1, max_size=4))
+    def publishes(self, stretches: list[int]) -> None:
+        """Each time after so many steps; the newest two are kept."""
+        for steps in stretches:
+            self.step += steps
+            self.publish()
+            self.written = self.step
+            earlier = [step for step in self.kept if step < self.step]
+            self.kept = [self.step, *earlier][:KEPT_CHECKPOINTS]
 
-    @rule()
-    def publishes(self) -> None:
-        """The newest two are kept."""
-        self.publish()
-        self.written = self.step
-        earlier = [step for step in self.kept if step < self.step]
-        self.kept = [self.step, *earlier][:KEPT_CHECKPOINTS]
-
-    @rule(moment=st.integers(1, 60))
-    def dies_while_it_publishes(self, moment: int) -> None:
+    @rule(steps=STEPS, moment=st.integers(1, 60))
+    def dies_while_it_publishes(self, steps: int, moment: int) -> None:
         """What was the newest before is there, or what was being published."""
+        self.step += steps
         dies(moment, self.publish)
         found = self.usable()
         assert found[:1] in ([self.step], self.kept[:1])
@@ -158,8 +158,7 @@ class Run(RuleBasedStateMachine):
         assert self.kept[1:] == self.usable()
         self.go_on()
 
-    @rule()
-    def begins_anew(self) -> None:
+    def begin_anew(self) -> None:
         """Nothing of what was before counts."""
         discard_after(self.paths, None)
         self.step = self.written = 0
@@ -175,7 +174,7 @@ class Run(RuleBasedStateMachine):
             saved = read_checkpoint(self.paths, step, run_id="a run")
             assert {MODEL: str(step).encode()} == saved.files
         assert not self.paths.replay.exists()
-        self.begins_anew()
+        self.begin_anew()
 
     @invariant()
     def what_was_published_is_there_and_nothing_else(self) -> None:
@@ -192,4 +191,4 @@ class Run(RuleBasedStateMachine):
 
 
 TestRun = Run.TestCase
-TestRun.settings = settings(max_examples=30, stateful_step_count=20)
+TestRun.settings = settings(max_examples=20, stateful_step_count=20)

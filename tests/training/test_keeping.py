@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trainings import TINY, Memory, trained
@@ -38,7 +39,7 @@ def steps(memory: Memory) -> list[int]:
     return [c.step for c in memory.checkpoints]
 
 
-def interrupted(folder: Path, at: int, *words: str, **operational: float) -> Clock:
+def interrupted(folder: Path, at: int, *words: str, **operational: Any) -> Clock:
     """A training that is asked to end at a step."""
     listener = Clock(folder)
     listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), at

@@ -129,8 +129,8 @@ def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
     first, second = make(task("Walk")), make(task("Walk"))
     first.action_space.seed(1)
     first.reset()
-    actions = [np.array([first.action_space.sample()]) for _ in range(10)]
-    played(first, actions)
+    for _ in range(10):
+        first.step(np.array([first.action_space.sample()]))
     captured = capture(first)
     expected = [first.action_space.sample().tolist() for _ in range(5)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.app.checks.finding import fail, ok, warn
 from rlexp.app.checks.notes import WIDTH, Broken, Notes
 from rlexp.app.checks.playing import play, tell
+from rlexp.app.checks.resuming import resumption
 from rlexp.app.checks.seeding import compare
 from rlexp.app.fit import Spaces
 from rlexp.config.validate import build
@@ -42,7 +43,7 @@ def execute(words: list[str]) -> int:
 
 
 def probe(environment: Environment, notes: Notes) -> None:
-    """Make, play, repeat and close an environment.
+    """Make, play, close, repeat and resume an environment.
 
     Raises:
         ConfigError: It cannot be made.
@@ -58,6 +59,7 @@ def probe(environment: Environment, notes: Notes) -> None:
         env.close()
     notes.found(ok("close", "works"))
     notes.found(compare(environment, notes))
+    notes.found(resumption(environment, notes))
 
 
 def _look(env: "Env", vector: Vector, notes: Notes) -> None:

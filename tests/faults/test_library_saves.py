@@ -1,0 +1,33 @@
+"""What our checkpoints are compared with: the library's own way of saving."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from injection import kill_at, traced
+
+pytestmark = traced
+
+LIBRARY = """
+import sys
+from pathlib import Path
+from stable_baselines3 import PPO
+
+path = Path(sys.argv[1])
+model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, device="cpu")
+model.save(path.with_name("first.zip"))
+path.with_name("first.zip").replace(path)
+assert PPO.load(path, device="cpu")
+model.save(path)
+"""
+
+
+@pytest.mark.slow
+def test_the_same_kill_destroys_what_the_library_saved_before(tmp_path: Path) -> None:
+    """Stable-baselines3 writes over the only file; killed in between, there is none."""
+    path = tmp_path / "model.zip"
+    path.touch()
+    outcome = kill_at("write", 3, LIBRARY, path, path=path)
+    assert (-9, True) == (outcome.code, outcome.hit), outcome.output
+    assert path.stat().st_size > 0
+    assert not zipfile.is_zipfile(path)
