@@ -19,6 +19,7 @@ from rlexp.app.design import (
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.gather import gather, read_target
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
+from rlexp.app.permission import check_imports
 from rlexp.app.study import Study as Place
 from rlexp.app.summary import read_entries
 from rlexp.config.compose import compose
@@ -35,6 +36,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment, write_experiment
+from rlexp.store.sealing import Seals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +62,12 @@ def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
     Raises:
         RlexpError: The targets, the design or the records do not allow it; nothing was started.
     """
-    place.make_importable()
+    place.make_allowed_importable()
     settings = read_report(["section=[]", *asked.words], place.folder, place.allowed).settings
     paths = place.experiment(_experiment(asked))
-    _check_seeds(read_experiment(paths))
+    experiment = read_experiment(paths)
+    _check_seeds(experiment)
+    check_imports(experiment.configurations, place.allowed, asked.command)
     evidence = gather(asked.targets, Phase.TEST, place)
     design = draw_up(evidence, settings, asked.group, asked.interims, asked.family)
     if asked.dry_run:
@@ -71,6 +75,7 @@ def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         there = sum(member.score is not None for member in evidence.members)
         ledger = (freeze_again if asked.restart else freeze)(paths, design, there)
+        Seals(paths).enter_late()
         for text in _warnings(ledger, design):
             console.line(f"Warning: {text}")
         return _until_decided(design, paths, asked, place, console)
@@ -132,7 +137,7 @@ def _rehearse(
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
     driving = _driving(experiment, asked, place)
-    show_plan(paths.name, Phase.TEST, plan, driving, read_code(place.folder), console)
+    show_plan(paths, Phase.TEST, plan, driving, read_code(place.folder), console)
     said = (
         f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
         f"{design.most_runs} runs in all"

@@ -41,7 +41,7 @@ def _cancel_run(run: RunPaths) -> str:
         raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
     return (
         f"asked run {name} to end: it stops at its next step and is recorded as interrupted; "
-        "a repeat of its command runs it again"
+        "'rlexp resume', or a repeat of its command, continues it"
     )
 
 

@@ -40,7 +40,7 @@ def compare(sides: Sides, place: Place, console: Console) -> int:
     Raises:
         RlexpError: A target or a setting is unknown, or there is one label only.
     """
-    place.make_importable()
+    place.make_allowed_importable()
     parts = read_report([SECTIONS, *sides.words], place.folder, place.allowed)
     evidence = gather(sides.targets, read_phase(sides.phase), place)
     if len(evidence.labels) < 2:

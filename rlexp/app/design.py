@@ -7,8 +7,9 @@ from typing import Any
 
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import leaf_differences
-from rlexp.store.files import publish_json, read_json
+from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger import publish_document
 
 GROUP = 5
 """New seeds of each label at each look, by default."""
@@ -182,5 +183,5 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _write(paths: ExperimentPaths, ledger: Ledger) -> Ledger:
-    publish_json(paths.adaptive, asdict(ledger))
+    publish_document(paths, paths.adaptive, asdict(ledger))
     return ledger

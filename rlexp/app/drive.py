@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from rlexp.app.continuing import continuing, largest_replay
 from rlexp.app.estimate import estimate, remember
+from rlexp.app.fit import Spaces
 from rlexp.app.signals import listening
 from rlexp.app.study import Study
 from rlexp.app.summary import Entry
@@ -16,8 +18,10 @@ from rlexp.console import Console
 from rlexp.engine.loop import Loop, Orders, Watcher
 from rlexp.engine.plan import Plan
 from rlexp.engine.source import Listed, Source
+from rlexp.errors import NO_SPACE
 from rlexp.executors import Executor
 from rlexp.protocol.seeds import Phase
+from rlexp.store.file_systems import network_file_system
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code, collect, read_code
 from rlexp.store.runs import folder_size
@@ -44,15 +48,19 @@ def drive(
     driving: Driving,
     study: Study,
     console: Console,
+    spaces: Mapping[str, Spaces] | None = None,
 ) -> int | None:
-    """Run what is missing; returns the code of the signal that ended it, if one did."""
+    """Run what is missing; returns the code of the signal that ended it, if one did.
+
+    `spaces` are those of the environments, where they are known.
+    """
     return drive_source(
         paths,
         Listed(deque(plan.missing)),
         driving,
         study,
         console,
-        show=lambda code: show_plan(paths.name, phase, plan, driving, code, console),
+        show=lambda code: show_plan(paths, phase, plan, driving, code, console, spaces),
         watch=lambda: console.watch(len(plan.missing)),
     )
 
@@ -79,6 +87,11 @@ def drive_source(
         watch: Opens what is told of every run.
     """
     code = read_code(study.folder)
+    if kind := network_file_system(paths.folder):
+        console.note(
+            f"Warning: {paths.folder} is on a network file system ({kind}): "
+            "give commands on one experiment from one machine, whose locks others may not see"
+        )
     with listening() as signals:
         opened = driving.executor.open(
             ENTRY, PRELOAD, threads=driving.threads, folder=study.folder
@@ -104,31 +117,38 @@ def drive_source(
         if loop is not None:
             loop.abandon()
             if loop.disk_error is not None:
-                console.error(f"{loop.disk_error}; free space, then give the same command again")
+                full = loop.disk_error.errno in NO_SPACE
+                remedy = "free space" if full else "make it writable"
+                console.error(f"{loop.disk_error}; {remedy}, then give the same command again")
         return signals.code
 
 
 def show_plan(
-    name: str,
+    paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
     driving: Driving,
     code: Code,
     console: Console,
+    spaces: Mapping[str, Spaces] | None = None,
 ) -> None:
     """Say how much there is to run, on how many workers, and what it will take."""
     threads = driving.threads
     workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
-    expected = estimate(plan.missing, workers)
+    continued = continuing(paths, [spec.name for spec in plan.missing])
+    replay = largest_replay(plan.missing, spaces or {})
+    expected = estimate(plan.missing, workers, continued=continued, replay=replay)
     console.plan(
         {
-            "experiment": name,
+            "experiment": paths.name,
             "phase": str(phase),
             "runs": len(plan.missing),
             "done": len(plan.done),
             "failed": len(plan.failed),
             "steps": plan.steps,
             "steps_per_run": sorted({spec.budget["steps"] for spec in plan.missing}),
+            "continued": continued,
+            "replay_bytes": replay,
             "workers": workers,
             "threads": threads,
             "seconds": round(expected.seconds, 1),

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
@@ -36,26 +36,45 @@ def cache_file() -> Path:
     return base / "rlexp" / "speeds.json"
 
 
-def estimate(specs: Sequence[RunSpec], workers: int) -> Estimate:
-    """Estimate the cost of runs."""
+def estimate(
+    specs: Sequence[RunSpec],
+    workers: int,
+    *,
+    continued: Mapping[str, int] | None = None,
+    replay: int = 0,
+) -> Estimate:
+    """Estimate the cost of runs.
+
+    Args:
+        specs: The runs.
+        workers: How many of them run at a time.
+        continued: The step from which a run goes on, by its name; all others begin anew.
+        replay: Bytes that the replay buffer of a run fills on disk until the run has ended.
+    """
     known = _read()
+    continued = continued or {}
     seconds, total, measured = 0.0, 0, True
     for spec in specs:
         speed = known.get(_key(spec))
         name = short_name(spec.algorithm)
         rate, size = speed or (float(ROUGH.get(name, ROUGH_OTHER)), float(ROUGH_BYTES))
         measured &= speed is not None
-        seconds += spec.budget["steps"] / rate
+        seconds += max(spec.budget["steps"] - continued.get(spec.name, 0), 0) / rate
         total += int(size)
-    return Estimate(seconds / min(workers, max(len(specs), 1)) + START_UP, total, measured)
+    at_a_time = min(workers, len(specs))
+    total += replay * at_a_time
+    return Estimate(seconds / max(at_a_time, 1) + START_UP, total, measured)
 
 
 def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
     """Keep the speeds of finished runs for the next estimate; losing them loses nothing."""
     speeds: dict[str, list[tuple[float, int]]] = {}
     for record, size in done:
-        if record.state is State.COMPLETED and record.seconds:
-            speeds.setdefault(_key(record.spec), []).append((record.step / record.seconds, size))
+        # One that went on from shortly before its end says little.
+        trained = 2 * (record.step - record.begun) >= record.step
+        if record.state is State.COMPLETED and record.seconds and trained:
+            speed = (record.step - record.begun) / record.seconds
+            speeds.setdefault(_key(record.spec), []).append((speed, size))
     known = _read()
     for key, values in speeds.items():
         known[key] = (median(v for v, _ in values), median(s for _, s in values))

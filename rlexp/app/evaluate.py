@@ -9,7 +9,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
-from rlexp.app.policies import Policy, check_imports, find_policy
+from rlexp.app.permission import check_imports
+from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
@@ -60,8 +61,9 @@ def evaluate(run_name: str, wanted: Evaluation, study: Study, console: Console) 
     policy = find_policy(paths, record, wanted.checkpoint)
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
     command = wanted.command(name, wanted.draw, study.allowed)
-    check_imports(record.spec, study.allowed, command)
-    study.make_importable()
+    check_imports([record.spec], study.allowed, command)
+    check_archives(policy, paths)
+    study.make_allowed_importable()
     # What an environment prints must not end up between the lines of a JSON value.
     with redirect_stdout(sys.stderr), _one_line():
         result, trouble = _play(policy, wanted, study, console)

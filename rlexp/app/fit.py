@@ -1,8 +1,8 @@
 """Whether agent, algorithm and environment fit one another, asked before anything starts."""
 
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rlexp.app.apart import ask_apart
@@ -15,6 +15,9 @@ from rlexp.protocol.spec import canonical, short_name
 
 if TYPE_CHECKING:
     import gymnasium
+
+NUMBERS = 12
+"""Bytes of the reward, the end and the cut of a transition."""
 
 
 def check_fit(
@@ -66,6 +69,8 @@ class Spaces:
     masked: bool
     normalised: bool = False
     stacked: bool = False
+    transition: int = 0
+    """Bytes of a transition in a replay buffer."""
 
     @classmethod
     def of(cls, made: "gymnasium.Env[Any, Any]", vector: Vector) -> "Spaces":
@@ -79,18 +84,31 @@ class Spaces:
             masked=made.has_wrapper_attr("action_masks"),
             normalised=vector.normalise_observations,
             stacked=vector.frame_stack > 1,
+            transition=2 * max(vector.frame_stack, 1) * _bytes(space)
+            + _bytes(made.action_space)
+            + NUMBERS,
         )
+
+
+def _bytes(space: Any) -> int:
+    """Bytes of an element of a space, which may be made of several."""
+    parts = getattr(space, "spaces", None)
+    if parts:
+        return sum(map(_bytes, parts.values() if isinstance(parts, Mapping) else parts))
+    size: int = prod(space.shape or (1,)) * getattr(space.dtype, "itemsize", 4)
+    return size
 
 
 def _spaces(configuration: Configuration, study: Study) -> Spaces:
     plain = {**configuration.environment, "reference": configuration.reference}
     environment = build(plain, "environment", study.allowed)
 
+    made: list[gymnasium.Env[Any, Any]] = []
+
     def look() -> dict[str, Any]:
         try:
-            made = environment.make()
-            with closing(made):
-                return asdict(Spaces.of(made, environment.vector))
+            made.append(environment.make())
+            return asdict(Spaces.of(made[0], environment.vector))
         except RlexpError:
             raise
         except Exception as error:
@@ -100,7 +118,12 @@ def _spaces(configuration: Configuration, study: Study) -> Spaces:
                 "'rlexp doctor --environment …' says more",
             ) from error
 
-    return Spaces(**ask_apart(configuration.task, look))
+    def close() -> None:
+        for one in made:
+            one.close()
+
+    # Some environments never come back from closing: the answer comes before.
+    return Spaces(**ask_apart(configuration.task, look, close))
 
 
 def _check(configuration: Configuration, spaces: Spaces, study: Study) -> None:

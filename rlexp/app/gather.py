@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.app.integrity import examine
 from rlexp.app.study import Study
 from rlexp.app.survey import DAMAGE, Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
@@ -32,7 +33,12 @@ def read_target(text: str) -> Target:
 
 
 def gather(
-    targets: Sequence[str], phase: Phase | None, study: Study, *, importance: bool = False
+    targets: Sequence[str],
+    phase: Phase | None,
+    study: Study,
+    *,
+    importance: bool = False,
+    integrity: bool = False,
 ) -> Evidence:
     """Gather the planned runs of the targets, in one phase.
 
@@ -41,6 +47,7 @@ def gather(
         phase: Wanted phase; without one, test, or tuning where no target has test runs.
         study: Where the experiments are.
         importance: Whether to find out which parameters of a sweep matter, which takes seconds.
+        integrity: Whether to compare the records with their ledgers, which reads every file.
 
     Raises:
         RecordError: There is no such experiment or label, or its definition cannot be read.
@@ -68,6 +75,7 @@ def gather(
         problems=tuple(f"{n}: {line}" for n, s in surveys.items() for line in s.problems),
         folders={n: str(s.paths.folder) for n, s in surveys.items()},
         sweeps=tuple(_sweeps(surveys, study, with_importance=importance)),
+        integrity=tuple(examine(s) for s in surveys.values()) if integrity else (),
     )
 
 

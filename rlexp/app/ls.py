@@ -14,7 +14,8 @@ from rlexp.console.words import ago
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
-from rlexp.reports.sentences import shortened
+from rlexp.reports.past import Past
+from rlexp.reports.sentences import listed, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +47,30 @@ class Columns:
 
 EXPERIMENTS = Columns(
     words=("experiment", "task", "label", "phase", "problem"),
-    numbers=("planned", "done", "running", "failed", "missing", "damaged", "iqm", "last"),
+    numbers=(
+        *("planned", "done", "running", "failed", "missing", "continued", "restarted"),
+        *("damaged", "iqm", "last"),
+    ),
     printed=(
         *("experiment", "task", "label", "phase", "planned", "done", "running", "failed"),
-        *("missing", "damaged", "iqm", "last", "problem"),
+        *("missing", "continued", "restarted", "damaged", "iqm", "last", "problem"),
     ),
-    optional=("phase", "running", "failed", "missing", "damaged", "iqm", "problem"),
+    optional=(
+        *("phase", "running", "failed", "missing", "continued", "restarted", "damaged"),
+        *("iqm", "problem"),
+    ),
 )
 RUNS = Columns(
-    words=("run", "label", "task", "phase", "state", "failure", "reason", "problem"),
-    numbers=("seed", "score", "step", "steps", "seconds", "attempts", "unreadable_lines", "last"),
+    words=("run", "label", "task", "phase", "state", "failure", "reason", "began", "problem"),
+    numbers=(
+        *("seed", "score", "step", "steps", "seconds", "seconds_spent", "attempts", "restarts"),
+        *("unreadable_lines", "last"),
+    ),
     printed=(
         *("run", "label", "task", "phase", "seed", "state", "failure", "score", "step"),
-        *("last", "problem"),
+        *("began", "last", "problem"),
     ),
-    optional=("failure", "score", "problem"),
+    optional=("failure", "score", "began", "problem"),
     heading=("label", "task", "phase"),
 )
 GROUPS = Columns(
@@ -142,6 +152,7 @@ def _row(found: Found) -> dict[str, Any]:
         **describe_run(found.configuration, found.stored),
         "phase": str(record.spec.phase),
         "state": "damaged" if found.damaged else str(record.state),
+        "began": _began(record),
         "last": _last(record),
         "problem": found.problem,
     }
@@ -150,6 +161,7 @@ def _row(found: Found) -> dict[str, Any]:
 def _experiment(one: Survey) -> dict[str, Any]:
     planned = [f for f in one.runs if f.planned and f.stored]
     states = [f.stored.record.state for f in planned if f.stored]
+    past = Past.of(f.stored.record for f in planned if f.stored)
     done = sum(s in {State.COMPLETED, State.PRUNED} for s in states)
     running, failed = states.count(State.RUNNING), states.count(State.FAILED)
     named = [f.configuration for f in planned or one.runs if f.configuration]
@@ -164,6 +176,8 @@ def _experiment(one: Survey) -> dict[str, Any]:
         "running": running,
         "failed": failed,
         "missing": len(planned) - done - running - failed,
+        "continued": past.continued,
+        "restarted": past.restarted,
         "damaged": sum(f.damaged for f in one.runs),
         "iqm": _single_iqm(one),
         "last": max(times, default=None),
@@ -204,6 +218,14 @@ def _groups(one: Survey) -> Iterator[dict[str, Any]]:
                 "high": iqm.get("high"),
                 "interval": cell["iqm"],
             }
+
+
+def _began(record: RunRecord) -> str | None:
+    """Where its attempts after the first began, if there are any."""
+    continued = [f"{event.step:,}" for event in record.continuations]
+    told = [f"checkpoint {listed(continued)}"] if continued else []
+    told += ["anew"] if record.restarts else []
+    return ", ".join(told) or None
 
 
 def _values(rows: Sequence[Row], column: str) -> set[Any]:

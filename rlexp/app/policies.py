@@ -1,17 +1,18 @@
-"""Saved policies of runs: which there are, and what restoring one would import."""
+"""Saved policies of runs: which there are, and whether their files are what they should be."""
 
-import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import RunPaths
 
-TRUSTED = ("rlexp", "gymnasium")
-"""Packages from which a run on disk may name classes without being asked for."""
+MOST_UNPACKED = 10
+"""Times the size of an archive that its content may have; ours are not compressed at all."""
+SPARE = 1 << 24
+"""Bytes that the content may have on top of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +61,35 @@ def _checkpoints(paths: RunPaths) -> list[int]:
     return sorted(int(p.name) for p in folders if (p / "model.zip").is_file())
 
 
-def check_imports(spec: RunSpec, allowed: Sequence[str], command: Sequence[str]) -> None:
-    """Refuse to import what only the files of a run name.
+def check_archives(policy: Policy, run: RunPaths) -> None:
+    """Refuse files that lie elsewhere, or would fill the memory when they are unpacked.
 
-    Args:
-        spec: What defines the run, as its files say.
-        allowed: Packages that the user trusts.
-        command: The command to repeat with more of them.
+    What is no archive at all is left to those who read it.
 
     Raises:
-        RecordError: Names the packages, and the command that allows them.
+        RecordError: One of them does; says which.
     """
-    permitted = (*TRUSTED, *allowed)
-    foreign = {
-        module.partition(".")[0]
-        for module in _modules(spec)
-        if not any(module == p or module.startswith(f"{p}.") for p in permitted)
-    }
-    if foreign:
-        flags = [word for package in sorted(foreign) for word in ("--allow-import", package)]
-        raise RecordError(
-            f"the run's files name code that would be executed: {', '.join(sorted(foreign))}; "
-            f"if you trust it: {shlex.join([*command, *flags])}",
-        )
+    home = run.folder.resolve()
+    for path in (policy.model, policy.normalisation):
+        if not path.resolve().is_relative_to(home):
+            raise RecordError(
+                f"{path} is a link out of the run's folder, which is not followed; "
+                "copy the file there"
+            )
+        if path.is_file() and (size := _unpacked(path)) > _limit(path):
+            raise RecordError(
+                f"{path} would unpack to {size:,} bytes, many times its size: it was not written "
+                "by rlexp; take it from a copy of the run"
+            )
 
 
-def _modules(spec: RunSpec) -> set[str]:
-    """Every module that building the run's parts would import."""
-    parts = (spec.agent, spec.algorithm, spec.environment)
-    if not all(isinstance(part, Mapping) for part in parts):
-        raise RecordError("the run's spec.json is damaged: a part of it is no mapping")
-    targets = {str(part.get("_target_")) for part in parts}
-    imports = spec.environment.get("imports")
-    listed = set(map(str, imports)) if isinstance(imports, list) else set()
-    module, colon, _ = str(spec.environment.get("id")).partition(":")
-    return targets | listed | ({module} if colon else set())
+def _limit(path: Path) -> int:
+    return MOST_UNPACKED * path.stat().st_size + SPARE
+
+
+def _unpacked(path: Path) -> int:
+    try:
+        with ZipFile(path) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (OSError, BadZipFile, ValueError, NotImplementedError):
+        return 0

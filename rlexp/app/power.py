@@ -39,7 +39,7 @@ def plan_seeds(target: str | None, plan: Plan, study: Study, console: Console) -
         RlexpError: Nothing to plan by was named, or the pilot has no scores.
     """
     _check(target, plan)
-    study.make_importable()
+    study.make_allowed_importable()
     settings = read_report(["section=[]", *plan.words], study.folder, study.allowed).settings
     try:
         if target is None:

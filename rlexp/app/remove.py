@@ -12,9 +12,11 @@ from uuid import uuid4
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.console.words import size
-from rlexp.errors import RecordError
+from rlexp.errors import NO_SPACE, RecordError
+from rlexp.records.ledger import RemovedRun
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, holder, is_held
+from rlexp.store.ledger import append_entry
 from rlexp.store.runs import folder_size
 
 
@@ -36,7 +38,7 @@ def remove(target: str, study: Study, console: Console, *, yes: bool) -> int:
         with _unused(found, lock=yes):
             what = f"{name}: {_said(found)}"
             if yes:
-                _remove(folder)
+                _remove_entered(found)
     except OSError as error:
         raise RecordError(f"cannot remove {folder}: {error.strerror}") from error
     if yes:
@@ -86,6 +88,25 @@ def _unused(found: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
 def _refuse(what: str, lock: Path, name: str) -> NoReturn:
     command = shlex.join(["rlexp", "cancel", name])
     raise RecordError(f"{what} is in use by {holder(lock)}; to end it: {command}")
+
+
+def _remove_entered(found: ExperimentPaths | RunPaths) -> None:
+    """Enter in the ledger that a run is removed, first: one that is gone otherwise is missing."""
+    if isinstance(found, ExperimentPaths):
+        _remove(found.folder)
+        return
+    experiment = ExperimentPaths(found.folder.parent)
+    entry = RemovedRun(run=found.folder.name)
+    try:
+        append_entry(experiment, entry)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        # There is room for it once the run is gone.
+        _remove(found.folder)
+        append_entry(experiment, entry)
+    else:
+        _remove(found.folder)
 
 
 def _remove(folder: Path) -> None:

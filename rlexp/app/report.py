@@ -48,10 +48,12 @@ def report(targets: Sequence[str], wanted: Wanted, place: Place, console: Consol
         RlexpError: A target, a format or a setting is unknown; nothing was written.
     """
     formats = read_formats(wanted.formats)
-    place.make_importable()
+    place.make_allowed_importable()
     parts = read_report(wanted.words, place.folder, place.allowed)
     importance = "importance" in parts.sections
-    evidence = gather(targets, read_phase(wanted.phase), place, importance=importance)
+    evidence = gather(
+        targets, read_phase(wanted.phase), place, importance=importance, integrity=True
+    )
     study = make_study(evidence, parts)
     folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
     files = rendered(study, formats, folder, Path(wanted.figures) if wanted.figures else None)

@@ -15,7 +15,7 @@ from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import short_name
+from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.store.layout import check_name
 
 TASK_CHOICES = ("environment", "environment.id", "algorithm")
@@ -24,12 +24,18 @@ TASK_CHOICES = ("environment", "environment.id", "algorithm")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one command asks for."""
+    """What one command asks for; `only` is the id of a run, where no other is asked for."""
 
     experiment: Experiment
     phase: Phase
     executor: Executor
     budget: Budget
+    only: str | None = None
+
+    def specs(self) -> list[RunSpec]:
+        """The runs that are asked for."""
+        every = [spec for _, spec in self.experiment.specs(self.phase)]
+        return [spec for spec in every if self.only in {None, spec.id}]
 
     @property
     def threads(self) -> int:

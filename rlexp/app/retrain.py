@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.app.permission import check_imports
 from rlexp.app.request import Request
 from rlexp.app.study import Study
 from rlexp.app.sweep_state import Closed, read_runs, resume
@@ -28,6 +29,11 @@ class Origin:
     sweep: str
     trial: int | None
 
+    def command(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The command that trains it again."""
+        trial = [] if self.trial is None else ["--trial", str(self.trial)]
+        return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *words)
+
 
 def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request:
     """Turn a trial and words about seeds and budget into an experiment.
@@ -46,6 +52,7 @@ def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request
             )
     paths = study.experiment(origin.sweep)
     number, configuration = _trial(origin, paths, study)
+    check_imports([configuration], study.allowed, origin.command([*words, *study.permission]))
     there = read_definition(paths)
     composed = compose(words, study.folder)
     if len(composed) > 1:

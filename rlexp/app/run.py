@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
-from rlexp.app.fit import check_fit
+from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
 from rlexp.app.request import Request, read_request
 from rlexp.app.retrain import Origin, request_again
@@ -21,6 +21,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import write_experiment
+from rlexp.store.sealing import seal_unsealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +30,14 @@ class Options:
 
     dry_run: bool = False
     retry: bool = False
+    allow_drift: bool = False
     origin: Origin | None = None
 
     def command(self, words: Sequence[str]) -> tuple[str, ...]:
         """What the user typed, but for what is no part of the question."""
         if self.origin is None:
             return ("rlexp", "run", *words)
-        trial = [] if self.origin.trial is None else ["--trial", str(self.origin.trial)]
-        return ("rlexp", "run", "--from-sweep", self.origin.sweep, *trial, *words)
+        return self.origin.command(words)
 
 
 def run(overrides: Sequence[str], options: Options, study: Study, console: Console) -> int:
@@ -47,24 +48,45 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
     """
     origin = options.origin
     request = request_again(origin, overrides, study) if origin else read_request(overrides, study)
-    command = options.command(overrides)
+    return bring_to_end(request, options.command(overrides), options, study, console)
+
+
+def bring_to_end(
+    request: Request, command: tuple[str, ...], options: Options, study: Study, console: Console
+) -> int:
+    """Run what is missing of a request, and show where its experiment stands.
+
+    Args:
+        request: What is asked for.
+        command: What the user typed.
+        options: What the command was told besides.
+        study: Where it is.
+        console: Shows the plan, the runs and the summary.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RlexpError: Something is wrong with what was asked; nothing was started.
+    """
     paths = study.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    stopped = None
+    stopped, spaces = None, dict[str, Spaces]()
     if plan.missing or options.dry_run:
-        check_fit(request.experiment.configurations, study)
+        check_fit(request.experiment.configurations, study, spaces)
     driving = Driving(
         executor=request.executor,
         threads=request.threads,
-        operational=request.budget.operational(),
+        operational={**request.budget.operational(), "allow_drift": options.allow_drift},
         command=command,
     )
     if options.dry_run:
-        show_plan(experiment.name, request.phase, plan, driving, read_code(study.folder), console)
+        code = read_code(study.folder)
+        show_plan(paths, request.phase, plan, driving, code, console, spaces)
         return 0
     if plan.missing:
         with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
@@ -72,9 +94,11 @@ def run(overrides: Sequence[str], options: Options, study: Study, console: Conso
             experiment = join(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             write_experiment(paths, experiment)
-            stopped = drive(paths, request.phase, plan, driving, study, console)
+            stopped = drive(paths, request.phase, plan, driving, study, console, spaces)
             entries = read_entries(paths, experiment, request.phase)
             remember_speeds(entries, plan)
+    else:
+        seal_unsealed(paths, now=time.time())
     return _report(paths, experiment, request, entries, plan, command, stopped, console)
 
 
@@ -89,7 +113,7 @@ def _report(
     console: Console,
 ) -> int:
     summary = summarise(paths, experiment, request.phase, entries)
-    asked = {spec.id for _, spec in request.experiment.specs(request.phase)}
+    asked = {spec.id for spec in request.specs()}
     records = [s.record for _, s in entries if s.record.spec.id in asked]
     summary["ran"] = len(plan.missing)
     summary["next"] = _next(records, command, request)
@@ -101,8 +125,7 @@ def _report(
 
 def _plan(entries: Sequence[Entry], request: Request, options: Options) -> Plan:
     records = {stored.record.spec.id: stored.record for _, stored in entries}
-    specs = [spec for _, spec in request.experiment.specs(request.phase)]
-    return make_plan(specs, records, retry=options.retry)
+    return make_plan(request.specs(), records, retry=options.retry)
 
 
 def _next(
@@ -132,6 +155,6 @@ def _next(
     seeds = f"seeds.{request.phase}"
     kept = [word for word in again if not word.startswith(f"{seeds}=")]
     more = 2 * len(request.experiment.seeds.seeds(request.phase))
-    if isinstance(getattr(request.experiment.seeds, request.phase), int):
+    if again[1] == "run" and isinstance(getattr(request.experiment.seeds, request.phase), int):
         steps.append({"why": "add seeds", "command": shlex.join([*kept, f"{seeds}={more}"])})
     return steps

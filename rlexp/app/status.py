@@ -16,6 +16,7 @@ from rlexp.engine.loop import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import State
+from rlexp.reports.past import Past
 from rlexp.reports.sentences import counted
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
@@ -45,7 +46,7 @@ def show_status(experiment: str | None, study: Study, console: Console, *, watch
 
 
 def _look(experiment: str | None, study: Study) -> list[dict[str, Any]]:
-    study.make_importable()
+    study.make_allowed_importable()
     places = study.layout.experiments() if experiment is None else [study.experiment(experiment)]
     if not places:
         raise RecordError(f"{study.layout.root} holds no runs yet; 'rlexp run' makes some")
@@ -77,6 +78,9 @@ def _of(found: Survey, study: Study) -> dict[str, Any]:
     else:
         counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
         lines.append(f"  {counted(len(runs), 'run')}: {counts}" if runs else "  no run yet")
+    past = Past.of(stored.record for stored in runs)
+    told["past"] = past.plain()
+    lines += [f"  {line}" for line in past.sentences()]
     lines += [f"  {line}" for line in _running(runs)]
     lines += [f"  damaged: {line}" for line in found.problems]
     return {**told, "lines": lines}
@@ -85,7 +89,7 @@ def _of(found: Survey, study: Study) -> dict[str, Any]:
 def sweep_lines(found: Survey, study: Study) -> list[str]:
     """How far a sweep is, and its latest trials, a line each."""
     assert found.experiment is not None
-    study.make_importable()
+    study.make_allowed_importable()
     return _sweep(found, found.experiment, _stored(found), study)[1]
 
 

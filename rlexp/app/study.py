@@ -35,6 +35,14 @@ class Study:
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
 
+    def make_allowed_importable(self) -> None:
+        """The same where a package was allowed by the command.
+
+        Else no command that only looks imports from the folder: it may be somebody else's.
+        """
+        if self.allowed:
+            self.make_importable()
+
     def experiment(self, name: str) -> ExperimentPaths:
         """An experiment that exists.
 

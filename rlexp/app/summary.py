@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlexp.app.history import describe_past
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records import scores
 from rlexp.records.run import State
+from rlexp.reports.past import Past
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.resampling import Resampling
@@ -50,6 +52,7 @@ def summarise(
         "phase": str(phase),
         "folder": str(paths.folder),
         "failures": experiment.failures,
+        "past": Past.of(stored.record for _, stored in entries).plain(),
         "cells": [_cell(c, table, entries, experiment) for c in experiment.configurations],
         "runs": [describe_run(c, stored) for c, stored in entries],
     }
@@ -68,7 +71,9 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> dict[str, A
         "step": record.step,
         "steps": record.spec.budget["steps"],
         "seconds": record.seconds,
+        "seconds_spent": record.seconds_spent,
         "attempts": record.attempts,
+        **describe_past(record),
         "failure": record.failure,
         "reason": record.reason,
         "unreadable_lines": stored.torn + stored.quarantined,

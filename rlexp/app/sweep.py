@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from rlexp.app.drive import Driving, drive_source
 from rlexp.app.estimate import remember
+from rlexp.app.permission import check_imports
 from rlexp.app.study import Study
 from rlexp.app.sweep_join import join_sweep
 from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_outcome import show_outcome
 from rlexp.app.sweep_plan import show_sweep_plan
-from rlexp.app.sweep_request import Configurer, read_sweep
+from rlexp.app.sweep_request import Asked, Configurer, read_sweep
 from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
 from rlexp.app.sweep_watch import Watched, mirror_of
 from rlexp.console import Console
@@ -27,6 +28,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import StoredRun, folder_size, write_experiment
+from rlexp.store.sealing import Seals
 from rlexp.store.sweeps import check_untested
 
 TRACEBACK = 30
@@ -39,6 +41,7 @@ class Options:
 
     dry_run: bool = False
     retry: bool = False
+    allow_drift: bool = False
     until: Stage = Stage.TEST
 
 
@@ -68,7 +71,28 @@ def sweep(
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
-    asked = read_sweep(name, words, study)
+    command = ("rlexp", "sweep", *([name] if name else []), *words)
+    return bring_sweep_to_end(read_sweep(name, words, study), command, options, study, console)
+
+
+def bring_sweep_to_end(
+    asked: Asked, command: tuple[str, ...], options: Options, study: Study, console: Console
+) -> int:
+    """Search, choose and test what is missing, and show what was found.
+
+    Args:
+        asked: The sweep.
+        command: What the user typed.
+        options: What the command was told besides.
+        study: Where it is.
+        console: Shows the plan, the trials and the outcome.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RlexpError: Something is wrong with what was asked; nothing was started.
+    """
     paths = study.layout.experiment(asked.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
@@ -77,16 +101,26 @@ def sweep(
     configurer = Configurer(asked, study, {})
     configurer.check_default()
     check_parts(experiment, asked.request.plan.storage, study)
-    command = ("rlexp", "sweep", *([name] if name else []), *words)
+    check_imports(
+        (*experiment.trials, *experiment.configurations),
+        study.allowed,
+        (*command, *study.permission),
+        trusted=[asked.experiment.default],
+    )
     driving = Driving(
         executor=asked.executor,
         threads=experiment.default.compute.threads,
-        operational=asked.budget.operational(),
+        operational={
+            **asked.budget.operational(),
+            "allow_drift": options.allow_drift,
+            "until": str(options.until),
+        },
         command=command,
     )
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, study)[0]
-        show_sweep_plan(experiment, sweeping, driving, read_code(study.folder), console)
+        code = read_code(study.folder)
+        show_sweep_plan(paths, experiment, sweeping, driving, code, console, configurer.spaces)
         return 0
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
@@ -106,9 +140,9 @@ def _go_on(
     """Run what is missing, stage after stage, and show where that leads."""
     sweeping, ledger, spent = _open(paths, experiment, configurer, options, study)
     before = set(sweeping.records)
-    stopped = None
-    if _has_work(sweeping):
-        mirror = mirror_of(paths, experiment, configurer.asked.request.plan.storage, console)
+    stopped, storage = None, configurer.asked.request.plan.storage
+    if has_work(sweeping):
+        mirror = mirror_of(paths, experiment, storage, console)
         workers = driving.executor.workers_for(driving.threads)
         watched = Watched(sweeping, mirror, workers, spent)
         try:
@@ -118,12 +152,19 @@ def _go_on(
                 driving,
                 study,
                 console,
-                show=lambda code: show_sweep_plan(experiment, sweeping, driving, code, console),
+                show=lambda code: show_sweep_plan(
+                    paths, experiment, sweeping, driving, code, console, configurer.spaces
+                ),
                 watch=lambda: watched.watch(console),
             )
         finally:
             watched.close(console)
         _remember(paths, sweeping, before)
+    else:
+        Seals(paths).enter_late()
+        # What an earlier command could not mirror, this one does.
+        mirror = mirror_of(paths, experiment, storage, console)
+        Watched(sweeping, mirror, 1, spent).close(console)
     if sweeping.halted is not None:
         _tell_why(paths, sweeping, console)
     show_outcome(
@@ -168,7 +209,7 @@ def _open(
     return sweeping, ledger, {s.record.spec.id: s.record.spent for s in runs}
 
 
-def _has_work(sweeping: Sweeping) -> bool:
+def has_work(sweeping: Sweeping) -> bool:
     """Whether anything is to be run or decided."""
     match sweeping.stage:
         case Stage.DONE:

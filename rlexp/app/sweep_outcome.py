@@ -19,6 +19,7 @@ from rlexp.records.run import RunRecord, State
 from rlexp.reports.blocks import Block, Notice, Table
 from rlexp.reports.blocks import Study as Report
 from rlexp.reports.formats.as_json import plain
+from rlexp.reports.past import Past
 from rlexp.reports.sentences import counted
 from rlexp.reports.sweep_evidence import SweepEvidence
 from rlexp.store.layout import ExperimentPaths
@@ -57,6 +58,7 @@ def show_outcome(
     computed = make_study(evidence, parts)
     following = _next(paths, sweeping, command, study)
     thought = _thought(sweeping, ledger)
+    past = Past.of(sweeping.records.values())
     if console.as_json:
         told = {"experiment": paths.name, "folder": str(paths.folder), "stage": sweeping.stage}
         trials = _counts(sweeping)
@@ -67,6 +69,7 @@ def show_outcome(
                 "halted": sweeping.halted,
                 "trials": trials,
                 "suggestions": thought,
+                "past": past.plain(),
                 "cost": {
                     phase: asdict(c) for own in evidence.sweeps for phase, c in own.costs.items()
                 },
@@ -88,6 +91,8 @@ def show_outcome(
             f"Suggesting {thought['suggestions']} trials took {thought['share']:.0%} of the "
             f"search's time, at most {thought['longest']:.1f} s each"
         )
+    for line in past.sentences():
+        console.line(line)
     console.line(f"Records: {paths.folder}")
     for step in following:
         console.line(f"To {step['why']}: {step['command']}")

@@ -1,10 +1,13 @@
 """What a sweep is about to do, said before it begins."""
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
+from rlexp.app.continuing import continuing, largest_replay
 from rlexp.app.drive import Driving
 from rlexp.app.estimate import estimate
+from rlexp.app.fit import Spaces
 from rlexp.app.sweep_view import going_on, remaining_steps
 from rlexp.console import Console
 from rlexp.engine.sweeping import Sweeping
@@ -12,11 +15,18 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import short_name
 from rlexp.protocol.sweep import SweepPlan
+from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code
 
 
 def show_sweep_plan(
-    experiment: Experiment, sweeping: Sweeping, driving: Driving, code: Code, console: Console
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    sweeping: Sweeping,
+    driving: Driving,
+    code: Code,
+    console: Console,
+    spaces: Mapping[str, Spaces],
 ) -> None:
     """Say what is searched, by whom, on which seeds, and what it will take at most."""
     sweep, default = experiment.sweep, experiment.default
@@ -27,7 +37,10 @@ def show_sweep_plan(
     promoted, finalists = going_on(sweeping)
     workers = driving.executor.workers_for(driving.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    expected = estimate([spec] * max(runs, 1), workers)
+    continued = _continued(paths, sweeping)
+    replay = largest_replay([spec], spaces)
+    saved = {spec.name: sum(continued.values()) // max(runs, 1)}
+    expected = estimate([spec] * max(runs, 1), workers, continued=saved, replay=replay)
     told: dict[str, Any] = {
         "experiment": experiment.name,
         "stage": str(sweeping.stage),
@@ -51,6 +64,8 @@ def show_sweep_plan(
         "limits": _limits(plan),
         "runs": runs,
         "steps_per_run": question.steps,
+        "continued": continued,
+        "replay_bytes": replay,
         "workers": workers,
         "threads": driving.threads,
         "seconds": round(expected.seconds, 1),
@@ -59,6 +74,12 @@ def show_sweep_plan(
         "code": str(code),
     }
     console.sweep_plan(told)
+
+
+def _continued(paths: ExperimentPaths, sweeping: Sweeping) -> dict[str, int]:
+    """The steps from which runs go on that were begun and have not ended, by their names."""
+    over = {record.spec.name for record in sweeping.records.values()}
+    return continuing(paths, [n for run in paths.runs() if (n := run.folder.name) not in over])
 
 
 def _limits(plan: SweepPlan) -> str:

@@ -36,6 +36,13 @@ class Asked:
         return self.experiment.sweep
 
 
+def split_definition(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The name of a definition, if words begin with one, and the configuration after it."""
+    given = list(words)
+    is_name = bool(given) and "=" not in given[0] and given[0][:1] not in "~+"
+    return (given.pop(0) if is_name else None), given
+
+
 def read_sweep(name: str | None, words: Sequence[str], study: Study) -> Asked:
     """Turn a definition and words into an experiment; starts nothing and writes nothing.
 

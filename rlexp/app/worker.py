@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -187,7 +187,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             training, listener, attempt.folder, _checkpoints(paths, origin, settings, listener)
         )
         if ended.ending is Ending.COMPLETED:
-            clear_replay(paths)
+            # What stays of the experience harms nobody; the run is completed whatever happens here.
+            with suppress(OSError, RlexpError):
+                clear_replay(paths)
 
 
 def _checkpoints(

@@ -39,6 +39,7 @@ def _version(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": runs.run,
     "sweep": sweeps.sweep,
+    "resume": runs.resume,
     "status": sweeps.status,
     "compare": statistics.compare,
     "report": statistics.report,
@@ -48,8 +49,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "logs": runs.logs,
     "diff": runs.diff,
     "evaluate": runs.evaluate,
+    "reproduce": runs.reproduce,
     "cancel": runs.cancel,
     "rm": runs.remove,
+    "verify": runs.verify,
     "doctor": study.doctor,
     "init": study.init,
 }

@@ -19,6 +19,12 @@ Allow = Annotated[
     list[str] | None,
     typer.Option("--allow-import", help="A package whose classes and environments may be used."),
 ]
+Drift = Annotated[
+    bool,
+    typer.Option(
+        "--allow-drift", help="Go on from checkpoints of other versions of packages or code."
+    ),
+]
 Run = Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name")]
 Target = Annotated[str, typer.Argument(help="An experiment or a run")]
 

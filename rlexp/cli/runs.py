@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, Quiet, Run, Target, Words, Yes, console_for, here
+from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, Words, Yes, console_for, here
 
 
 def run(
@@ -17,6 +17,7 @@ def run(
     trial: Annotated[
         int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
     ] = None,
+    allow_drift: Drift = False,
     allow_import: Allow = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -31,7 +32,31 @@ def run(
     if trial is not None and from_sweep is None:
         raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
     origin = Origin(from_sweep, trial) if from_sweep else None
-    options = Options(dry_run=dry_run, retry=retry, origin=origin)
+    options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift, origin=origin)
+    raise typer.Exit(use_case(words or [], options, here(allow_import), console))
+
+
+def resume(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="An experiment or a run, default: all that is unfinished; then words that "
+            "change no number: executor.workers=2 budget.checkpoint_minutes=5",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    allow_drift: Drift = False,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Bring what is unfinished to its end, from its checkpoints."""
+    from rlexp.app.resume import Options
+    from rlexp.app.resume import resume as use_case
+
+    options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
+    console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(words or [], options, here(allow_import), console))
 
 
@@ -84,6 +109,33 @@ def diff(first: Run, second: Run, as_json: Json = False) -> None:
     raise typer.Exit(use_case(first, second, here(), console_for(as_json=as_json)))
 
 
+def reproduce(
+    target: Target,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Of an experiment, only the first N")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option("--phase", help="Of an experiment; default: test")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse where packages or processor differ")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("--output", help="Keep what ran again in this new folder")
+    ] = None,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Rebuild the code of completed runs, run them again, and compare number by number."""
+    from rlexp.app.reproduce import Wanted
+    from rlexp.app.reproduce import reproduce as use_case
+
+    wanted = Wanted(runs=runs, phase=phase, strict=strict, output=output)
+    console = console_for(as_json=as_json, quiet=quiet)
+    raise typer.Exit(use_case(target, wanted, here(allow_import), console))
+
+
 def cancel(target: Target) -> None:
     """End the command that drives an experiment, or one run of it, gracefully."""
     from rlexp.app.cancel import cancel as use_case
@@ -96,6 +148,24 @@ def remove(target: Target, yes: Yes = False) -> None:
     from rlexp.app.remove import remove as use_case
 
     raise typer.Exit(use_case(target, here(), console_for(), yes=yes))
+
+
+def verify(
+    experiment: Annotated[str | None, typer.Argument(help="Default: all of them")] = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="Digits that its ledger must still contain: an earlier head"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare records with the ledger that was kept while they were made.
+
+    Names every record that is missing, edited or copied; exit code 1 where there is one. Whoever
+    rewrites the ledger too is found only by a head that was noted before: give it with --head.
+    """
+    from rlexp.app.verify import verify as use_case
+
+    raise typer.Exit(use_case(experiment, head, here(), console_for(as_json=as_json)))
 
 
 def evaluate(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, Quiet, console_for, here
+from rlexp.cli.options import Allow, Drift, Json, Quiet, console_for, here
 
 Definition = Annotated[
     list[str] | None,
@@ -19,6 +19,7 @@ def sweep(
     until: Annotated[
         str, typer.Option("--until", help="Stop after: search, selection or test")
     ] = "test",
+    allow_drift: Drift = False,
     allow_import: Allow = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -26,10 +27,12 @@ def sweep(
     """Tune on tuning seeds, choose once, and test the choice on seeds never seen before."""
     from rlexp.app.sweep import Options, read_stage
     from rlexp.app.sweep import sweep as use_case
+    from rlexp.app.sweep_request import split_definition
 
-    given = list(words or ())
-    name = given.pop(0) if given and "=" not in given[0] and given[0][:1] not in "~+" else None
-    options = Options(dry_run=dry_run, retry=retry, until=read_stage(until))
+    name, given = split_definition(words or ())
+    options = Options(
+        dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
+    )
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(name, given, options, here(allow_import), console))
 

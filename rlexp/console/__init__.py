@@ -12,8 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.lines import Lines
-from rlexp.console.words import SCORES, cell, duration, finite, interval, printable, size
-from rlexp.reports.sentences import counted
+from rlexp.console.plans import run_plan_lines
+from rlexp.console.words import SCORES, cell, finite, interval, json_text, printable
+from rlexp.reports.past import Past
+from rlexp.store.secrets import mask_known, secret_values
 
 if TYPE_CHECKING:
     from rlexp.console.sweep import View
@@ -54,6 +56,11 @@ def _write(text: str) -> None:
         _silence_output()
 
 
+def _masked(text: str) -> str:
+    """What may quote an exception, and with it anything, without secrets and control characters."""
+    return printable(mask_known(text, secret_values(os.environ)))
+
+
 def _silence_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
@@ -82,17 +89,15 @@ class Console:
 
     def json(self, value: Any) -> None:
         """Print a JSON value to standard output."""
-        text = json.dumps(finite(value), indent=1, ensure_ascii=False)
-        # File names that are no text become escapes, which are JSON too.
-        _write(text.encode(errors="backslashreplace").decode() + "\n")
+        _write(json_text(finite(value)) + "\n")
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""
-        print(printable(text), file=sys.stderr)  # noqa: T201
+        print(_masked(text), file=sys.stderr)  # noqa: T201
 
     def error(self, text: str) -> None:
         """Print a user's mistake to standard error."""
-        print(f"rlexp: {printable(text)}", file=sys.stderr)  # noqa: T201
+        print(f"rlexp: {_masked(text)}", file=sys.stderr)  # noqa: T201
 
     def show(self, value: Any, lines: Sequence[str]) -> None:
         """Show a result: its JSON for machines, lines for people."""
@@ -128,22 +133,8 @@ class Console:
             if not self.quiet:
                 print(json.dumps({"plan": plan}), file=sys.stderr)  # noqa: T201
             return
-        each = " or ".join(f"{steps:,}" for steps in plan["steps_per_run"])
-        done = f", {plan['done']} done already" if plan["done"] else ""
-        failed = (
-            f", {plan['failed']} failed for good (--retry tries again)" if plan["failed"] else ""
-        )
-        self.line(f"{plan['experiment']} · {plan['phase']} phase{done}{failed}")
-        if not plan["runs"]:
-            self.line("  nothing to run")
-            return
-        guess = "estimated" if plan["measured"] else "roughly"
-        self.line(
-            f"  {counted(plan['runs'], 'run')} × {each} environment steps"
-            f" · {counted(plan['workers'], 'worker')} × {counted(plan['threads'], 'thread')}"
-            f" · {guess} {duration(plan['seconds'])}, {size(plan['bytes'])}"
-            f" · {plan['code']}",
-        )
+        for line in run_plan_lines(plan):
+            self.line(line)
 
     def sweep_plan(self, plan: Mapping[str, Any]) -> None:
         """Show what a sweep is about to do."""
@@ -223,6 +214,8 @@ class Console:
             reason = f": {run['reason']}" if run["reason"] else ""
             kind = f" ({run['failure']})" if run["failure"] else ""
             self.line(f"  {run['run']} {run['state']}{kind} at step {run['step']:,}{reason}")
+        for told in Past.from_plain(summary["past"]).sentences():
+            self.line(f"  {told}")
         self.line(f"Records: {summary['folder']}")
         for step in summary.get("next", ()):
             self.line(f"To {step['why']}: {step['command']}")

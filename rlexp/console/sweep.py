@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
+from rlexp.console.plans import checkpoint_lines
 from rlexp.console.words import duration, ending, size
 from rlexp.reports.sentences import counted, listed, shortened
 
@@ -83,6 +84,7 @@ def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
         f" · {counted(plan['workers'], 'worker')} × {counted(plan['threads'], 'thread')}"
         f" · {guess} {duration(plan['seconds'])}, {size(plan['bytes'])} · {plan['code']}"
     )
+    yield from checkpoint_lines(plan)
 
 
 def _length(plan: Mapping[str, Any]) -> str:

@@ -68,6 +68,12 @@ def printable(text: str, kept: str = "\n\t") -> str:
     )
 
 
+def json_text(value: Any) -> str:
+    """A value as JSON, in which what a terminal would obey is written as JSON escapes it."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
 def outline(value: Any) -> str:
     """JSON values as YAML, one leaf a line."""
     return "\n".join(_outline(value, ""))
@@ -138,9 +144,11 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in words (`38 MB`)."""
+    """Bytes in words (`38 MB`, `1.2 GB`)."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
+        if value < 9.95:
+            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
         if value < 1000:
             return f"{value:.0f} {unit}"
         value /= 1000

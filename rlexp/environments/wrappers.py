@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 _ALWAYS_ALLOWED = "stable_baselines3.common.atari_wrappers"
+_GYMNASIUM = "gymnasium.wrappers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +44,18 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
         )
 
 
+def module_of(name: str) -> str:
+    """The module that a wrapper's name would have imported, where that needs to be allowed."""
+    module, _ = _split(name)
+    return "" if module in {_GYMNASIUM, _ALWAYS_ALLOWED} else module
+
+
 _REFUSED = {
     "NormalizeObservation": "evaluation would not share its statistics; "
     "set environment.vector.normalise_observations=true",
     "EpisodicLifeEnv": "it would count a life as an episode; leave it out",
+    "RecordVideo": "it would write where its arguments say; 'rlexp evaluate --video' films runs",
+    "ArrayConversion": "it would import what its arguments name; name a class made of it",
 }
 
 
@@ -113,7 +122,7 @@ def _split(name: str) -> tuple[str, str]:
 
 def _load(name: str) -> object:
     module_name, kind = _split(name)
-    module = imported(module_name or "gymnasium.wrappers")
+    module = imported(module_name or _GYMNASIUM)
     known = [key for key, value in vars(module).items() if isinstance(value, type)]
     if kind not in known:
         raise ConfigError(

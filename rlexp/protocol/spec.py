@@ -1,6 +1,7 @@
 """What defines one run, as plain data, and the identity that follows from it."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,6 +12,8 @@ from rlexp.protocol.seeds import Phase, Streams
 
 Plain = Mapping[str, Any]
 """A mapping of JSON values."""
+LONGEST_NAME = 100
+"""Letters of a plug-in's name."""
 
 
 def canonical(value: Any) -> str:
@@ -86,12 +89,19 @@ class RunSpec:
 
         Raises:
             KeyError: A field is missing.
+            ValueError: The phase, the root or the seed is none.
         """
         values = {field.name: plain[field.name] for field in fields(cls)}
+        for name in ("root", "seed"):
+            if type(values[name]) is not int:
+                raise ValueError(f"{name}={values[name]!r} is no whole number")
         return cls(**{**values, "phase": Phase(plain["phase"])})
 
 
 def short_name(part: Plain) -> str:
-    """The plug-in's name as its module says it: `ppo` for `rlexp.algorithms.ppo.PPO`."""
+    """The plug-in's name as its module says it: `ppo` for `rlexp.algorithms.ppo.PPO`.
+
+    It is part of folder names, so that of a module which is none only harmless letters are kept.
+    """
     path = str(part.get("_target_", "unknown")).split(".")
-    return path[-2] if len(path) > 1 else path[-1]
+    return re.sub(r"\W", "_", path[-2] if len(path) > 1 else path[-1])[:LONGEST_NAME]

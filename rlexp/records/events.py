@@ -184,7 +184,7 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
         if kind is not RunStarted:
             values["step"] = int(values["step"])
         return kind(**values)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(f"not an event: {error!r}") from error
 
 

@@ -42,6 +42,13 @@ class Good(gym.Env[Any, Any]):
         return result
 
 
+class Ageing(Good):
+    """Shows less and less, over all episodes."""
+
+    def observe(self) -> Any:
+        return (super().observe() * 0.99 ** max(self.number, 0)).astype(np.float32)
+
+
 class NanObservation(Good):
     def spoil(self, observation: Any, *rest: Any) -> Any:
         observation[2] = np.nan

@@ -62,6 +62,8 @@ def test_an_experiment_is_one_row(
         "running": 0,
         "failed": 1,
         "missing": 1,
+        "continued": 0,
+        "restarted": 0,
         "damaged": 0,
         "iqm": 100.0,
         "last": STARTED + 200.0,

@@ -130,6 +130,7 @@ def test_the_experiment_survives_the_disk(folder: Path) -> None:
         "environment=cartpole,pendulum",
         "seeds.test=[3,1]",
         "failures=worst",
+        "budget.checkpoint_minutes=null",
     )
     asked = request(folder, *words, "environment.reference.minimum=-5").experiment
     paths = Layout(folder / "runs").experiment(asked.name)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,34 +19,65 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
 
-ODD = Path(__file__).parents[1] / "training" / "odd_environments.py"
+HERE = Path(__file__).parent
+ODD = HERE.parent / "training" / "odd_environments.py"
+STUCK = HERE / "stuck_environments.py"
+QUICK = HERE / "quick_command.py"
+IN_FULL = bool(os.environ.get("RLEXP_LONG_FAULTS"))
+"""Whether every case is tried, which takes an hour (`make test-faults`), or a few of each."""
 LONG = ("budget.steps=2_000_000", "budget.evaluation_every=null", "algorithm.n_steps=256")
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """A folder in which commands are given."""
+    """A folder in which commands are given; `quick` ones train nothing."""
 
     folder: Path
+    quick: bool = False
     commands: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def start(self, *words: str, **settings: Any) -> subprocess.Popen[str]:
-        """Start a command and leave it running."""
+    def start(
+        self,
+        *words: str,
+        before: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> subprocess.Popen[str]:
+        """Start a command and leave it running.
+
+        Args:
+            words: After `rlexp`.
+            before: A program that starts it, with its words: strace, say.
+            variables: Of the environment, besides those that there are.
+            settings: Of `subprocess.Popen`.
+        """
         command = subprocess.Popen(
-            [sys.executable, "-m", "rlexp", *words],
+            [*before, *self.program, *words],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "RLEXP_HOME": str(self.folder / "cache"), "NO_COLOR": "1"},
+            env={**self.variables, **(variables or {})},
             **settings,
         )
         self.commands.append(command)
         return command
 
-    def give(self, *words: str) -> tuple[int, str]:
+    @property
+    def program(self) -> list[str]:
+        """What `rlexp` stands for."""
+        return [sys.executable, *([str(QUICK)] if self.quick else ["-m", "rlexp"])]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of its commands."""
+        own = {"RLEXP_HOME": str(self.folder / "cache"), "NO_COLOR": "1"}
+        path = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])] if self.quick else []
+        return os.environ | own | ({"PYTHONPATH": os.pathsep.join(path)} if path else {})
+
+    def give(self, *words: str, **settings: Any) -> tuple[int, str]:
         """Give a command and wait for it; returns its exit code and all that it printed."""
-        process = self.start(*words)
+        process = self.start(*words, **settings)
         output, _ = process.communicate(timeout=120)
         return process.returncode, output
 
@@ -60,7 +91,9 @@ class StudyFolder:
         """End every command that a test left running."""
         for command in self.commands:
             command.kill()
-            command.communicate()
+            command.wait()
+            if command.stdout is not None:
+                command.stdout.close()
 
     def events(self, experiment: str, kind: str) -> list[dict[str, Any]]:
         """Every event of a kind, of all runs and attempts, by folder name and attempt."""
@@ -88,13 +121,16 @@ class StudyFolder:
 
 
 @contextmanager
-def new_study(folder: Path) -> Iterator[StudyFolder]:
+def new_study(folder: Path, *, quick: bool = False) -> Iterator[StudyFolder]:
     """A study with the environments that go wrong; nothing that it started outlives it."""
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(ODD, folder)
-    study = StudyFolder(folder.resolve())
-    yield study
-    study.close()
+    for module in (ODD, STUCK):
+        shutil.copy(module, folder)
+    study = StudyFolder(folder.resolve(), quick)
+    try:
+        yield study
+    finally:
+        study.close()
 
 
 def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> Any:

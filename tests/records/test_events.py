@@ -50,7 +50,7 @@ any_event = (
     | st.builds(Measured, time=times, step=steps, metrics=st.dictionaries(texts, numbers))
     | evaluations()
     | st.builds(Refused, time=times, step=steps, reason=texts)
-    | st.builds(Continued, time=times, step=steps)
+    | st.builds(Continued, time=times, step=steps, drift=st.none() | st.text())
     | st.builds(Checkpointed, time=times, step=steps, name=texts, seconds=times, bytes=steps)
     | st.builds(
         RunEnded,

@@ -249,3 +249,23 @@ def test_seconds_that_are_no_number_are_unknown() -> None:
         spec(), [[started(), evaluated(100, 9.0, final=True), from_plain(end)]]
     )
     assert (State.COMPLETED, 9.0, None) == (record.state, record.score, record.seconds)
+
+
+@pytest.mark.parametrize(
+    ("second", "restarts", "begun"),
+    [
+        ([started(2), evaluated(10, 1.0)], 1, 0),
+        ([started(2), Refused(time=1.0, step=20, reason="damaged")], 1, 0),
+        ([started(2), continued(20), evaluated(30, 1.0)], 0, 20),
+        ([started(2)], 0, 0),
+        ([], 0, 20),
+    ],
+)
+def test_attempts_that_began_anew_are_counted(
+    second: list[Event], restarts: int, begun: int
+) -> None:
+    """Neither those that continued, nor those that died before they trained."""
+    first: list[Event] = [started(1), checkpointed(20), evaluated(20, 1.0)]
+    record = fold(first, second)
+    assert (restarts, begun) == (record.restarts, record.begun)
+    assert 0 == fold(first).restarts

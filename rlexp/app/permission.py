@@ -1,0 +1,135 @@
+"""What executing configurations that lie on disk would import, and whether the user allowed it.
+
+What a user types or keeps in `conf/` is the user's. What lies under `runs/` may come from anybody:
+it names code only where the user repeats the name.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from rlexp.environments.wrappers import module_of
+from rlexp.errors import RecordError
+from rlexp.protocol.spec import Plain
+
+OURS = "rlexp"
+"""The package whose plug-ins any run may name."""
+GYMNASIUM = "gymnasium"
+"""The package whose environments any run may be about."""
+
+
+class Parts(Protocol):
+    """What a run or a configuration is built of."""
+
+    @property
+    def agent(self) -> Plain:
+        """Settings with `_target_`."""
+        ...
+
+    @property
+    def algorithm(self) -> Plain:
+        """Settings with `_target_`."""
+        ...
+
+    @property
+    def environment(self) -> Plain:
+        """Settings with `_target_`."""
+        ...
+
+
+def check_imports(
+    on_disk: Iterable[Parts],
+    allowed: Sequence[str],
+    command: Sequence[str],
+    trusted: Iterable[Parts] = (),
+) -> None:
+    """Refuse to import what only files under `runs/` name.
+
+    Args:
+        on_disk: What is about to be built, as the files say.
+        allowed: Packages that the user trusts.
+        command: The command to repeat with more of them.
+        trusted: What the user asked for in words or in `conf/`: its modules may be imported.
+
+    Raises:
+        RecordError: Names the packages, and the command that allows them.
+    """
+    named = {module for parts in on_disk for module in foreign_modules(parts)}
+    known = {module for parts in trusted for module in foreign_modules(parts)}
+    packages = sorted({m.partition(".")[0] for m in named - known if not _is_in(m, allowed)})
+    if packages:
+        flags = [word for package in packages for word in ("--allow-import", package)]
+        raise RecordError(
+            f"files under runs/ name code that would be executed: {', '.join(packages)}; "
+            f"if you trust it: {shlex.join([*command, *flags])}",
+        )
+
+
+def foreign_modules(parts: Parts) -> set[str]:
+    """Every module, none of ours, that building the parts would import or make instances from.
+
+    Raises:
+        RecordError: A part is no mapping.
+    """
+    plain = (parts.agent, parts.algorithm, parts.environment)
+    if not all(isinstance(part, Mapping) for part in plain):
+        raise RecordError("a configuration is damaged: a part of it is no mapping")
+    targets = {str(target) for part in plain for target in _targets(part)}
+    environment = parts.environment
+    module, colon, _ = str(environment.get("id")).partition(":")
+    return {
+        *(target for target in targets if not _is_in(target, (OURS,))),
+        *map(str, _listed(environment.get("imports"))),
+        *_wrappers(environment),
+        *([module] if colon else []),
+        *_entry_point(str(environment.get("id"))),
+    }
+
+
+def _is_in(module: str, packages: Sequence[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _targets(plain: Any) -> Iterator[Any]:
+    """Every `_target_`, also those that nothing would instantiate."""
+    if isinstance(plain, Mapping):
+        if "_target_" in plain:
+            yield plain["_target_"]
+        for item in plain.values():
+            yield from _targets(item)
+    elif isinstance(plain, list | tuple):
+        for item in plain:
+            yield from _targets(item)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if isinstance(value, list | tuple):
+        return value
+    return () if value is None else (value,)
+
+
+def _wrappers(environment: Plain) -> Iterator[str]:
+    for wrapper in _listed(environment.get("wrappers")):
+        name = wrapper.get("name") if isinstance(wrapper, Mapping) else wrapper
+        if module := module_of(str(name)):
+            yield module
+
+
+def _entry_point(name: str) -> Iterator[str]:
+    """The module of a registered environment that is not Gymnasium's own.
+
+    An installed package may register environments whose arguments name further code.
+    """
+    import gymnasium
+
+    spec = gymnasium.registry.get(name)
+    if spec is None:
+        return
+    entry = spec.entry_point
+    home = (
+        entry.partition(":")[0]
+        if isinstance(entry, str)
+        else str(getattr(entry, "__module__", ""))
+    )
+    if not _is_in(home, (GYMNASIUM,)):
+        yield home

@@ -1,0 +1,53 @@
+"""How an experiment was driven last: its command and its settings, as its attempts recorded them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlexp.app.survey import DAMAGE, Survey
+from rlexp.errors import RlexpError
+from rlexp.store.files import read_json
+from rlexp.store.layout import AttemptPaths
+from rlexp.store.runs import StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the newest attempt says; everything is empty where there is none, or it is damaged.
+
+    Attributes:
+        command: What the user typed, secrets masked.
+        folder: The folder of the study where it was typed.
+        settings: What the attempt was asked for besides its run.
+    """
+
+    command: tuple[str, ...] = ()
+    folder: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_recorded(found: Survey) -> Recorded:
+    """Read what the newest attempt of an experiment recorded."""
+    stored = [f.stored for f in found.runs if f.stored and f.stored.record.attempts]
+    if not stored:
+        return Recorded()
+    newest = max(stored, key=_time).paths.attempts()[-1]
+    provenance = _read(newest, "provenance")
+    words = provenance.get("command")
+    return Recorded(
+        command=tuple(map(str, words)) if isinstance(words, list) else (),
+        folder=str(provenance.get("folder") or ""),
+        settings=_read(newest, "settings"),
+    )
+
+
+def _time(stored: StoredRun) -> float:
+    record = stored.record
+    return max(record.started or 0.0, record.ended or 0.0)
+
+
+def _read(attempt: AttemptPaths, name: str) -> Mapping[str, Any]:
+    try:
+        return read_json(attempt.settings if name == "settings" else attempt.provenance)
+    except (RlexpError, *DAMAGE):
+        return {}

@@ -1,0 +1,123 @@
+"""What decides numbers besides a run's definition, and how a change of it is told."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import AGENT, ENVIRONMENT, spec
+
+from rlexp.app.drift import difference, versions
+from rlexp.protocol.spec import RunSpec
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A study's folder from which modules can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    assert not {"own_envs", "own_physics", "own_lonely"} & (set(sys.modules) - before)
+
+
+def on(**environment: Any) -> RunSpec:
+    """A run on another environment."""
+    return replace(spec(), environment={**ENVIRONMENT, **environment})
+
+
+def package(place: Path, name: str = "own_envs", **modules: str) -> None:
+    """Write a package of the user's own."""
+    (place / name).mkdir(exist_ok=True)
+    for module, text in {"__init__": "", **modules}.items():
+        (place / name / f"{module}.py").write_text(text)
+
+
+def test_every_run_is_decided_by_libraries_and_processor() -> None:
+    """Each by the version that is installed."""
+    found = versions(spec())
+    assert np.__version__ == found["numpy"]
+    wanted = {"rlexp", "python", "torch", "gymnasium", "stable-baselines3", "sb3-contrib"}
+    assert wanted | {"processor", "architecture"} <= set(found)
+    assert found == versions(spec(seed=3, steps=7))
+
+
+def test_simulators_decide_the_numbers_of_their_environments() -> None:
+    """And what only draws decides none."""
+    found = {i: set(versions(on(id=i))) for i in ("CartPole-v1", "LunarLander-v3", "Hopper-v5")}
+    assert {"box2d"} == found["LunarLander-v3"] - found["CartPole-v1"]
+    assert {"mujoco"} == found["Hopper-v5"] - found["CartPole-v1"]
+    assert not any("pygame" in name for names in found.values() for name in names)
+
+
+def test_own_code_is_summed_without_being_imported(place: Path) -> None:
+    """One byte in any of its files changes the sum; other files do not."""
+    package(place, world="raise SystemExit('imported')\n")
+    run = on(id="own_envs:World-v0")
+    first = versions(run)
+    (place / "own_envs" / "notes.txt").write_text("a")
+    (place / "unrelated.py").write_text("a = 1\n")
+    assert first == versions(run)
+    package(place, world="raise SystemExit('imported!')\n")
+    assert "code of own_envs changed" == difference(first, versions(run))
+
+
+def test_code_that_own_code_imports_counts_too(place: Path) -> None:
+    """Modules beside it, and versions of packages that only it needs."""
+    package(place, world="import numpy\nfrom own_physics.bodies import Ball\nfrom . import x\n")
+    package(place, "own_physics", bodies="import yaml as y\n\n\nclass Ball: ...\n")
+    found = versions(on(imports=["own_envs.world"]))
+    assert {"code of own_envs", "code of own_physics", "pyyaml"} <= set(found)
+    assert "pyyaml" not in versions(spec())
+    package(place, "own_physics", bodies="class Ball: ...\n")
+    now = versions(on(imports=["own_envs.world"]))
+    told = difference(found, now)
+    assert f"pyyaml was {found['pyyaml']}, is not there; code of own_physics changed" == told
+
+
+def test_every_part_may_name_own_code(place: Path) -> None:
+    """Targets, wrappers and imports alike; a single module is a package, too."""
+    (place / "own_lonely.py").write_text("a = 1\n")
+    named = (
+        on(wrappers=[{"name": "own_lonely:Wrapper"}]),
+        on(imports=["own_lonely"]),
+        replace(spec(), agent={**AGENT, "_target_": "own_lonely.Agent"}),
+        replace(spec(), algorithm={"_target_": "own_lonely.Algorithm"}),
+    )
+    assert all("code of own_lonely" in versions(run) for run in named)
+
+
+def test_hostile_code_is_only_read(place: Path) -> None:
+    """What is no Python, or is nowhere, keeps no run from going on."""
+    package(place, broken="import (\0", deep="(" * 100_000)
+    (place / "own_envs" / "link.py").symlink_to(place / "nowhere.py")
+    found = versions(on(imports=["own_envs", "nowhere_at_all"]))
+    assert {"code of own_envs"} == {name for name in found if name.startswith("code of")}
+
+
+def test_differences_are_one_line() -> None:
+    """What changed, what is gone and what is new, packages before code; or nothing."""
+    then = {"numpy": "1", "torch": "2", "gone": "3", "code of b": "x", "code of c": "x"}
+    now = {"numpy": "2", "torch": "2", "new": "3", "code of b": "y", "code of a": "x"}
+    told = (
+        "gone was 3, is not there; new was not there, is 3; numpy was 1, is 2; "
+        "code of a is new; code of b changed; code of c is gone"
+    )
+    assert told == difference(then, now)
+    assert difference(then, dict(then)) is None
+
+
+@pytest.mark.parametrize("kept", [None, [], "numpy 1"])
+def test_unknown_versions_are_a_difference(kept: Any) -> None:
+    """A checkpoint that does not say with what it was made is not continued from."""
+    assert "with which versions it was made is not known" == difference(kept, {"numpy": "1"})
+
+
+def test_damaged_versions_are_told_on_one_short_line() -> None:
+    """Whatever a file holds in their place."""
+    told = difference({"numpy": ["1\n2"] * 1000, "torch": None}, {"numpy": "1", "torch": "2"})
+    assert told is not None
+    assert "\n" not in told
+    assert len(told) <= 1000

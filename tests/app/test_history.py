@@ -1,0 +1,94 @@
+"""What `show`, `ls` and `status` say of a run that took several attempts."""
+
+import json
+from pathlib import Path
+
+import pytest
+from stored_runs import Stored, completed, console, ended, evaluated, output, stored, study
+
+from rlexp.app.ls import Selection, list_all
+from rlexp.app.show import Part, show
+from rlexp.app.status import show_status
+from rlexp.records.events import Checkpointed, Continued, Ending, Refused
+
+SAVED = Checkpointed(time=5.0, step=40, name="checkpoints/40", seconds=1.5, bytes=600_000)
+DAMAGED = Refused(time=6.0, step=60, reason="model.zip is damaged")
+REFUSED = Refused(time=9.0, step=40, reason="numpy was 1, is 2")
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Stored:
+    """A run that continued from the older of its checkpoints, and one that began anew."""
+    own = stored(study(tmp_path).layout, test=2)
+    own.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    own.attempt(0, [DAMAGED, Continued(time=7.0, step=40, drift="torch changed"), SAVED])
+    own.attempt(0, [Continued(time=8.0, step=40), *completed(10.0)])
+    own.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
+    own.attempt(1, [REFUSED, *completed(20.0)])
+    return own
+
+
+def test_a_run_tells_how_its_attempts_began(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with its beginning; why checkpoints were refused, and what was allowed to change."""
+    show(alpha.run(0).folder.name, Part.RESULT, study(tmp_path), console())
+    lines = [" ".join(line.split()) for line in output(capsys).splitlines()]
+    assert "100 of 100 environment steps in 6 min 40 s in 3 attempts" in lines
+    assert "2 checkpoints, 3.0 s and 1.2 MB in all, 0.8 % of the time" in lines
+    rows = [line for line in lines if " here" in line]
+    assert ["step 0", "checkpoint at step 40", "checkpoint at step 40"] == [
+        row.split(" ", 3)[3].partition(state)[0].strip()
+        for row, state in zip(rows, ("interrupted", "lost", "completed"), strict=True)
+    ]
+    told = "attempt 2: the checkpoint at step 60 was refused: model.zip is damaged"
+    assert told in lines
+    assert "attempt 2 continued with other versions: torch changed" in lines
+
+
+def test_machines_are_told_the_same(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps, reasons and costs as values."""
+    show(alpha.run(1).folder.name, Part.RESULT, study(tmp_path), console(as_json=True))
+    value = json.loads(output(capsys))
+    refused = [{"step": 40, "reason": "numpy was 1, is 2"}]
+    assert ([], 1, refused, []) == tuple(
+        value[key] for key in ("continued", "restarts", "refused", "drift")
+    )
+    assert ["step 0", "step 0, checkpoint refused"] == [a["began"] for a in value["history"]]
+    assert [[], refused] == [attempt["refused"] for attempt in value["history"]]
+    assert {"count": 1, "seconds": 1.5, "bytes": 600_000, "share": 1.5 / 400} == value[
+        "checkpoints"
+    ]
+
+
+def test_an_experiment_counts_them(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a command, with `show` and with `status`."""
+    told = (
+        "1 run continued from a checkpoint",
+        "1 run began anew at the first step",
+        "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
+        "1 run continued with other versions: torch changed",
+    )
+    show(alpha.paths.name, Part.RESULT, study(tmp_path), console())
+    shown = output(capsys)
+    show_status(None, study(tmp_path), console(), watch=False)
+    status = output(capsys)
+    assert all(f"  {line}\n" in shown and f"  {line}\n" in status for line in told)
+    show_status(None, study(tmp_path), console(as_json=True), watch=False)
+    past = json.loads(output(capsys))[0]["past"]
+    assert (1, 1, 2) == (past["continued"], past["restarted"], past["refused"])
+
+
+def test_listings_have_columns_for_them(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of experiments and of runs."""
+    list_all(Selection(), study(tmp_path), console(as_json=True))
+    (row,) = json.loads(output(capsys))
+    assert (1, 1) == (row["continued"], row["restarted"])
+    list_all(Selection("alpha"), study(tmp_path), console(as_json=True))
+    assert ["checkpoint 40 and 40", "anew"] == [r["began"] for r in json.loads(output(capsys))]

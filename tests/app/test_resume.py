@@ -1,0 +1,294 @@
+"""`rlexp resume` before anything runs: what it takes up, what it leaves, what it refuses."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_runs import (
+    PROVENANCE,
+    Stored,
+    configuration,
+    console,
+    ended,
+    evaluated,
+    failed,
+    output,
+    stored,
+    study,
+)
+from stored_sweeps import WORDS, StoredSweep, stored_sweep
+
+from rlexp.app.recorded import read_recorded
+from rlexp.app.resume import Options, resume
+from rlexp.app.resume_request import requests
+from rlexp.app.survey import survey
+from rlexp.engine.sweeping import Stage
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Ending
+from rlexp.store.files import publish_json
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import hold
+
+DRY = Options(dry_run=True)
+REAL = {
+    "algorithm": {"_target_": "rlexp.algorithms.ppo.PPO", "learning_rate": 0.5},
+    "environment": {
+        "_target_": "rlexp.environments.gymnasium_task.GymnasiumTask",
+        "id": "CartPole-v1",
+    },
+}
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Stored:
+    """Three planned runs: one is completed, one was interrupted, one was never begun."""
+    own = stored(study(tmp_path).layout)
+    own.complete(0, 100.0)
+    own.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
+    return own
+
+
+def asked(
+    own: Stored, folder: Path, *words: str, settings: dict[str, Any] | None = None
+) -> list[Any]:
+    """What the records of an experiment ask for; `settings` are those of its attempts."""
+    for seed in () if settings is None else (0, 1):
+        publish_json(own.run(seed).attempt(1).settings, {"allowed": [], **(settings or {})})
+    found = survey(own.paths)
+    return list(requests(found, read_recorded(found), words, study(folder), ("rlexp", "resume")))
+
+
+def test_records_ask_for_what_their_definition_says(alpha: Stored, tmp_path: Path) -> None:
+    """Every planned run of each phase that was begun, of no other."""
+    (request,) = asked(alpha, tmp_path)
+    assert (Phase.TEST, [0, 1, 2]) == (request.phase, [s.seed for s in request.specs()])
+    alpha.attempt(0, phase=Phase.TUNING)
+    assert [Phase.TUNING, Phase.TEST] == [r.phase for r in asked(alpha, tmp_path)]
+
+
+def test_what_changes_no_number_stays_as_it_was_last(alpha: Stored, tmp_path: Path) -> None:
+    """Cadence and time limit come from the newest attempt, and words win over it."""
+    settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
+    (request,) = asked(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
+    wanted = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
+    assert wanted == request.budget.operational()
+    (request,) = asked(alpha, tmp_path, "executor.workers=3")
+    assert 3 == request.executor.workers
+
+
+def test_damaged_settings_give_way_to_the_configuration(alpha: Stored, tmp_path: Path) -> None:
+    """How often checkpoints are made decides no number, so nothing is refused for it."""
+    (request,) = asked(alpha, tmp_path, settings={"checkpoint_every": "often"})
+    assert (None, 10.0) == (request.budget.checkpoint_every, request.budget.checkpoint_minutes)
+    alpha.run(0).attempt(1).settings.write_text("{")
+    (request,) = asked(alpha, tmp_path)
+    assert 10.0 == request.budget.checkpoint_minutes
+
+
+@pytest.mark.parametrize(
+    "word", ["algorithm=a2c", "seeds.test=9", "budget.steps=5", "compute.threads=2", "+a.b=1"]
+)
+def test_words_that_change_a_number_are_refused(alpha: Stored, tmp_path: Path, word: str) -> None:
+    """In one line, which says what may be changed."""
+    with pytest.raises(ConfigError, match=re.escape(f"{word}: what is continued stays")) as error:
+        asked(alpha, tmp_path, word)
+    assert "budget.checkpoint_minutes" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_code_that_only_records_name_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The packages that an attempt was once allowed are not allowed for that."""
+    monkeypatch.chdir(tmp_path)
+    canary = tmp_path / "executed"
+    (tmp_path / "foreign.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    environment = {**configuration().environment, "imports": ["foreign"]}
+    own = stored(
+        study(tmp_path).layout, "alpha", replace(configuration(), environment=environment)
+    )
+    own.attempt(0, [ended(Ending.INTERRUPTED)])
+    publish_json(own.run(0).attempt(1).settings, {"allowed": ["foreign"]})
+    words = ("alpha", "executor.workers=2")
+    with pytest.raises(RecordError, match="foreign; if you trust it") as error:
+        resume(words, DRY, study(tmp_path), console())
+    command = "rlexp resume alpha executor.workers=2 --allow-import foreign"
+    assert str(error.value).endswith(command)
+    assert not canary.exists()
+
+
+def test_one_run_is_taken_up_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan has this run only."""
+    own = real(tmp_path)
+    own.attempt(1, [ended(Ending.INTERRUPTED)])
+    assert 0 == resume([f"alpha/{own.spec(1).name}"], DRY, study(tmp_path), console())
+    assert "  1 run × 100 environment steps" in output(capsys)
+
+
+def test_a_run_that_nobody_asks_for_is_left(alpha: Stored, tmp_path: Path) -> None:
+    """Its own command has to be repeated."""
+    other = replace(alpha, experiment=replace(alpha.experiment, configurations=(REAL_ONE,)))
+    other.attempt(0, [ended(Ending.INTERRUPTED)])
+    with pytest.raises(RecordError, match=r"does not ask for run ppo-test-0-"):
+        resume([other.spec(0).name], DRY, study(tmp_path), console())
+
+
+def test_everything_unfinished_is_taken_up(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has ended is not named; what another command drives is named and left."""
+    place = study(tmp_path)
+    finished = stored(place.layout, "beta", test=1)
+    finished.complete(0, 1.0)
+    real(tmp_path, "gamma")
+    with hold(alpha.paths.lock, "alpha", now=time.time()):
+        assert 0 == resume([], DRY, place, console())
+    left, plan, *_ = output(capsys).splitlines()
+    driver = f"process {os.getpid()} on {os.uname().nodename}"
+    assert f"alpha is left to the command that drives it: {driver}" == left
+    assert plan.startswith("gamma · test phase")
+
+
+def test_damage_keeps_nothing_else_from_going_on(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said, and shows in the exit code."""
+    alpha.paths.definition.write_text("{")
+    real(tmp_path, "gamma")
+    assert 2 == resume([], DRY, study(tmp_path), console())
+    said = capsys.readouterr()
+    assert "rlexp: alpha: " in said.err
+    assert "gamma · test phase" in said.out
+    with pytest.raises(RecordError, match="lists its runs"):
+        resume(["alpha"], DRY, study(tmp_path), console())
+
+
+def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Final failures are no reason to go on, until --retry asks for them."""
+    assert 0 == resume([], DRY, study(tmp_path), console())
+    assert "nothing to continue" == output(capsys).strip()
+    own = real(tmp_path, runs=1)
+    own.attempt(0, failed())
+    assert 0 == resume([], DRY, study(tmp_path), console())
+    assert "1 experiment under runs/, none of them unfinished" in output(capsys)
+    assert 0 == resume([], replace(DRY, retry=True), study(tmp_path), console())
+    assert "1 run × 100" in output(capsys)
+
+
+def test_an_experiment_that_has_ended_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Machines get a list of one summary; the exit code is that of 'rlexp run'."""
+    own = stored(study(tmp_path).layout, test=2)
+    own.complete(0, 1.0)
+    own.attempt(1, failed())
+    assert 1 == resume(["alpha"], Options(), study(tmp_path), console(as_json=True))
+    (summary,) = json.loads(output(capsys))
+    assert ("alpha", 0, 1) == (summary["experiment"], summary["ran"], summary["cells"][0]["n"])
+    again = {step["why"]: step["command"] for step in summary["next"]}
+    assert "rlexp resume alpha --retry" == again["try the failed runs again"]
+    assert 1 == len(own.run(1).attempts())
+
+
+def test_a_name_may_look_like_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An experiment whose name has an equals sign is found all the same."""
+    stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
+    assert 0 == resume(["a=b"], Options(), study(tmp_path), console())
+    assert "a=b: nothing to run" in output(capsys)
+
+
+def test_a_sweep_goes_on_from_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its words are read again, but for how the machine was used."""
+    made = begun(tmp_path, *WORDS, "executor.workers=7", "sweep.storage=sqlite:///else.db")
+    words = ("made_up", "executor.workers=2")
+    assert 0 == resume(words, DRY, made.study, console())
+    said = output(capsys)
+    assert "left out of its command" in said
+    assert "sweep.storage=sqlite:///else.db; give it again" in said
+    assert "8 trials by random" in said
+    assert "2 workers" in said
+
+
+def test_a_run_of_a_sweep_is_not_taken_up_alone(tmp_path: Path) -> None:
+    """How far it goes is decided by the others."""
+    made = begun(tmp_path, *WORDS)
+    with pytest.raises(RecordError, match=r"continue that: rlexp resume made_up$"):
+        resume([f"made_up/{made.made[0].name}"], DRY, made.study, console())
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("rlexp", "compare", "made_up"), r"is not recorded.* repeat it \('rlexp sweep …'\)"),
+        (("rlexp", "sweep", *WORDS, "+a.token=********"), "holds a secret"),
+        (("rlexp", "sweep", *WORDS[:-1], "experiment=other"), "leads to other, not to it"),
+        (("rlexp", "sweep", *WORDS, "algorithm=none"), "can no longer be given"),
+        (("rlexp", "sweep", *WORDS, "algorithm.n_steps=32"), "exists with another definition"),
+        (("rlexp", "sweep", "gone", *WORDS), "can no longer be given .it was given in study.: "),
+    ],
+)
+def test_a_sweep_whose_command_does_not_lead_to_it_is_refused(
+    tmp_path: Path, command: tuple[str, ...], told: str
+) -> None:
+    """Never another search under its name; the line says what to do."""
+    made = begun(tmp_path, *WORDS)
+    record(made.paths, command)
+    with pytest.raises((RecordError, ConfigError), match=told):
+        resume(["made_up"], DRY, made.study, console())
+
+
+def test_a_sweep_stops_where_its_command_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search that was asked for alone and is over is not unfinished."""
+    made = stored_sweep(tmp_path)
+    made.go_on(Stage.SEARCH)
+    record(made.paths, ("rlexp", "sweep", *WORDS), until="search")
+    assert 0 == resume([], DRY, made.study, console())
+    assert "none of them unfinished" in output(capsys)
+    record(made.paths, ("rlexp", "sweep", *WORDS), until="test")
+    assert 0 == resume([], DRY, made.study, console())
+    assert "made_up · ppo on CartPole-v1" in output(capsys)
+
+
+REAL_ONE = replace(configuration(), agent={"_target_": "rlexp.agents.mlp.MLP", "x": 1})
+
+
+def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
+    """An experiment that could be run, of which nothing was."""
+    place = study(folder)
+    (request,) = _composed(place)
+    own = replace(request, label="ppo")
+    return stored(place.layout, name, own, test=runs)
+
+
+def _composed(place: Any) -> list[Any]:
+    from rlexp.app.request import read_request
+
+    words = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
+    return list(read_request(words, place).experiment.configurations)
+
+
+def begun(folder: Path, *command: str) -> StoredSweep:
+    """A sweep with its first trial."""
+    made = stored_sweep(folder)
+    made.go_on(runs=3)
+    record(made.paths, ("rlexp", "sweep", *command))
+    return made
+
+
+def record(paths: ExperimentPaths, command: Sequence[str], until: str = "test") -> None:
+    """Let every attempt say that this command asked for it."""
+    for run in paths.runs():
+        for attempt in run.attempts():
+            publish_json(attempt.provenance, {**PROVENANCE, "command": list(command)})
+            publish_json(attempt.settings, {"allowed": [], "until": until})

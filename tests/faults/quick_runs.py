@@ -1,0 +1,143 @@
+"""Runs that train nothing and take milliseconds: for the faults of commands, not of learners."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.engine.loop import PROGRESS
+from rlexp.errors import NO_SPACE
+from rlexp.executors import DISK_FULL
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Ending, Evaluated, Failure, RunEnded, RunStarted, StopRequest
+from rlexp.store.files import publish
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.lease import hold
+from rlexp.store.runs import ASKED_TO_END, read_spec, read_stop
+
+SETTINGS = "RLEXP_QUICK"
+"""Variable with JSON.
+
+`seconds` that each run takes, whether it `raises`, `bytes` of memory that it takes, bytes that it
+writes to its output as a `flood`.
+"""
+LINE = b"x" * 999_999 + b"\n"
+TICK = 0.02
+"""Seconds between looks whether to stop."""
+
+
+def execute(words: list[str]) -> int:
+    """Write what a training would have written.
+
+    Args:
+        words: The run's folder and the attempt's number.
+    """
+    paths = RunPaths(Path(words[0]))
+    attempt = paths.attempt(int(words[1]))
+    try:
+        with (
+            hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=10.0),
+            closing(JournalWriter(attempt.journal)) as journal,
+        ):
+            _Quick(paths, attempt, journal, read_spec(paths)).run()
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        return DISK_FULL
+    return 0
+
+
+def score_of(spec: RunSpec) -> float:
+    """What a run scores: a number in [0, 100) that nothing but its identity decides."""
+    return int(hashlib.sha256(spec.id.encode()).hexdigest()[:8], 16) % 100_000 / 1000
+
+
+@dataclass(slots=True)
+class _Quick:
+    paths: RunPaths
+    attempt: AttemptPaths
+    journal: JournalWriter
+    spec: RunSpec
+    begun: float = 0.0
+    asked: StopRequest | None = None
+
+    def run(self) -> None:
+        self.begun = time.monotonic()
+        signal.signal(signal.SIGTERM, self._interrupt)
+        self.journal.append(
+            RunStarted(
+                time=time.time(),
+                attempt=self.attempt.number,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+            )
+        )
+        settings: Mapping[str, Any] = json.loads(os.environ.get(SETTINGS, "{}"))
+        if settings.get("raises"):
+            self._end(0, Ending.FAILED, Failure.ENVIRONMENT, "step 3: RuntimeError: no motor")
+            return
+        memory = b"x" * settings.get("bytes", 0)
+        for _ in range(settings.get("flood", 0) // len(LINE)):
+            os.write(1, LINE)
+        del memory
+        steps, every = self.spec.budget["steps"], self.spec.budget["evaluation_every"]
+        marks = [*range(every, steps + 1, every)] if every else []
+        for mark in [*marks, steps]:
+            if self._train(mark, settings.get("seconds", 0.0) / (len(marks) + 1)):
+                self._end(mark, self.asked.ending, None, self.asked.reason)  # type: ignore[union-attr]
+                return
+            if mark is not steps:
+                self._evaluate(mark, final=False)
+        self._evaluate(steps, final=True)
+        publish(self.paths.model, self.spec.id.encode())
+        self._end(steps, Ending.COMPLETED, None, None)
+
+    def _interrupt(self, *_: object) -> None:
+        self.asked = StopRequest(Ending.INTERRUPTED, ASKED_TO_END)
+
+    def _train(self, step: int, seconds: float) -> bool:
+        """Let time pass; whether the run is to end."""
+        until, beats = time.monotonic() + seconds, 0
+        while True:
+            beats += 1
+            self.attempt.progress.write_bytes(PROGRESS.pack(step, step * 1000 + beats))
+            if self.paths.stop.exists():
+                self.asked = read_stop(self.paths)
+            if self.asked is not None or time.monotonic() >= until:
+                return self.asked is not None
+            time.sleep(TICK)
+
+    def _evaluate(self, step: int, *, final: bool) -> None:
+        self.journal.append(
+            Evaluated(
+                time=time.time(),
+                step=step,
+                returns=(score_of(self.spec) * step / self.spec.budget["steps"],),
+                lengths=(10,),
+                seconds=0.0,
+                final=final,
+            )
+        )
+
+    def _end(self, step: int, ending: Ending, failure: Failure | None, reason: str | None) -> None:
+        done = ending is Ending.COMPLETED
+        self.journal.append(
+            RunEnded(
+                time=time.time(),
+                step=step,
+                ending=ending,
+                seconds=time.monotonic() - self.begun,
+                failure=failure,
+                reason=reason,
+                weights=hashlib.sha256(self.spec.id.encode()).hexdigest() if done else None,
+                rung=self.asked.rung if self.asked else None,
+            )
+        )

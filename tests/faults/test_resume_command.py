@@ -1,0 +1,173 @@
+"""`rlexp resume` after kills and signals: the numbers of commands that ran through."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import StudyFolder, new_study, wait_until
+
+from rlexp.store.files import read_json
+
+WORDS = (
+    "algorithm.n_steps=64",
+    "algorithm.n_epochs=2",
+    "budget.steps=3072",
+    "budget.evaluation_every=1024",
+    "budget.evaluation_episodes=3",
+    "budget.final_episodes=5",
+    "budget.checkpoint_every=256",
+    "seeds.test=2",
+)
+OWN = (
+    "environment=gymnasium",
+    "environment.id=odd_environments:Odd-v0",
+    "budget.steps=6144",
+    "executor.workers=1",
+)
+SWEEP = (
+    "algorithm.n_steps=64",
+    "algorithm.learning_rate=tag(log, interval(1e-5, 1e-1))",
+    "budget.steps=640",
+    "budget.evaluation_every=128",
+    "budget.evaluation_episodes=3",
+    "budget.final_episodes=5",
+    "tuner=random",
+    "sweep.trials=4",
+    "seeds.tuning=1",
+    "seeds.test=1",
+    "executor.workers=1",
+)
+
+
+@pytest.mark.slow
+def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """A run alone, then everything: weights and evaluations of a control, and nothing twice."""
+    with new_study(tmp_path / "study") as study:
+        code, output = study.give("run", *WORDS, "experiment=control")
+        assert code == 0, output
+        interrupt(study, "run", *WORDS, "experiment=cut", "executor.workers=1")
+        first, second = (run["run"] for run in study.runs("cut"))
+        code, output = study.give("resume", "--dry-run")
+        assert code == 0, output
+        assert "1 of 2 runs continues from a checkpoint at step" in output
+        assert len(study.events("cut", "started")) == 1
+        code, output = study.give("resume", f"cut/{first}", "budget.checkpoint_every=512")
+        assert code == 0, output
+        assert {first} == set(attempted(study, "cut"))
+        code, output = study.give("resume", "executor.workers=1")
+        assert code == 0, output
+        assert "1 run continued from a checkpoint" in output
+        assert numbers(study, "control") == numbers(study, "cut")
+        assert [1, 1] == [attempted(study, "cut")[second], len(study.events("cut", "continued"))]
+        assert "control" not in output
+        assert 512 == settings(study, "cut", first)["checkpoint_every"]
+        before = len(study.events("cut", "started"))
+        code, output = study.give("resume")
+        told = "nothing to continue: 2 experiments under runs/, none of them unfinished"
+        assert (0, told) == (code, output.strip())
+        code, output = study.give("resume", "cut")
+        assert code == 0, output
+        assert "cut: nothing to run, every run that was asked for has ended" in output
+        assert before == len(study.events("cut", "started"))
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
+    """Up to where its command was told to stop, with the trials and the weights of a control."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        code, output = study.give("sweep", *SWEEP, "experiment=control")
+        assert code == 0, output
+        interrupt(study, "sweep", *SWEEP, "experiment=cut", "--until", "search", ended=2)
+        code, output = study.give("resume", "cut")
+        assert code == 0, output
+        assert "left out of its command" in output
+        assert "executor.workers=1" in output
+        assert trials(study, "control") == trials(study, "cut")
+        assert not (study.folder / "runs" / "cut" / "selection.json").exists()
+        code, output = study.give("resume", "--json")
+        assert code == 0, output
+        assert [] == json.loads(output[output.index("[") :])
+        code, output = study.give("sweep", *SWEEP, "experiment=cut")
+        assert code == 0, output
+        assert weights(study, "control") == weights(study, "cut")
+
+
+@pytest.mark.slow
+def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) -> None:
+    """Else the run begins anew; records and report say which it was, and what had changed."""
+    with new_study(tmp_path / "study") as study:
+        own = ("seeds.test=1", *OWN, "--allow-import", "odd_environments")
+        interrupt(study, "run", *WORDS, *own, "experiment=cut")
+        module = study.folder / "odd_environments.py"
+        module.write_text(module.read_text() + "\nCHANGED = True\n")
+        shutil.copytree(study.folder / "runs" / "cut", study.folder / "runs" / "same")
+        code, output = study.give("resume", "cut")
+        assert 2 == code, output
+        assert "rlexp resume cut --allow-import odd_environments" in output
+        allowed = ("--allow-import", "odd_environments")
+        code, output = study.give("resume", "cut", *allowed)
+        assert code == 0, output
+        change = "code of odd_environments changed"
+        assert "1 run began anew at the first step" in output
+        assert f"checkpoints of 1 run were refused: {change}" in output
+        assert {change} == {e["reason"] for e in study.events("cut", "refused")}
+        assert [] == study.events("cut", "continued")
+        code, output = study.give("resume", "same", "--allow-drift", *allowed)
+        assert code == 0, output
+        assert f"1 run continued with other versions: {change}" in output
+        assert [change] == [e["drift"] for e in study.events("same", "continued")]
+        code, output = study.give("report", "same", "--format", "md", "-o", "paper")
+        assert code == 0, output
+        (page,) = (study.folder / "paper").glob("*.md")
+        told = page.read_text().replace("\\_", "_")
+        assert f"1 run continued with other versions: {change}. Without that" in told
+
+
+def interrupt(study: StudyFolder, *words: str, ended: int = 0) -> None:
+    """Start a command and end it once a checkpoint is there, or so many runs have ended."""
+    command = study.start(*words, variables={"RLEXP_QUICK": '{"seconds": 0.5}'})
+    if ended:
+        wait_until(lambda: len(study.events("cut", "ended")) >= ended)
+    else:
+        wait_until(lambda: len(study.events("cut", "checkpointed")) >= 2)
+    command.send_signal(signal.SIGTERM)
+    output, _ = command.communicate(timeout=60)
+    assert 143 == command.returncode, output
+
+
+def numbers(study: StudyFolder, experiment: str) -> dict[str, Any]:
+    """Weights and evaluations of every run, by its name; of all attempts, each step once."""
+    found: dict[str, Any] = {}
+    for run in study.runs(experiment):
+        journals = sorted(
+            (study.folder / "runs" / experiment / run["run"]).glob("attempts/*/*.jsonl")
+        )
+        events = [json.loads(line) for path in journals for line in path.read_text().splitlines()]
+        own = {e["step"]: e["returns"] for e in events if e["event"] == "evaluated"}
+        found[run["run"]] = (own, [e["weights"] for e in events if e.get("weights")])
+    return found
+
+
+def attempted(study: StudyFolder, experiment: str) -> dict[str, int]:
+    """How often each run was attempted that is not as it was after the first command."""
+    return {r["run"]: r["attempts"] for r in study.runs(experiment) if r["state"] == "completed"}
+
+
+def settings(study: StudyFolder, experiment: str, run: str) -> dict[str, Any]:
+    """What the last attempt of a run was asked for."""
+    folders = (study.folder / "runs" / experiment / run / "attempts").iterdir()
+    return read_json(max(folders, key=lambda p: int(p.name)) / "attempt.json")
+
+
+def trials(study: StudyFolder, experiment: str) -> list[Any]:
+    """The parameters of every trial."""
+    lines = (study.folder / "runs" / experiment / "trials.jsonl").read_text().splitlines()
+    return [json.loads(line)["parameters"] for line in lines]
+
+
+def weights(study: StudyFolder, experiment: str) -> set[str]:
+    """The weights of every completed run."""
+    return {e["weights"] for e in study.events(experiment, "ended") if e["weights"]}
