@@ -7,20 +7,26 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rlexp.errors import ConfigError, RlexpError
 
 LIMIT = 120.0
 """Seconds that an answer may take."""
+TIDYING = 5.0
+"""Seconds that a child may take to end once it has answered."""
 
 
-def ask_apart(what: str, question: Callable[[], Any]) -> Any:
+def ask_apart(
+    what: str, question: Callable[[], Any], tidy: Callable[[], object] = lambda: None
+) -> Any:
     """Return the answer, which is JSON values, of a question asked in a child process.
 
     Args:
         what: What the question is about, for the message.
         question: Asked in the child.
+        tidy: Called in the child after the answer, for some seconds; what it does is no matter.
 
     Raises:
         ConfigError: The child raised an error, died or did not answer; says which.
@@ -31,14 +37,14 @@ def ask_apart(what: str, question: Callable[[], Any]) -> Any:
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _answer(writing, question)
+        _answer(writing, question, tidy)
     os.close(writing)
+    content = None
     try:
         content = _read(reading, time.monotonic() + LIMIT)
     finally:
         os.close(reading)
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
+        status = _end(pid, TIDYING if content else 0.0)
     if not content:
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
@@ -50,7 +56,19 @@ def ask_apart(what: str, question: Callable[[], Any]) -> Any:
     return value
 
 
-def _answer(writing: int, question: Callable[[], Any]) -> None:
+def _end(pid: int, patience: float) -> int:
+    """Wait for a child to end, for a while, and kill it then; returns its status."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def _answer(writing: int, question: Callable[[], Any], tidy: Callable[[], object]) -> None:
     try:
         content = ["answer", question()]
     except RlexpError as error:
@@ -59,6 +77,8 @@ def _answer(writing: int, question: Callable[[], Any]) -> None:
         content = ["error", " ".join(f"{type(error).__name__}: {error}".split())]
     with os.fdopen(writing, "w") as file:
         json.dump(content, file)
+    with suppress(BaseException):
+        tidy()
     sys.stderr.flush()
     os._exit(0)
 

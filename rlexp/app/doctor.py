@@ -1,4 +1,4 @@
-"""`rlexp doctor`: checks the installation and the machine, or one environment."""
+"""`rlexp doctor`: checks the installation and the machine, one environment, or determinism."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,13 +15,30 @@ REFUSED = 3
 """Exit code where a check failed."""
 
 
-def doctor(environment: str | None, study: Study, console: Console) -> int:
+def doctor(
+    environment: str | None,
+    study: Study,
+    console: Console,
+    *,
+    trained: Sequence[str] | None = None,
+) -> int:
     """Check, and say what to do; returns 3 where a check failed, else 0.
 
+    Args:
+        environment: Only this one is checked.
+        study: Where its yaml and its code are looked up.
+        console: Shows what is found.
+        trained: Only what these words lead to is checked: whether it trains to the same numbers
+            each time.
+
     Raises:
-        ConfigError: The environment's configuration is no valid one.
+        RlexpError: The environment's configuration is no valid one, or the words lead to none.
     """
-    if environment is None:
+    if trained is not None:
+        from rlexp.app.checks.determinism import check_determinism
+
+        findings = check_determinism(list(trained), study)
+    elif environment is None:
         findings = [*check_installation(), *check_machine(study.folder, study.layout.root)]
     else:
         findings = examine(environment, study)

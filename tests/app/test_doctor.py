@@ -36,6 +36,7 @@ from rlexp.app.checks.machine import (
     cpu_quota,
 )
 from rlexp.app.checks.probe import execute
+from rlexp.app.checks.resuming import STARTS_AGAIN
 from rlexp.app.doctor import doctor
 from rlexp.app.fit import Spaces
 from rlexp.config.compose import compose
@@ -93,6 +94,10 @@ def test_fault_is_named_with_its_step_and_field(
 SUSPECT = {
     "Endless": ("episodes", "none ended in 1,000 steps, and nothing cuts them"),
     "Constant": ("seeding", "another seed changes nothing in 10 steps"),
+    "Ageing": (
+        "resume",
+        f"{STARTS_AGAIN}: the observation after step 3 differs as its episode is repeated",
+    ),
     "WrongDtype": ("observations", "reset: observation has dtype float64, declared is float32"),
 }
 
@@ -114,7 +119,7 @@ def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
     found = probed(name, tmp_path)
 
     assert list(found) == [
-        *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding"),
+        *("make", "spaces", "reset and step", "episodes", "speed", "close", "seeding", "resume"),
     ]
     assert {Status.OK} == {finding.status for finding in found.values()}
 

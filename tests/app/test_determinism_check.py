@@ -1,0 +1,276 @@
+"""`rlexp doctor --determinism` trains twice, and names what is in the way of equal numbers."""
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from finished_runs import prepared, study
+from samples import write_tree
+
+from rlexp.app.checks.asked import read_asked
+from rlexp.app.checks.finding import Finding, Status
+from rlexp.app.checks.repeating import CURES, execute
+from rlexp.app.checks.sources import difference, examine_environment, judge
+from rlexp.app.doctor import doctor
+from rlexp.cli.study import doctor as command
+from rlexp.config.compose import compose
+from rlexp.console import Console
+from rlexp.errors import ConfigError, RecordError
+
+HERE = Path(__file__).parent
+SMALL = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
+DEPENDING = {
+    "Clock": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
+    "Date": "rewards differ at step 0, with equal seeds and actions: it reads the clock",
+    "LateClock": "rewards differ at step 10, with equal seeds and actions: it reads the clock",
+    "OwnGenerator": "it draws from a generator of its own that the system seeds",
+    "PythonGenerator": "it draws from a generator of its own that the system seeds",
+    "ClockAndGenerator": "it reads the clock, and draws from a generator of its own",
+    "Remembering": "neither the clock nor the system's entropy explains it",
+}
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The configuration of one of the environments."""
+    module = "unrepeatable_environments"
+    return (
+        "environment=gymnasium",
+        f"environment.id='{module}:unrepeatable/{name}-v0'",
+    )
+
+
+def environment(name: str, folder: Path) -> dict[str, Any]:
+    """The same as plain data."""
+    (composed,) = compose(words(name), folder)
+    plain: dict[str, Any] = composed.plain["environment"]
+    return plain
+
+
+def played(name: str, folder: Path) -> Finding:
+    """What is said of an environment that is played in this process."""
+    request = {"environment": environment(name, folder), "allowed": []}
+    (folder / "request.json").write_text(json.dumps(request))
+    for cure in CURES:
+        execute([str(folder), cure, f"own-{cure}"])
+    traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("own-*.json")}
+    same = dict.fromkeys(("again", "hashed"), traces["own-nothing"])
+    return judge({**traces, **same})
+
+
+def diagnosed(
+    trained: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str], *allowed: str
+) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code of the command, and its findings by what they are about."""
+    code = doctor(None, study(folder, *allowed), Console(as_json=True), trained=trained)
+    return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
+
+
+@pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
+def test_what_an_environment_depends_on(name: str, expected: str, tmp_path: Path) -> None:
+    """An environment that does not repeat is found, with what it depends on."""
+    found = played(name, tmp_path)
+    assert Status.FAIL is found.status
+    assert expected in found.detail
+    assert found.fix
+
+
+@pytest.mark.parametrize("name", ["Steady", "GlobalGenerator"])
+def test_environments_that_repeat(name: str, tmp_path: Path) -> None:
+    """What its seed decides repeats; so does what draws from generators that training seeds."""
+    found = played(name, tmp_path)
+    assert Status.OK is found.status
+    assert "repeats over 500 steps" in found.detail
+
+
+def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
+    """Clock and entropy are the machine's own again afterwards."""
+    played("ClockAndGenerator", tmp_path)
+    assert abs(time.time() - (tmp_path / "own-both.json").stat().st_mtime) < 60.0
+    assert random.Random().random() != random.Random().random()
+
+
+def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What depends on the hash of strings is found by processes that hash them otherwise."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    found = examine_environment(environment("Names", tmp_path), (), tmp_path, tmp_path)
+    assert Status.FAIL is found.status
+    assert "between two processes" in found.detail
+    assert "the order of a set of strings" in found.detail
+
+
+def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
+    """An environment that does not even start is said to be none that can be compared."""
+    plain = {**environment("Steady", tmp_path), "id": "nowhere:Missing-v0"}
+    found = examine_environment(plain, (), tmp_path, tmp_path)
+    assert Status.FAIL is found.status
+    assert "cannot be played twice" in found.detail
+
+
+def test_difference_says_where() -> None:
+    """The first thing that differs is named, resets not being counted as steps."""
+    step = ["o", "r", "f", "f"]
+    trace = [["s"], step, step, ["s"], step]
+    assert difference(trace, trace) is None
+    assert "observations differ at the reset after 0 steps" == difference(trace, [["x"]])
+    assert "observations differ at the reset after 2 steps" == difference(
+        trace, [["s"], step, step, ["x"]]
+    )
+    assert "terminated differ at step 2" == difference(
+        trace, [["s"], step, step, ["s"], ["o", "r", "t", "f"]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ((), 6144),
+        (SMALL, 200),
+        (("algorithm=a2c", "environment.vector.count=64"), 960),
+        (("algorithm=dqn",), 300),
+        (("budget.steps=77",), 77),
+        (("budget.steps=1e3", "budget.evaluation_every=10"), 1000),
+    ],
+    ids=str,
+)
+def test_budget_is_small(given: tuple[str, ...], steps: int, tmp_path: Path) -> None:
+    """The budget holds three updates, or what words say."""
+    asked = read_asked(given, study(tmp_path))
+    assert steps == asked.spec.budget["steps"]
+    expected = 10 if "budget.evaluation_every=10" in given else steps // 2
+    assert expected == asked.spec.budget["evaluation_every"]
+
+
+def test_name_of_a_run(tmp_path: Path) -> None:
+    """A run is checked by its name, with its own seed and settings."""
+    run = prepared(tmp_path, *SMALL, "seeds.test=[7]", "budget.evaluation_deterministic=false")
+    asked = read_asked([run.name, "budget.timeout=5"], run.study)
+    assert 7 == asked.spec.seed
+    assert 32 == asked.spec.algorithm["n_steps"]
+    assert not asked.spec.budget["evaluation_deterministic"]
+    assert (200, 5.0) == (asked.spec.budget["steps"], asked.timeout)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("algorithm=ppo,a2c",), "one configuration at a time"),
+        (("tiny", "algorithm=a2c"), "beside the name of a run, only budget.steps="),
+        (("tiny", "budget.score=auc"), "beside the name of a run, only budget.steps="),
+        (("tiny", "budget.steps=0"), "budget.steps=0 must be a number greater than 0"),
+        (("algorithm.n_stps=5",), "did you mean 'n_steps'"),
+    ],
+    ids=str,
+)
+def test_words_that_are_refused(given: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    """What leads to no single small training is refused with what can be given."""
+    run = prepared(tmp_path, *SMALL)
+    named = [run.name if word == "tiny" else word for word in given]
+    with pytest.raises(ConfigError, match=message):
+        read_asked(named, run.study)
+
+
+def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
+    """What only the files of a run name is imported only if the user says so."""
+    write_tree(tmp_path, {"named_by_a_run.py": "raise SystemExit('imported')\n"})
+    run = prepared(tmp_path, *SMALL)
+    spec = json.loads(run.paths.spec.read_text())
+    spec["environment"]["imports"] = ["named_by_a_run"]
+    run.paths.spec.write_text(json.dumps(spec))
+    with pytest.raises(RecordError, match=r"was changed"):
+        read_asked([run.name], run.study)
+    odd = prepared(tmp_path / "odd", *SMALL, "environment.imports=[statistics]")
+    with pytest.raises(RecordError, match=r"--allow-import statistics"):
+        read_asked([odd.name], odd.study)
+
+
+@pytest.mark.slow
+def test_trainings_that_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A learner on CartPole comes to the same weights in processes that share nothing."""
+    code, found = diagnosed([*SMALL], tmp_path, capsys)
+    assert 0 == code
+    assert {"ok"} == {finding["status"] for finding in found.values()}
+    assert "equal weights" in found["trainings"]["detail"]
+    assert "equal under another PYTHONHASHSEED" == found["hash seed"]["detail"]
+
+
+@pytest.mark.slow
+def test_trainings_that_do_not_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where trainings part is said, and that the environment is why."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    code, found = diagnosed([*words("Clock"), *SMALL], tmp_path, capsys)
+    assert 3 == code
+    assert "they part at step 32, " in found["trainings"]["detail"]
+    assert "it reads the clock" in found["environment"]["detail"]
+    assert not {"learner", "hash seed", "threads"} & set(found)
+
+
+@pytest.mark.slow
+def test_trainings_under_another_hash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal trainings that differ under another hash seed are found, too."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    code, found = diagnosed([*words("Names"), *SMALL], tmp_path, capsys)
+    assert 3 == code
+    assert ("ok", "fail", "fail") == tuple(
+        found[check]["status"] for check in ("trainings", "hash seed", "environment")
+    )
+
+
+LEARNER = """\
+import os
+from dataclasses import dataclass
+
+from rlexp.algorithms.ppo import PPO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaken(PPO):
+    def build(self, *arguments, **settings):
+        model = PPO.build(self, *arguments, **settings)
+        parameter = next(model.policy.parameters())
+        parameter.data += int.from_bytes(os.urandom(4)) / 2**32
+        return model
+"""
+
+
+@pytest.mark.slow
+def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the environment repeats and the learner does not, the learner is named."""
+    write_tree(tmp_path, {"shaken_learner.py": LEARNER})
+    target = "algorithm._target_=shaken_learner.Shaken"
+    code, found = diagnosed([*SMALL, target], tmp_path, capsys, "shaken_learner")
+    assert 3 == code
+    assert ("fail", "ok", "fail") == tuple(
+        found[check]["status"] for check in ("trainings", "environment", "learner")
+    )
+    assert "torch's deterministic algorithms change nothing" in found["learner"]["detail"]
+
+
+@pytest.mark.slow
+def test_trainings_that_take_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be decided in time is no success, and says how to give it more."""
+    code, found = diagnosed(["budget.timeout=0.5"], tmp_path, capsys)
+    assert 3 == code
+    assert "6,144 steps took more than 0.5 s" in found["trainings"]["detail"]
+    assert "budget.timeout=5" in found["trainings"]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"words": ["algorithm=ppo"]}, "'algorithm=ppo' is of no use without --determinism"),
+        ({"environment": "cartpole", "determinism": True}, "are checks of their own: give one"),
+    ],
+    ids=["words alone", "both checks"],
+)
+def test_options_that_exclude_one_another(given: dict[str, Any], message: str) -> None:
+    """Words without the check that reads them, and two checks at once, are refused."""
+    with pytest.raises(ConfigError, match=message):
+        command(**given)

@@ -1,0 +1,171 @@
+"""What is likely to be in the way of equal numbers is said from evidence, the strongest first."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import completed, failed, spec
+
+from rlexp.app.reproduction.answer import Verdict, answer, summary
+from rlexp.app.reproduction.original import Original, RecordedCode
+from rlexp.app.reproduction.surroundings import Change, Surroundings, compare
+from rlexp.app.study import Study
+from rlexp.records.events import Failure
+from rlexp.store.layout import Layout, RunPaths
+from rlexp.store.provenance import machine, packages
+
+CODE = RecordedCode(commit="a" * 40)
+ORIGINAL = Original(
+    paths=RunPaths(Path("runs/first/ppo-test-0")),
+    record=completed(spec(), 5.0),
+    provenance={},
+    code=CODE,
+)
+SAME = Surroundings(decisive=(), machine=(), others=(), editable=None, known=True)
+NUMPY = Change("numpy", "2.0.1", "2.3.4")
+PROCESSOR = Change("processor", "one", "another")
+OTHER_MACHINE = replace(SAME, machine=(PROCESSOR,))
+MIXED = replace(ORIGINAL, mixed=True)
+PART = replace(ORIGINAL, code=replace(CODE, saved=False))
+NO_COMMIT = replace(ORIGINAL, code=RecordedCode())
+EVERYTHING = replace(PART, mixed=True)
+
+
+@pytest.mark.parametrize(
+    ("original", "around", "expected"),
+    [
+        (EVERYTHING, replace(OTHER_MACHINE, decisive=(NUMPY,)), "numpy 2.0.1 then, 2.3.4 now"),
+        (EVERYTHING, OTHER_MACHINE, "processor one then, another now"),
+        (EVERYTHING, SAME, "attempts that count for the run ran different code"),
+        (PART, SAME, "its uncommitted changes were not saved in full"),
+        (NO_COMMIT, SAME, "the code may have changed since: no commit was recorded"),
+        (ORIGINAL, replace(SAME, known=False), "nothing is known: no packages were recorded"),
+        (ORIGINAL, SAME, "rlexp doctor --determinism first/ppo-test-0 --allow-import mine"),
+        (ORIGINAL, replace(SAME, editable=Path("/a/b")), "or rlexp itself was edited since"),
+    ],
+    ids=[
+        "versions",
+        "machine",
+        "mixed code",
+        "part of the changes",
+        "no commit",
+        "nothing",
+        "nondeterminism",
+        "rlexp",
+    ],
+)
+def test_cause(original: Original, around: Surroundings, expected: str) -> None:
+    """Of everything that could be the cause, the first in the order of strength is named."""
+    study = Study(Path(), Layout(Path("runs")), ("mine",))
+    found = answer(original, completed(spec(), 6.0), around, study)
+    assert Verdict.DIFFERENT is found.verdict
+    assert found.cause is not None
+    assert expected in found.cause
+    assert not found.reproduced
+    assert [
+        "first/ppo-test-0: different",
+        "  score 5.00 then, 6.00 now",
+        "  parts at step 100, evaluated returns[0]: 4.0 then, 5.0 now",
+        f"  likely cause: {found.cause}",
+    ] == found.lines()
+
+
+def test_identical_has_no_cause() -> None:
+    """Where nothing differs, no cause is looked for."""
+    study = Study(Path(), Layout(Path("runs")))
+    found = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
+    assert (None, None, True) == (found.cause, found.divergence, found.reproduced)
+    assert ["first/ppo-test-0: identical, score 5.00"] == found.lines()
+
+
+def test_failure_is_no_reproduction() -> None:
+    """A second execution that failed is said to have, with its reason."""
+    study = Study(Path(), Layout(Path("runs")))
+    found = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
+    assert (Verdict.FAILED, False) == (found.verdict, found.reproduced)
+    assert "  running it again ended as failed (user): reason of user" in found.lines()
+    assert "1 run: 1 failed" == summary([found])
+
+
+def test_summary_counts() -> None:
+    """Verdicts are counted, those that nobody got left out."""
+    study = Study(Path(), Layout(Path("runs")))
+    found = [answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)]
+    assert "3 runs: 2 identical, 1 different" == summary(found)
+
+
+def recorded(**changes: Any) -> Mapping[str, Any]:
+    """Provenance of this machine, with changes."""
+    from platform import python_version
+
+    plain = {"packages": packages(), "machine": machine(), "python": python_version()}
+    return {**plain, "variables": {}, **changes}
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable that can change numbers is set."""
+    for name in ("PYTHONHASHSEED", "MKL_CBWR", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def around(tmp_path: Path, **changes: Any) -> Surroundings:
+    """What differs from what was recorded."""
+    return compare(recorded(**changes), [spec()], tmp_path)
+
+
+def test_nothing_differs(tmp_path: Path, unset: None) -> None:
+    """On the machine that recorded it, nothing differs."""
+    found = around(tmp_path)
+    assert ((), (), (), None, True) == (
+        found.decisive,
+        found.machine,
+        found.others,
+        found.install,
+        found.known,
+    )
+
+
+def test_packages_that_decide(tmp_path: Path) -> None:
+    """Versions of what decides numbers are told apart from the rest, and can be installed."""
+    then = {"Stable_Baselines3": "2.0.0", "torch": "2.5.1+cu121", "rich": "1.0", "gone": "3.0"}
+    found = around(tmp_path, packages={**packages(), **then}, python="3.11.0rc1")
+    assert ["python", "stable-baselines3", "torch"] == [c.name for c in found.decisive]
+    assert ["gone", "rich"] == [c.name for c in found.others]
+    assert "pip install stable-baselines3==2.0.0 torch==2.5.1" == found.install
+
+
+def test_another_build_cannot_be_asked_for() -> None:
+    """Two builds of one version differ, and pip is not asked for what is there."""
+    build = Change("torch", "2.9.0+cpu", "2.9.0+cu128")
+    assert replace(SAME, decisive=(build,)).install is None
+
+
+def test_machine_that_differs(
+    tmp_path: Path, unset: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processor and variables that can change numbers are compared; places and threads are not."""
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "somewhere")
+    variables = {"PYTHONHASHSEED": "3", "OMP_NUM_THREADS": "77", "PYTHONPATH": "x"}
+    found = around(tmp_path, machine={"processor": "one"}, variables=variables)
+    assert [("processor", "one"), ("MKL_CBWR", None), ("PYTHONHASHSEED", "3")] == [
+        (change.name, change.then) for change in found.machine
+    ]
+
+
+def test_imports_of_the_environment_decide(tmp_path: Path) -> None:
+    """A package that the study's own environment imports decides its numbers."""
+    (tmp_path / "importing_task.py").write_text("import rich\nraise SystemExit('imported')\n")
+    own = replace(spec(), environment={**spec().environment, "imports": ["importing_task"]})
+    found = compare(recorded(packages={**packages(), "rich": "1.0"}), [own], tmp_path)
+    assert ["rich"] == [change.name for change in found.decisive]
+
+
+@pytest.mark.parametrize("plain", [{}, {"packages": 3, "machine": [], "variables": "x"}])
+def test_nothing_recorded(plain: Mapping[str, Any], tmp_path: Path) -> None:
+    """Without a record, or with one that makes no sense, nothing is said to differ."""
+    found = compare(plain, [spec()], tmp_path)
+    assert ((), (), (), False) == (found.decisive, found.machine, found.others, found.known)
