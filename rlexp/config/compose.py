@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlexp.config.checked_source import check_whatever_is_read
 from rlexp.config.sources import check_yaml_files, search_path
 from rlexp.config.words import (
     FIXED,
@@ -129,6 +130,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
 
     places = search_path(folder)
     check_yaml_files(places)
+    check_whatever_is_read()
     quoted = ",".join(_quoted(f"file://{place}") for place in places)
 
     def load(words: Sequence[str], *, hydra: bool = False) -> Any:

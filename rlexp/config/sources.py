@@ -1,7 +1,9 @@
 """Where yaml files come from, and which of them are refused before anything parses them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rlexp.errors import ConfigError
 
@@ -62,6 +64,7 @@ def _expanded(path: Path) -> tuple[int, int]:
             return sizes[id(node)]
         children: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
+            _check_keys(node, path)
             children = [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             children = list(node.value)
@@ -75,6 +78,17 @@ def _expanded(path: Path) -> tuple[int, int]:
         return too_large
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     return measure(root, frozenset()) if root is not None else (0, 0)
+
+
+def _check_keys(node: Any, path: Path) -> None:
+    """Refuse a key that is there twice, of which a reader would see the one and we the other."""
+    keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
+    for key, count in keys.items():
+        if count > 1:
+            line = node.start_mark.line + 1
+            raise ConfigError(
+                f"{path} has the key {key!r} twice from line {line} on: leave one out"
+            )
 
 
 def _beyond_limits(text: str) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
+from rlexp.config.plain_secrets import find_plain_secrets
 from rlexp.config.variables import fill_variables
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import Budget, Compute
@@ -63,7 +64,7 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
     Raises:
         ConfigError: Every mistake in it, on one line.
     """
-    mistakes: list[str] = []
+    mistakes = find_plain_secrets(plain)
     root = _collect(mistakes, Root, plain, "")
     parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
     if mistakes or root is None:

@@ -52,6 +52,9 @@ class JournalFile:
         from optuna.storages.journal import JournalFileBackend
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.is_symlink():
+            # It would be written through, wherever it leads.
+            self.path.replace(_free_name(self.path))
         if self.path.exists() and _is_damaged(self.path):
             self.set_aside()
         backend = JournalFileBackend(str(self.path), lock_obj=self._lock())
@@ -141,4 +144,4 @@ def _ends_with_a_line(path: Path) -> bool:
 
 def _free_name(path: Path) -> Path:
     names = (path.with_name(f"{path.name}.damaged-{n}") for n in count(1))
-    return next(name for name in names if not name.exists())
+    return next(name for name in names if not (name.exists() or name.is_symlink()))

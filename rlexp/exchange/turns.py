@@ -23,6 +23,8 @@ def file_turn(path: Path) -> Iterator[None]:
     A file system without locks (some NFS) gives the turn to everyone.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        path.unlink()
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

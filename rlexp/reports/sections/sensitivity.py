@@ -100,15 +100,14 @@ def _left_out(grids: Sequence[SettingGrid]) -> Iterator[Notice]:
 
 def _impossible(every: Sequence[Estimated]) -> Iterator[Notice]:
     """Why there is no sensitivity, or no interval: once for all algorithms that it is true of."""
-    told: dict[str, list[str]] = {}
+    told: dict[tuple[str, str], list[str]] = {}
     for own in every:
         if isinstance(own.found, str):
-            told.setdefault(f"No sensitivity for {{}}: {own.found}.", []).append(own.grid.name)
+            told.setdefault(("sensitivity", own.found), []).append(own.grid.name)
         elif own.found.tuned.reason:
-            text = f"No interval for {{}}: {own.found.tuned.reason}."
-            told.setdefault(text, []).append(own.grid.name)
-    for text, names in told.items():
-        yield Notice(tone=Tone.WARNING, text=text.format(listed(names)))
+            told.setdefault(("interval", own.found.tuned.reason), []).append(own.grid.name)
+    for (what, reason), names in told.items():
+        yield Notice(tone=Tone.WARNING, text=f"No {what} for {listed(names)}: {reason}.")
 
 
 def _table(known: Known) -> Table:

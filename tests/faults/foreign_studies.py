@@ -1,0 +1,153 @@
+"""Studies as a stranger may hand them over: real ones, in which one thing after another is hostile."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from canaries import Canaries
+from filelock import FileLock
+from forking_commands import Commands, Told, warm_commands
+
+from rlexp.protocol.spec import RunSpec
+from rlexp.store.layout import ExperimentPaths, RunPaths
+
+TINY = (
+    "budget.steps=192",
+    "budget.evaluation_every=64",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+    "seeds.test=1",
+)
+ON_POLICY = ("algorithm.n_steps=64", *TINY)
+OFTEN = "budget.checkpoint_every=64"
+RUN = ("run", "experiment=base", "algorithm=ppo,a2c", OFTEN, *ON_POLICY)
+OFF_POLICY = ("run", "experiment=off", "algorithm=dqn", "algorithm.buffer_size=500", OFTEN, *TINY)
+SWEEP = (
+    *("sweep", "experiment=search", "tuner=random", "algorithm.n_epochs=choice(2, 3)"),
+    *("sweep.trials=2", "seeds.tuning=1", "seeds.selection=0", *ON_POLICY),
+)
+
+
+@contextmanager
+def foreign_study(factory: pytest.TempPathFactory) -> Iterator["ForeignStudy"]:
+    """A study with real runs and a real sweep, which are trained once for all tests."""
+    base, top = factory.getbasetemp(), factory.mktemp("foreign")
+    shared = base.parent if base.name.startswith("popen-") else base
+    for name in ("outside", "executed"):
+        (top / name).mkdir()
+    with warm_commands(top / "home") as commands:
+        with FileLock(shared / "foreign.lock"):
+            if not (shared / "foreign study").exists():
+                _train(shared / "foreign study", commands)
+        shutil.copytree(shared / "foreign study", top / "study")
+        yield ForeignStudy(top / "study", commands, Canaries(top / "executed"))
+
+
+def _train(folder: Path, commands: Commands) -> None:
+    made = folder.with_name(f"{folder.name}, half made")
+    made.mkdir()
+    for words in (RUN, OFF_POLICY, SWEEP):
+        told = commands.give(made, *words)
+        assert told.code == 0, told.text
+    made.rename(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignStudy:
+    """A folder with `runs/` of unknown origin, and a folder outside that nothing may touch."""
+
+    folder: Path
+    commands: Commands
+    canaries: Canaries
+
+    @property
+    def outside(self) -> Path:
+        """What links lead to."""
+        return self.folder.parent / "outside"
+
+    def give(self, *words: str) -> Told:
+        """Give a command in the folder."""
+        return self.commands.give(self.folder, *words)
+
+    def experiment(self, name: str) -> ExperimentPaths:
+        """An experiment under `runs/`."""
+        return ExperimentPaths(self.folder / "runs" / name)
+
+    def run(self, experiment: str) -> RunPaths:
+        """The first run of an experiment."""
+        return self.experiment(experiment).runs()[0]
+
+    def check(self, told: Told, *codes: int) -> None:
+        """Check that a command ended as documented, and that nothing hostile came of it."""
+        assert not told.has_traceback, told.text
+        assert told.code in codes, told.text
+        assert [] == self.canaries.executed
+
+    def copy(self, name: str, of: str = "base") -> ExperimentPaths:
+        """A copy of an experiment, to be made hostile."""
+        paths = self.experiment(name)
+        shutil.copytree(self.experiment(of).folder, paths.folder, symlinks=True)
+        (paths.folder / "ledger.jsonl").unlink(missing_ok=True)
+        return paths
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a JSON file in place."""
+    plain = json.loads(path.read_text())
+    change(plain)
+    path.write_text(json.dumps(plain))
+
+
+def changed(plain: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping with changes, mapping by mapping."""
+    merged = deepcopy(dict(plain))
+    for key, value in changes.items():
+        inner = isinstance(value, dict) and "_target_" not in value
+        merged[key] = changed(merged.get(key) or {}, value) if inner else value
+    return merged
+
+
+def redefine(
+    paths: ExperimentPaths, changes: Mapping[str, Any], *, ended: bool = True
+) -> RunPaths:
+    """Make the first label of an experiment, and its run, ask for other parts; identities fit.
+
+    Args:
+        paths: The experiment.
+        changes: Of agent, algorithm or environment.
+        ended: Whether the run is as it was; else it looks as if its process was lost.
+    """
+    run = next(run for run in paths.runs() if run.folder.name.startswith("ppo"))
+
+    def first(plain: dict[str, Any]) -> None:
+        plain["configurations"][0] = changed(plain["configurations"][0], changes)
+
+    edit_json(paths.definition, first)
+    plain = changed(json.loads(run.spec.read_text()), changes)
+    spec = RunSpec.from_plain(plain)
+    run.spec.write_text(json.dumps({**plain, "id": spec.id}))
+    renamed = paths.run(spec.name)
+    run.folder.rename(renamed.folder)
+    if not ended:
+        lose(renamed)
+    return renamed
+
+
+def lose(run: RunPaths) -> None:
+    """Let a run look as if its process had died at once."""
+    journal = run.attempt(1).journal
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+
+
+def edit_lines(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change every line of a file of JSON lines in place."""
+    plain = [json.loads(line) for line in path.read_text().splitlines()]
+    for one in plain:
+        change(one)
+    path.write_text("".join(json.dumps(one) + "\n" for one in plain))

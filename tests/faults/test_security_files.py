@@ -1,0 +1,176 @@
+"""Files of unknown origin: pickles stay closed, links are not followed, nonsense is one line."""
+
+import io
+import json
+import random
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from canaries import Canaries
+from foreign_studies import ForeignStudy, foreign_study, lose
+
+from rlexp.store.layout import RunPaths
+from rlexp.store.manifest import Manifest, Sum, decode_manifest
+from rlexp.training.packing import unpack
+
+LOOKING = (
+    ("ls", "NAME"),
+    ("status", "NAME"),
+    ("show", "NAME"),
+    ("show", "NAME", "--config"),
+    ("show", "NAME", "--provenance"),
+    ("show", "RUN"),
+    ("logs", "RUN"),
+    ("diff", "RUN", "OTHER"),
+    ("compare", "NAME"),
+    ("report", "NAME", "--format", "html,md", "--output", "REPORT"),
+    ("verify", "NAME"),
+    ("cancel", "NAME"),
+    ("rm", "NAME"),
+)
+"""Every command that executes nothing."""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignStudy]:
+    """A study with a real run and a real sweep."""
+    with foreign_study(tmp_path_factory) as study:
+        yield study
+
+
+def look(study: ForeignStudy, name: str) -> None:
+    """Give every command that executes nothing; each ends with a result or one refusal."""
+    runs = [f"{name}/{run.folder.name}" for run in study.experiment(name).runs()] or [name]
+    report = str(study.folder / "reports" / "told")
+    places = {"NAME": name, "RUN": runs[0], "OTHER": runs[-1], "REPORT": report}
+    for words in LOOKING:
+        study.check(study.give(*(places.get(word, word) for word in words)), 0, 1, 2)
+
+
+def recast(run: RunPaths, change: Callable[[str, bytes], bytes]) -> None:
+    """Change files of a run's checkpoints, their sums made to fit."""
+    for bundle in run.checkpoints.iterdir():
+        path = bundle / "manifest.json"
+        manifest = decode_manifest(path.read_bytes())
+        files = {}
+        for name in manifest.files:
+            content = change(name, (bundle / name).read_bytes())
+            (bundle / name).write_bytes(content)
+            files[name] = Sum.of(content)
+        changed = Manifest(
+            step=manifest.step, about=manifest.about, files=files, oldest=manifest.oldest
+        )
+        path.write_bytes(changed.encode())
+
+
+def test_pickles_stay_closed(study: ForeignStudy) -> None:
+    """Wherever one can hide in a run, nothing that looks at the run opens it, nor what plays it."""
+    paths = study.copy("pickles")
+    for run in paths.runs():
+        hide_pickles(run, study.canaries)
+    look(study, "pickles")
+    for words in ((), ("--checkpoint", "64")):
+        study.check(study.give("evaluate", f"pickles/{paths.runs()[-1].folder.name}", *words), 2)
+
+
+def test_nothing_goes_on_from_pickles(study: ForeignStudy) -> None:
+    """Checkpoints whose sums are right are refused all the same; the run begins anew."""
+    paths = study.copy("checkpoints")
+    shutil.rmtree(paths.runs()[0].folder)
+    run = paths.runs()[0]
+    hide_pickles(run, study.canaries)
+    lose(run)
+    study.check(study.give("resume", f"checkpoints/{run.folder.name}"), 0)
+    events = [json.loads(line) for line in run.attempt(2).journal.read_text().splitlines()]
+    refused = [(e["step"], e["reason"]) for e in events if e["event"] == "refused"]
+    assert [128, 64] == [step for step, _ in refused]
+    assert all("allow_pickle=False" in reason for _, reason in refused)
+    assert "completed" == events[-1]["ending"]
+
+
+def test_experience_is_no_pickle() -> None:
+    """What a replay buffer held is read like the rest of a checkpoint."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=True, tree=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        unpack(content.getvalue())
+
+
+def test_archive_that_fills_the_memory_is_refused(study: ForeignStudy) -> None:
+    """Before it is unpacked: a megabyte would become a gigabyte."""
+    run = study.copy("bomb").runs()[0]
+    with zipfile.ZipFile(run.model, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("policy.pth", bytes(1 << 30))
+    told = study.give("evaluate", f"bomb/{run.folder.name}")
+    study.check(told, 2)
+    assert "would unpack to 1,073,741,824 bytes" in told.text
+
+
+def hide_pickles(run: RunPaths, canaries: Canaries) -> None:
+    """Put a pickle into every file of a run that could be taken for one."""
+
+    def instead(name: str, content: bytes) -> bytes:
+        if name != "model.zip":
+            return canaries.objects(name)
+        return canaries.model(io.BytesIO(content))
+
+    recast(run, instead)
+    run.model.write_bytes(canaries.model(run.model))
+    run.normalisation.write_bytes(canaries.objects("normalisation"))
+    for name in ("evaluations.npz", "progress.bin", "progress.csv", "0.monitor.csv", "log.txt"):
+        (run.attempt(1).folder / name).write_bytes(canaries.pickled(name))
+    (run.folder.parent / "optuna.journal").write_bytes(canaries.pickled("journal"))
+
+
+NONSENSE: tuple[Any, ...] = (
+    *(None, True, -1, 10**400, 1e308, float("inf"), float("nan"), "", "x" * 10_000, [], {}),
+    *("../../x", "/etc/passwd", "\x1b[2J\u202e</script>", [[]], {"": None}, ["a"] * 1000),
+)
+
+
+def nonsensical(plain: Any, generator: random.Random) -> Any:
+    """A structure in which one value is another."""
+    if not isinstance(plain, dict | list) or not plain or generator.random() < 0.1:
+        return generator.choice(NONSENSE)
+    copy: Any = dict(plain) if isinstance(plain, dict) else list(plain)
+    place = generator.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
+    copy[place] = nonsensical(copy[place], generator)
+    return copy
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
+    """Whatever value is another than it was, in whichever file: a result, or one refusal."""
+    generator = random.Random(seed)
+    of = generator.choice(("base", "search"))
+    paths = study.copy(f"nonsense-{seed}", of=of)
+    for path in sorted(paths.folder.rglob("*.json*")):
+        if generator.random() < 0.5:
+            lines = (
+                path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+            )
+            place = generator.randrange(len(lines))
+            changed = nonsensical(json.loads(lines[place]), generator)
+            lines[place] = json.dumps(changed)
+            path.write_text("\n".join(lines) + "\n")
+    look(study, paths.name)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"schema": 1, "x": ' + "[" * 500 + "]" * 500 + "}", "\0" * 100, ""]
+)
+@pytest.mark.parametrize("place", ["experiment.json", "spec.json", "events.jsonl", "verdict.json"])
+def test_deep_nesting_is_damage(study: ForeignStudy, place: str, text: str) -> None:
+    """It is said, and hides nothing else; no reader runs out of stack."""
+    paths = study.copy(f"deep-{place}-{len(text)}")
+    run = paths.runs()[0]
+    attempt = run.attempt(1)
+    files = {"experiment.json": paths.definition, "spec.json": run.spec}
+    files |= {"events.jsonl": attempt.journal, "verdict.json": attempt.verdict}
+    files[place].write_text(text + "\n")
+    for words in (("show", paths.name), ("ls", paths.name), ("rm", paths.name)):
+        study.check(study.give(*words), 0, 1, 2)
