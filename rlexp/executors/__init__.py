@@ -56,7 +56,7 @@ class Session(Protocol):
         ...
 
     def kill(self, key: str) -> None:
-        """End a job and everything it started, at once."""
+        """End a job and everything it started within a second; its log may say where it stood."""
         ...
 
 

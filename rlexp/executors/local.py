@@ -17,12 +17,12 @@ from annotated_types import Ge, Gt
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Exit, Job
+from rlexp.executors.memory import out_of_memory_kills
 from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 START_LIMIT = 300.0
 """Seconds that the server may take to import everything."""
-MEMORY_EVENTS = Path("/sys/fs/cgroup/memory.events")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class LocalSession:
         self._pids: dict[str, int | None] = {}
         self._pending = b""
         self._lost: list[Exit] = []
-        self._killed_for_memory = _out_of_memory_kills()
+        self._killed_for_memory = out_of_memory_kills()
         self._start()
 
     def _start(self) -> None:
@@ -121,7 +121,7 @@ class LocalSession:
         self._tell({"signal": int(signal.SIGTERM), "keys": None})
 
     def kill(self, key: str) -> None:
-        """End a job and everything it started, at once."""
+        """End a job and everything it started, once its log says where they stood."""
         self._tell({"signal": int(signal.SIGKILL), "keys": [key]})
 
     def close(self) -> None:
@@ -170,9 +170,10 @@ class LocalSession:
         return [json.loads(line) for line in lines]
 
     def _exit(self, message: dict[str, Any]) -> Exit:
-        kills = _out_of_memory_kills()
+        kills = out_of_memory_kills()
         by_kernel = message["signal"] == signal.SIGKILL and kills > self._killed_for_memory
-        self._killed_for_memory = kills
+        # Of several that were killed at once, each accounts for one.
+        self._killed_for_memory = self._killed_for_memory + 1 if by_kernel else kills
         return Exit(message["ended"], message["code"], message["signal"], by_kernel)
 
     def _lose_all(self) -> list[Exit]:
@@ -191,12 +192,3 @@ class LocalSession:
         with suppress(BrokenPipeError):
             self._server.stdin.write(json.dumps(command).encode() + b"\n")
             self._server.stdin.flush()
-
-
-def _out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory in this control group."""
-    try:
-        text = MEMORY_EVENTS.read_text()
-    except OSError:
-        return 0
-    return sum(int(n) for name, n in map(str.split, text.splitlines()) if name == "oom_kill")

@@ -10,11 +10,13 @@ import faulthandler
 import gc
 import importlib
 import json
+import math
 import os
 import selectors
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,8 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlexp.executors import last_words
+from rlexp.executors.masking import overwrite, secrets_of_process
+
 TICK = 0.25
-"""Seconds between looks at the size of the logs."""
+"""Seconds between looks at the logs."""
 CAPPED = b"\n... the log was capped here ...\n"
 
 
@@ -33,6 +38,9 @@ class Child:
 
     key: str
     log: Path
+    kill_at: float = math.inf
+    masked: int = 0
+    """Bytes of the log that were looked through for secrets."""
 
 
 class Server:
@@ -44,6 +52,7 @@ class Server:
         self._answers = answers
         self._children: dict[int, Child] = {}
         self._pending = b""
+        self._secrets = secrets_of_process()
         self._lifeline, self._held_end = os.pipe()
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._woken, False)
@@ -52,18 +61,20 @@ class Server:
         """Serve until the input ends."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        last_words.ignore_questions()
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
             self._answer({"ready": os.getpid()})
             while True:
-                ready = {key.fd for key, _ in selector.select(TICK)}
+                ready = {key.fd for key, _ in selector.select(self._patience())}
                 if self._wake in ready:
                     os.read(self._wake, 4096)
                 self._reap()
                 if 0 in ready and not self._read():
                     break
-                self._cap_logs()
+                self._kill_due()
+                self._tend_logs()
         self._kill_all()
 
     def _read(self) -> bool:
@@ -81,7 +92,7 @@ class Server:
                 if command["keys"] is not None and child.key not in command["keys"]:
                     continue
                 if command["signal"] == signal.SIGKILL:
-                    self._kill(pid)
+                    self._condemn(pid, child)
                 else:
                     # Only the job itself is asked: it still needs the processes it started.
                     with suppress(ProcessLookupError):
@@ -112,7 +123,7 @@ class Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for descriptor in (self._held_end, self._wake, self._woken, self._answers):
             os.close(descriptor)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(output, 1)
@@ -120,6 +131,7 @@ class Server:
         os.close(output)
         os.close(nothing)
         faulthandler.enable()
+        last_words.answer_questions()
         threading.Thread(target=self._die_with_server, daemon=True).start()
 
     def _die_with_server(self) -> None:
@@ -136,7 +148,7 @@ class Server:
                 continue
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-            self._cap(child.log)
+            self._tend(child)
             code = os.waitstatus_to_exitcode(status)
             self._answer(
                 {
@@ -146,19 +158,42 @@ class Server:
                 },
             )
 
-    def _cap_logs(self) -> None:
+    def _tend_logs(self) -> None:
         for child in self._children.values():
-            self._cap(child.log)
+            self._tend(child)
+
+    def _tend(self, child: Child) -> None:
+        """Keep a log free of secrets, and within bounds."""
+        with suppress(OSError):
+            child.masked = overwrite(child.log, child.masked, self._secrets)
+            if child.log.stat().st_size > self._log_limit:
+                self._cap(child.log)
+                child.masked = overwrite(child.log, 0, self._secrets)
 
     def _cap(self, log: Path) -> None:
-        with suppress(OSError):
-            if log.stat().st_size > self._log_limit:
-                with log.open("r+b") as file:
-                    file.seek(-self._log_limit // 4, os.SEEK_END)
-                    end = file.read()
-                    file.truncate(self._log_limit // 2)
-                with log.open("ab") as file:
-                    file.write(CAPPED + end)
+        with log.open("r+b") as file:
+            file.seek(-self._log_limit // 4, os.SEEK_END)
+            end = file.read()
+            file.truncate(self._log_limit // 2)
+        with log.open("ab") as file:
+            file.write(CAPPED + end)
+
+    def _condemn(self, pid: int, child: Child) -> None:
+        """Let a job say where it stands, and kill it then."""
+        if child.kill_at == math.inf:
+            patience = last_words.TIME if last_words.ask(pid) else 0.0
+            child.kill_at = time.monotonic() + patience
+
+    def _patience(self) -> float:
+        """Seconds until something is to be done that nobody asks for."""
+        due = min((child.kill_at for child in self._children.values()), default=math.inf)
+        return min(max(due - time.monotonic(), 0.0), TICK)
+
+    def _kill_due(self) -> None:
+        for pid, child in self._children.items():
+            if child.kill_at <= time.monotonic():
+                self._kill(pid)
+                child.kill_at = time.monotonic() + TICK
 
     def _kill_all(self) -> None:
         for pid in self._children:
@@ -166,6 +201,7 @@ class Server:
         for pid in self._children:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+        self._tend_logs()
 
     @staticmethod
     def _kill(pid: int) -> None:

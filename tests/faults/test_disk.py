@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from studies import StudyFolder, new_study, odd
+from studies import IN_FULL, StudyFolder, new_study, odd
+from tracing import injecting, traced
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def _may_mount() -> bool:
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder) -> None:
     """On a disk of 120 kB the run is no success; with space again, the same command completes."""
-    words = odd("none", "experiment=x", "budget.steps=30_000", "algorithm.n_epochs=1")
+    words = odd("none", "experiment=x", "budget.steps=8000", "algorithm.n_epochs=1")
     runs = study.folder / "runs"
     runs.mkdir()
     kept = study.folder / "kept"
@@ -59,3 +60,69 @@ def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder)
     kept.rename(runs)
     code, output = study.give("run", *words)
     assert code == 0, output
+
+
+FILLING = """
+mount -t tmpfs -o size=6m tmpfs "$1" && shift
+"$@" & command=$!
+until ls runs/x/*/attempts/1/events.jsonl 2>/dev/null; do sleep 0.05; done
+head -c 10000000 /dev/zero > runs/ballast
+wait $command; echo "first $?"
+rm runs/ballast
+"$@"; echo "second $?"
+"""
+
+
+@pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
+def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_on(
+    study: StudyFolder,
+) -> None:
+    """A run ends as `disk`, nothing is begun after it, one line says so; then all complete."""
+    (study.folder / "runs").mkdir()
+    words = odd("none", "experiment=x", "budget.steps=8000", "seeds.test=3")
+    words += ["algorithm.n_epochs=1", "executor.workers=2"]
+    command = ["unshare", "-rm", "sh", "-c", FILLING, "sh", "runs", sys.executable, "-m", "rlexp"]
+    done = subprocess.run(
+        [*command, "run", *words],
+        cwd=study.folder,
+        env=study.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    first, _, second = done.stdout.partition("first ")
+    # On a disk as full as that, there is room for no verdict either.
+    assert "(disk)" in first or " lost\n" in first, done.stdout
+    assert "free space, then give the same command again" in first
+    assert ("Traceback" in first, first.count("completed")) == (False, 0), done.stdout
+    assert second.startswith("1\n")
+    assert second.endswith("second 0\n"), done.stdout
+    assert "n = 3 of 3 runs" in second
+
+
+QUICK = ("run", "experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
+FAULTS = [("error=ENOSPC", 19), ("signal=KILL", 12)]
+if IN_FULL:
+    errors = ("error=ENOSPC", "error=EDQUOT")
+    FAULTS = [(error, n) for error in errors for n in range(1, 60, 3)]
+    FAULTS += [("signal=KILL", n) for n in range(1, 60, 2)]
+
+
+@traced
+@pytest.mark.parametrize(("fault", "when"), FAULTS)
+def test_a_command_whose_nth_fsync_fails_can_be_repeated(
+    tmp_path: Path, fault: str, when: int
+) -> None:
+    """Whatever it was about to make durable: no traceback, no lost result, and a repeat completes."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        before = injecting("fsync", fault, f"{when}+", tmp_path / "trace")
+        code, output = study.give(*QUICK, "seeds.test=6", before=before)
+        assert (code != 0, "Traceback" in output) == (True, False), output
+        told = [r["run"] for r in study.runs("x") if r["state"] == "completed"]
+        code, output = study.give(*QUICK, "seeds.test=6")
+        assert code == 0, output
+        assert [("completed", True)] * 6 == [
+            (r["state"], r["attempts"] == 1 or r["run"] not in told) for r in study.runs("x")
+        ]

@@ -41,11 +41,20 @@ def test_kill_9_of_the_command_and_a_repeat_give_the_same_numbers(study: StudyFo
     command = study.start("run", "experiment=killed", *SHORT)
     wait_until(lambda: len(study.workers("killed")) == 2)
     command.kill()
+    wait_until(lambda: not study.processes(), 10.0)
+    before = first_attempts(study)
     code, output = study.give("run", "experiment=killed", *SHORT)
     assert code == 0, output
+    assert before == first_attempts(study), "a second attempt wrote into the first"
     expected = sorted(e["weights"] for e in study.events("control", "ended"))
     assert expected == sorted(e["weights"] for e in study.events("killed", "ended"))
     assert [(r["attempts"], r["state"]) for r in study.runs("killed")] == [(2, "completed")] * 2
+
+
+def first_attempts(study: StudyFolder) -> dict[str, bytes]:
+    """Every file of first attempts, the monitor's and the logger's among them."""
+    found = (study.folder / "runs" / "killed").glob("*/attempts/1/**/*")
+    return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
 def test_a_killed_run_is_attempted_again(study: StudyFolder) -> None:

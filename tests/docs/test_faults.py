@@ -1,0 +1,37 @@
+"""The pages about faults and security: every test that they name exists, and every fault has a row."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAULTS = (ROOT / "docs" / "faults.md").read_text()
+SECURITY = (ROOT / "docs" / "security.md").read_text()
+ROWS = re.findall(r"^\| (\d+)(?:–(\d+))? \|(.+)\|$", FAULTS, re.MULTILINE)
+NAMED = sorted(set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", FAULTS + SECURITY)))
+UNCOVERED = range(35, 40)
+
+
+def functions(path: Path) -> set[str]:
+    """The test functions of a module."""
+    tree = ast.parse(path.read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("file", sorted({file for file, _ in NAMED}))
+def test_named_tests_exist(file: str) -> None:
+    """A test that was renamed or removed is not promised any longer."""
+    (path,) = (ROOT / "tests").rglob(file)
+    assert set() == {test for other, test in NAMED if other == file} - functions(path)
+
+
+def test_every_fault_has_a_row_and_a_test() -> None:
+    """From 1 to 47, each with a test that shows it, but those that say that they are not covered."""
+    covered = {}
+    for first, last, rest in ROWS:
+        for number in range(int(first), int(last or first) + 1):
+            covered[number] = "::test_" in rest
+            assert covered[number] is not ("not covered" in rest)
+    assert {number: number not in UNCOVERED for number in range(1, 48)} == covered

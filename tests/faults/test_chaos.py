@@ -1,0 +1,123 @@
+"""Whatever is killed, and however often: the same runs, numbers, choice and report.
+
+Each test runs a command undisturbed, then again while runs, server and command are killed, paused
+and signalled at random moments, until the command ends by itself. `RLEXP_CHAOS_SECONDS` says how
+long all tests together disturb (`make test-services`: half an hour), `RLEXP_CHAOS_SEED` what is
+drawn; a failure tells its seed.
+"""
+
+import os
+import random
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+
+import pytest
+from chaos import FIRST, Chaos
+from marked_commands import LONGEST, MarkedCommand
+from outcomes import check_done_once, check_same, continuations, outcome
+from studies import StudyFolder, new_study
+
+from rlexp.store.layout import ExperimentPaths
+
+SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "45"))
+"""How long all tests together disturb; what is left after that is let finish."""
+SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(random.SystemRandom().randrange(2**32))))
+"""Another one each time, for moments are never the same again anyway."""
+NAME = "x"
+SWEEP = (
+    "sweep",
+    "algorithm=ppo",
+    "environment=cartpole",
+    "algorithm.n_steps=64",
+    "algorithm.learning_rate=tag(log, interval(1e-4, 1e-2))",
+    "algorithm.n_epochs=int(interval(2, 6))",
+    "budget.steps=1536",
+    "budget.evaluation_every=256",
+    "budget.evaluation_episodes=2",
+    "budget.final_episodes=3",
+    "budget.checkpoint_every=128",
+    "tuner=tpe",
+    "tuner.startup=3",
+    "sweep.lag=2",
+    "sweep.finalists=2",
+    "seeds.tuning=2",
+    "seeds.selection=1",
+    "seeds.test=2",
+    "executor.workers=2",
+    f"experiment={NAME}",
+)
+PLAIN = ("sweep.trials=3",)
+PRUNED = ("sweep.trials=6", "pruner=median", "pruner.startup_trials=2")
+RUN = (
+    "run",
+    "agent.network=[16]",
+    "algorithm.buffer_size=600",
+    "algorithm.batch_size=32",
+    "environment.vector.normalise_observations=true",
+    "environment.vector.normalise_rewards=true",
+    "budget.evaluation_episodes=2",
+    "budget.final_episodes=3",
+    "seeds.test=2",
+    "executor.workers=2",
+    f"experiment={NAME}",
+)
+DQN = (
+    "algorithm=dqn",
+    "environment=cartpole",
+    "algorithm.target_update_interval=100",
+    "budget.steps=4000",
+    "budget.evaluation_every=1000",
+    "budget.checkpoint_every=300",
+)
+SAC = (
+    "algorithm=sac",
+    "environment=pendulum",
+    "algorithm.learning_starts=50",
+    "budget.steps=700",
+    "budget.evaluation_every=200",
+    "budget.checkpoint_every=100",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 3 * LONGEST)
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        pytest.param((*SWEEP, *PLAIN), 0.3, id="sweep"),
+        pytest.param((*SWEEP, *PRUNED), 0.3, id="pruned sweep"),
+        pytest.param((*RUN, *DQN), 0.2, id="dqn"),
+        pytest.param((*RUN, *SAC), 0.2, id="sac"),
+    ],
+)
+def test_chaos_changes_nothing(tmp_path: Path, words: tuple[str, ...], share: float) -> None:
+    """A command that was killed at random again and again ends as one that ran through."""
+    with new_study(tmp_path / "control") as study:
+        MarkedCommand(study, words).give()
+        control = outcome(study, NAME)
+    draw, until = random.Random(f"{SEED} {words}"), time.monotonic() + share * SECONDS
+    struck: Counter[str] = Counter()
+    for turn in count():
+        with new_study(tmp_path / f"turn {turn}") as study:
+            paths = ExperimentPaths(study.folder / "runs" / NAME)
+            chaos = Chaos(MarkedCommand(study, words), paths, draw, until)
+            chaos.story.append(f"RLEXP_CHAOS_SEED={SEED}, in {study.folder}")
+            with chaos.telling():
+                chaos.drive()
+                check_disturbed(chaos, study)
+                check_done_once(study, NAME)
+                check_same(control, outcome(study, NAME))
+                code, output = study.give("verify", NAME)
+                assert code == 0, output
+            struck += chaos.struck
+        if time.monotonic() > until:
+            break
+    print(f"RLEXP_CHAOS_SEED={SEED}: {dict(struck)}")
+
+
+def check_disturbed(chaos: Chaos, study: StudyFolder) -> None:
+    """What is compared was really killed, and did not only begin anew."""
+    assert set(FIRST) <= set(chaos.struck)
+    assert list(continuations(study, NAME)), "no run went on from a checkpoint"

@@ -1,0 +1,64 @@
+"""Names that break other tools, folders with hostile names, and configurations far too large."""
+
+import resource
+from pathlib import Path
+
+import pytest
+from studies import IN_FULL, new_study
+
+RUN = ("run", "budget.steps=3000", "budget.evaluation_every=1000", "seeds.test=2")
+NAMES = ("../x", "-rf", "a:b", "x" * 300, "a\nb")
+FOLDERS = ["ü ö/a b", f"line\nbreak/-rf/{'x' * 200}/{'y' * 200}"][: 2 if IN_FULL else 1]
+
+
+def test_bad_names_are_refused_in_one_line_and_leave_nothing(tmp_path: Path) -> None:
+    """Names that leave `runs/`, look like options, or fit into no folder: exit code 2."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        before = sorted(tmp_path.rglob("*"))
+        for name in NAMES:
+            code, output = study.give(*RUN, f"experiment='{name}'")
+            assert (2, 1) == (code, len(output.splitlines())), output
+            assert "Traceback" not in output
+        found = [p for p in sorted(tmp_path.rglob("*")) if "__pycache__" not in p.parts]
+        assert [] == [p for p in found if p not in before and p.name != "runs"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_study_works_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
+    """Run, list, show, compare and report in a folder with spaces, letters, breaks, or depth."""
+    with new_study(tmp_path / name, quick=True) as study:
+        code, output = study.give(*RUN, "experiment=x", "algorithm=ppo,a2c")
+        assert code == 0, output
+        for words in (["ls"], ["show", "x"], ["report", "x"]):
+            code, output = study.give(*words)
+            assert (code, "Traceback" in output) == (0, False), output
+        assert list(study.folder.glob("**/*.html"))
+
+
+def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
+    """A value of ten thousand characters and five thousand keys: run, kept whole, shown."""
+    long = "z" * 10_000
+    odd = ("environment=gymnasium", "environment.id=stuck_environments:Stuck-v0")
+    keys = ",".join(f"k{n}:{n}" for n in range(5000))
+    words = (*odd, f"+environment.arguments={{text:{long},{keys}}}", "seeds.test=1")
+    with new_study(tmp_path / "study", quick=True) as study:
+        begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        code, output = study.give("run", "experiment=x", "budget.steps=3000", *words)
+        assert code == 0, output
+        (run,) = (study.folder / "runs" / "x").glob("*/spec.json")
+        assert long in run.read_text()
+        assert '"k4999": 4999' in run.read_text()
+        code, output = study.give("show", f"x/{run.parent.name}")
+        assert code == 0, output
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begun < 20
+
+
+def test_the_size_on_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
+    """A rough size at first, and what earlier runs took from then on."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        words = (*RUN, "experiment=x")
+        code, output = study.give(*words, "--dry-run")
+        assert (code, "2 MB" in output) == (0, True), output
+        assert study.give(*words)[0] == 0
+        code, output = study.give(*words, "experiment=y", "--dry-run")
+        assert (code, "kB" in output) == (0, True), output

@@ -1,0 +1,93 @@
+"""Folders that cannot be written, from the start or from the middle of a run on."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from studies import StudyFolder, new_study, wait_until
+from tracing import injecting, traced
+
+WORDS = ("run", "experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
+ROOT = os.getuid() == 0
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if ROOT else ()
+"""What makes root heed permissions like anybody else."""
+
+needs_setpriv = pytest.mark.skipif(
+    ROOT and shutil.which("setpriv") is None, reason="root heeds no permissions without setpriv"
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study whose runs train nothing."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        yield study
+
+
+@needs_setpriv
+@pytest.mark.parametrize("folder", ["runs", "runs/x"])
+def test_a_folder_without_permission_is_refused_before_anything_starts(
+    study: StudyFolder, folder: str
+) -> None:
+    """One line, exit code 2, and nothing is written."""
+    closed = study.folder / folder
+    closed.mkdir(parents=True)
+    closed.chmod(0o555)
+    code, output = study.give(*WORDS, before=ORDINARY)
+    closed.chmod(0o755)
+    assert (2, 1) == (code, len(output.splitlines())), output
+    assert output.startswith("rlexp: cannot write to ")
+    assert "Permission denied" in output
+    assert [] == list(closed.iterdir())
+
+
+@needs_setpriv
+def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: StudyFolder) -> None:
+    """No further run is begun, what ran is kept, and the same command completes the rest."""
+    words = (*WORDS, "seeds.test=4", "executor.workers=1")
+    command = study.start(*words, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 2}'})
+    wait_until(lambda: study.workers("x"))
+    closed = study.folder / "runs" / "x"
+    closed.chmod(0o555)
+    output, _ = command.communicate(timeout=60)
+    closed.chmod(0o755)
+    assert command.returncode in {1, 2}, output
+    assert ("Permission denied" in output, "Traceback" in output) == (True, False), output
+    assert "make it writable, then give the same command again" in output
+    assert ["completed"] == [e["ending"] for e in study.events("x", "ended")]
+    code, output = study.give(*words)
+    assert code == 0, output
+    assert [("completed", 1)] * 4 == [(r["state"], r["attempts"]) for r in study.runs("x")]
+
+
+TRAINED = (
+    "run",
+    "experiment=x",
+    "seeds.test=1",
+    "budget.steps=512",
+    "budget.evaluation_every=256",
+    "budget.final_episodes=3",
+    "algorithm.n_steps=128",
+    "algorithm.n_epochs=1",
+)
+
+
+@traced
+def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_path: Path) -> None:
+    """A training whose journal takes no line any more fails; the same command makes it whole."""
+    with new_study(tmp_path / "quick", quick=True) as quick:
+        assert quick.give(*TRAINED)[0] == 0
+        (run,) = quick.runs("x")
+    with new_study(tmp_path / "study") as study:
+        attempts = study.folder / "runs" / "x" / run["run"] / "attempts"
+        journals = [attempts / str(n) / "events.jsonl" for n in (1, 2, 3)]
+        before = injecting("write", "error=EROFS", "4+", tmp_path / "trace", journals)
+        code, output = study.give(*TRAINED, before=before)
+        assert (1, True) == (code, "INJECTED" in (tmp_path / "trace").read_text()), output
+        (found,) = study.runs("x")
+        assert ("failed", None) == (found["state"], found["score"])
+        assert "Read-only file system" in (attempts / "1" / "log.txt").read_text()
+        code, output = study.give(*TRAINED, "--retry")
+        assert (0, "completed") == (code, study.runs("x")[0]["state"]), output

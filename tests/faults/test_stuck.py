@@ -1,0 +1,120 @@
+"""Runs that get stuck or take everything: named, ended with all they started, never a score."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from studies import StudyFolder, new_study, wait_until
+
+FAULTS = ("loop", "deadlock", "reset", "close", "memory", "orphan", "segfault")
+WORDS = (
+    "environment=gymnasium",
+    "environment.id=stuck_environments:Stuck-v0",
+    f"environment.arguments.fault={','.join(FAULTS)}",
+    "environment.vector.kind=subprocess",
+    "environment.vector.count=2",
+    "algorithm.n_steps=64",
+    "algorithm.n_epochs=1",
+    "budget.steps=128",
+    "budget.evaluation_every=null",
+    "budget.final_episodes=2",
+    "seeds.test=1",
+    "executor.workers=7",
+    "executor.hang_timeout=4",
+    "experiment=stuck",
+)
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder, str]]:
+    """An experiment in which nearly everything got stuck, and what its command printed."""
+    with new_study(tmp_path_factory.mktemp("study")) as study:
+        code, output = study.give("run", *WORDS)
+        assert code == 1, output
+        yield study, output
+
+
+def test_each_fault_has_its_name_and_none_a_score(stuck: tuple[StudyFolder, str]) -> None:
+    """Loops, locks and resets without end are hung; memory is told; what closing does is not."""
+    study, _ = stuck
+    found = {run["label"].partition("=")[2]: run for run in study.runs("stuck")}
+    assert {
+        "loop": ("failed", "hung", 3, None),
+        "deadlock": ("failed", "hung", 3, None),
+        "reset": ("failed", "hung", 3, None),
+        "close": ("completed", None, 1, 10.0),
+        "memory": ("failed", "out_of_memory", 3, None),
+        "orphan": ("failed", "crashed", 3, None),
+        "segfault": ("failed", "crashed", 3, None),
+    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in found.items()}
+    assert "no progress for 4 s" == found["loop"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "function"),
+    [("loop", "_loop"), ("deadlock", "_deadlock"), ("reset", "_sleep_in_reset")],
+)
+def test_the_log_says_where_a_run_was_stuck(
+    stuck: tuple[StudyFolder, str], fault: str, function: str
+) -> None:
+    """Before a hung run is killed, all its processes write their stacks into its log."""
+    study, _ = stuck
+    run = next(r for r in study.runs("stuck") if r["label"].endswith(f"={fault}"))
+    log = (study.folder / "runs" / "stuck" / run["run"] / "attempts" / "3" / "log.txt").read_text()
+    assert (True, True) == (f"in {function}" in log, "stuck_environments.py" in log)
+
+
+def test_nothing_lives_on(stuck: tuple[StudyFolder, str]) -> None:
+    """No process of any kind of end is left: neither a run nor one of its environments."""
+    study, _ = stuck
+    pids = [int(p.name.split("-")[1]) for p in (study.folder / "processes").iterdir()]
+    assert len(pids) >= 6
+    wait_until(lambda: not study.processes(), 2.0)
+    assert [] == [pid for pid in pids if psutil.pid_exists(pid)]
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study whose runs train nothing."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        yield study
+
+
+def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: StudyFolder) -> None:
+    """SIGSTOP of a worker: killed, its log says where it stood, and its next attempt completes."""
+    words = ("experiment=x", "seeds.test=1", "executor.hang_timeout=2", "budget.steps=3000")
+    command = quick.start("run", *words, variables={"RLEXP_QUICK": '{"seconds": 4}'})
+    (worker,) = wait_until(lambda: quick.workers("x"))
+    os.kill(worker, signal.SIGSTOP)
+    output, _ = command.communicate(timeout=60)
+    assert command.returncode == 0, output
+    assert "failed (hung): no progress for 2 s; trying again" in output
+    assert [("completed", 2)] == [(r["state"], r["attempts"]) for r in quick.runs("x")]
+    log = next((quick.folder / "runs").glob("x/*/attempts/1/log.txt")).read_text()
+    assert "quick_runs.py" in log
+    assert not psutil.pid_exists(worker)
+
+
+def test_no_dead_run_stays_a_zombie(quick: StudyFolder) -> None:
+    """While a command goes on, runs that ended or were killed are gone, not merely dead."""
+    words = ("experiment=x", "seeds.test=12", "executor.workers=2", "budget.steps=3000")
+    command = quick.start("run", *words, variables={"RLEXP_QUICK": '{"seconds": 0.4}'})
+    workers = wait_until(lambda: quick.workers("x"))
+    os.kill(workers[0], signal.SIGKILL)
+    wait_until(lambda: len(quick.events("x", "ended")) >= 6)
+    assert command.poll() is None
+    assert len(quick.workers("x")) - len(quick.events("x", "ended")) <= 3
+    dead = [p for p in psutil.Process(command.pid).children(recursive=True) if _is_dead(p)]
+    wait_until(lambda: not [p for p in dead if _is_dead(p)], 2.0)
+    output, _ = command.communicate(timeout=60)
+    assert command.returncode == 0, output
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
