@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+CHAOS_SECONDS ?= 1800
 BIN := .venv/bin
 READY := .venv/ready
 
@@ -14,7 +15,7 @@ ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(shell rm -f $(READY))
 endif
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-faults test-services lint clean
 
 demo: $(READY)
 	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
@@ -22,6 +23,15 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+# Runs are killed at random moments for half an hour, and end as if nothing had been.
+test-services: $(READY)
+	RLEXP_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/pytest -s tests/faults/test_chaos.py
+
+# Every fault of docs/faults.md in full: about an hour.
+test-faults: export RLEXP_LONG_FAULTS = 1
+test-faults: $(READY)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile tests/faults tests/docs/test_faults.py
 
 lint: $(READY)
 	$(BIN)/ruff check
