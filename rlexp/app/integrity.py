@@ -83,8 +83,10 @@ def _document(
     allowed: set[str | None] = {entry.sha256}
     if account.last is entry:
         # What was entered last may not have been written: its command was killed in between.
+        # Whoever enters more enters first what is there.
         allowed.add(entries[-2].sha256 if len(entries) > 1 else None)
-    if found not in allowed:
+    unreadable = found is None and os.path.lexists(paths.folder / name)
+    if found not in allowed or unreadable:
         _absent_or_edited(paths.folder, name, tally)
     if any(e.instead_of is not None for e in entries):
         tally.find(Kind.EDITED, f"{name} had been edited when a command wrote it again")

@@ -73,10 +73,11 @@ def _unused(found: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
     else:
         experiment, runs = found, found.runs()
     what = f"experiment {experiment.name}"
+    linked = experiment is found and found.folder.is_symlink()
     if is_held(experiment.lock):
         _refuse(what, experiment.lock, experiment.name)
     with ExitStack() as stack:
-        if lock and not found.folder.is_symlink():
+        if lock and not linked:
             stack.enter_context(hold(experiment.lock, what, now=time.time()))
         for run in runs:
             if is_held(run.lease):

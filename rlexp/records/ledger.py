@@ -60,13 +60,13 @@ class SealedDocument:
 
     Attributes:
         name: One of `DOCUMENTS`.
-        sha256: Of what is written.
+        sha256: Of what is written; nothing where there is no such file after all.
         trials: What the choice was made of.
         instead_of: The sha256 of what is written over, where that was never entered.
     """
 
     name: str
-    sha256: str
+    sha256: str | None
     trials: Prefix | None = None
     instead_of: str | None = None
 
@@ -134,14 +134,15 @@ def _attempt(plain: Mapping[str, Any]) -> SealedAttempt:
 
 
 def _document(plain: Mapping[str, Any]) -> SealedDocument:
-    name, trials, instead_of = plain["name"], plain.get("trials"), plain.get("instead_of")
+    name, sha256, trials = plain["name"], plain["sha256"], plain.get("trials")
+    instead_of = plain.get("instead_of")
     if name not in DOCUMENTS:
         raise ValueError(f"document {name!r}")
     if trials is not None:
         trials = Prefix(bytes=int(trials["bytes"]), sha256=_sum(trials["sha256"]))
     return SealedDocument(
         name=name,
-        sha256=_sum(plain["sha256"]),
+        sha256=None if sha256 is None else _sum(sha256),
         trials=trials,
         instead_of=None if instead_of is None else _sum(instead_of),
     )

@@ -5,8 +5,10 @@ Only the command that drives the experiment, and holds its lock, appends to it.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,14 @@ NOTHING = "0" * 64
 def append_entry(paths: ExperimentPaths, entry: Entry) -> None:
     """Enter something durably, by one write.
 
+    A document that was entered last, and then not written, is entered again as it is, before
+    that: behind another line its entry would be known no more to be too early.
+
     Raises:
         OSError: The disk is full or gone; nothing is entered.
+        RecordError: The ledger cannot be read.
     """
-    append_line_with(paths.ledger, lambda last: _line(_sum_of(last), entry))
+    append_line_with(paths.ledger, lambda last: _lines(paths, last, entry))
 
 
 def publish_document(
@@ -90,6 +96,25 @@ def _documents(paths: ExperimentPaths, name: str) -> Iterator[SealedDocument]:
                     yield entry
 
 
+def _unwritten(paths: ExperimentPaths, last: bytes) -> SealedDocument | None:
+    """What is there instead of the document that the last line announces, where that is known.
+
+    That is what was entered before it, or no file where nothing was.
+    """
+    entry = None
+    with suppress(RecordError):
+        entry = _read(last)[1]
+    if not isinstance(entry, SealedDocument):
+        return None
+    path = paths.folder / entry.name
+    there = sum_of_file(path)
+    if there == entry.sha256 or (there is None and os.path.lexists(path)):
+        return None
+    none = SealedDocument(name=entry.name, sha256=None)
+    before = [none, *_documents(paths, entry.name)][-2]
+    return replace(before, instead_of=None) if there == before.sha256 else None
+
+
 def read_ledger(paths: ExperimentPaths) -> Ledger | None:
     """Read the ledger, and check its chain; nothing where there is none.
 
@@ -142,6 +167,15 @@ def _content(paths: ExperimentPaths) -> bytes | None:
         return None
     except OSError as error:
         raise RecordError(f"{paths.ledger} cannot be read: {error.strerror}") from error
+
+
+def _lines(paths: ExperimentPaths, last: bytes, entry: Entry) -> bytes:
+    """The lines that follow the last one, so that `entry` is the last."""
+    settled = _unwritten(paths, last)
+    if settled is None:
+        return _line(_sum_of(last), entry)
+    line = _line(_sum_of(last), settled)
+    return line + b"\n" + _line(_sum_of(line), entry)
 
 
 def _line(before: str, entry: Entry) -> bytes:

@@ -115,6 +115,22 @@ def test_links_are_removed_and_not_what_they_lead_to(
     assert (outside / "precious").exists()
 
 
+def test_a_run_that_is_a_link_is_removed_while_nobody_else_may(
+    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its experiment is locked, since its ledger says so."""
+    alpha.run(0).folder.rename(tmp_path / "elsewhere")
+    alpha.run(0).folder.symlink_to(tmp_path / "elsewhere")
+    alpha.paths.lock.symlink_to(tmp_path / "no lock")
+    name = f"alpha/{alpha.run(0).folder.name}"
+    with pytest.raises(RecordError, match="is a link, which no lock of ours is"):
+        told(name, tmp_path, capsys, yes=True)
+    alpha.paths.lock.unlink()
+    told(name, tmp_path, capsys, yes=True)
+    assert not alpha.run(0).folder.is_symlink()
+    assert (tmp_path / "elsewhere").exists()
+
+
 def test_hostile_names_can_be_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever lies under `runs/` can be removed under the name that `ls` finds."""
     folder = tmp_path / "runs" / "[bold]x \x1b[31m"

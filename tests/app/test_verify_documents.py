@@ -17,7 +17,7 @@ from stored_sweeps import stored_sweep
 
 from rlexp.errors import ConfigError
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.ledger import read_ledger
+from rlexp.store.ledger import publish_document, read_ledger
 from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.store.sealing import Seals
 from rlexp.store.sweeps import read_trials
@@ -94,7 +94,7 @@ def test_a_head_that_is_none_is_refused(tmp_path: Path, capsys: Capture, head: s
 def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The definition may be the one before, as long as nothing was entered after it."""
+    """The definition may be the one before; so it is entered before anything else is."""
     made = sealed(tmp_path)
     before = made.paths.definition.read_bytes()
     write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
@@ -102,8 +102,39 @@ def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(
     made.paths.definition.write_bytes(before)
     assert 0 == told(tmp_path, capsys).code
     keep(made, 0, completed(1.0))
+    assert 0 == told(tmp_path, capsys).code
+
+
+def test_a_definition_that_is_put_back_later_is_a_fault(tmp_path: Path, capsys: Capture) -> None:
+    """Once something was entered after it, a definition was written; and no entry hides that."""
+    made = sealed(tmp_path)
+    before = made.paths.definition.read_bytes()
+    write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
+    keep(made, 0, completed(1.0))
+    made.paths.definition.write_bytes(before)
+    for score in (2.0, 3.0):
+        found = told(tmp_path, capsys)
+        assert "edited: alpha: experiment.json is not what was written" in found.lines
+        keep(made, 0, completed(score))
+
+
+@pytest.mark.parametrize("name", ["selection.json", "adaptive.json"])
+def test_a_document_that_was_withdrawn_may_not_be_there(
+    tmp_path: Path, capsys: Capture, name: str
+) -> None:
+    """Its command was killed before it wrote it; what lies there later was not written by one."""
+    made = sealed(tmp_path)
+    path = made.paths.folder / name
+    publish_document(made.paths, path, {})
+    path.unlink()
+    keep(made, 0, completed(1.0))
+    assert 0 == told(tmp_path, capsys).code
+    path.symlink_to("experiment.json")
     found = told(tmp_path, capsys)
-    assert "edited: alpha: experiment.json is not what was written" in found.lines
+    assert (1, f"edited: alpha: {name} is not what was written") == (found.code, found.lines[0])
+    path.unlink()
+    publish_document(made.paths, path, {})
+    assert 0 == told(tmp_path, capsys).code
 
 
 def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(

@@ -50,6 +50,8 @@ def read(paths: ExperimentPaths) -> Ledger:
 def kept(folder: Path) -> ExperimentPaths:
     """An experiment with a ledger of every kind of entry."""
     paths = ExperimentPaths(folder)
+    for document in (paths.definition, paths.selection):
+        document.write_text("not what was entered")
     for entry in ENTRIES:
         append_entry(paths, entry)
     return paths

@@ -10,6 +10,7 @@ import pytest
 from kept_ledgers import ENTRIES, attempt, kept, read
 
 from rlexp.records.ledger import (
+    DOCUMENTS,
     Account,
     Ledger,
     RemovedRun,
@@ -139,14 +140,54 @@ def test_writing_over_an_edited_document_is_entered(tmp_path: Path) -> None:
     paths = ExperimentPaths(tmp_path)
     paths.definition.write_text("from before there was a ledger")
     publish_document(paths, paths.definition, {"seeds": 1})
-    earlier = paths.definition.read_bytes()
     publish_document(paths, paths.definition, {"seeds": 2})
-    paths.definition.write_bytes(earlier)
-    publish_document(paths, paths.definition, {"seeds": 3})
     paths.definition.write_text("edited")
     publish_document(paths, paths.definition, {"seeds": 4})
     found = [e.instead_of for e in read(paths).entries if isinstance(e, SealedDocument)]
-    assert [None, None, None, hashlib.sha256(b"edited").hexdigest()] == found
+    assert [None, None, hashlib.sha256(b"edited").hexdigest()] == found
+
+
+def sums(paths: ExperimentPaths, name: str) -> list[str | None]:
+    """What was entered of a document, in order; the chain is whole."""
+    ledger = read(paths)
+    assert () == ledger.breaks
+    return [e.sha256 for e in ledger.entries if isinstance(e, SealedDocument) and e.name == name]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_that_was_not_written_is_entered_as_it_is(tmp_path: Path, name: str) -> None:
+    """Before anything else is entered, itself included; where there was none, that is entered."""
+    paths = ExperimentPaths(tmp_path)
+    path = paths.folder / name
+    publish_document(paths, path, {"seeds": 1})
+    written = path.read_bytes()
+    path.unlink()
+    append_entry(paths, attempt())
+    first = hashlib.sha256(written).hexdigest()
+    assert [first, None] == sums(paths, name)
+    publish_document(paths, path, {"seeds": 1})
+    publish_document(paths, path, {"seeds": 2})
+    second = sum_of_file(path)
+    path.write_bytes(written)
+    publish_document(paths, path, {"seeds": 3})
+    assert [first, None, first, second, first, sum_of_file(path)] == sums(paths, name)
+    for _ in range(2):
+        append_entry(paths, attempt())
+    assert 6 == len(sums(paths, name))
+
+
+@pytest.mark.parametrize("there", ["edited", "link", "written"])
+def test_a_document_that_is_something_else_is_not_entered(tmp_path: Path, there: str) -> None:
+    """What no command wrote stays told apart from what one did."""
+    paths = ExperimentPaths(tmp_path)
+    publish_document(paths, paths.adaptive, {"looks": 1})
+    if there == "edited":
+        paths.adaptive.write_text("edited")
+    elif there == "link":
+        paths.adaptive.rename(tmp_path / "other")
+        paths.adaptive.symlink_to("other")
+    append_entry(paths, attempt())
+    assert 1 == len(sums(paths, "adaptive.json"))
 
 
 def test_the_account_is_what_should_be_there() -> None:

@@ -1,0 +1,117 @@
+"""A disk that is full, or a kill, between a document's entry in the ledger and the document."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from injection import fail_at, kill_at, traced
+from studies import StudyFolder, new_study
+from tracing import injecting
+
+from rlexp.app.integrity import examine
+from rlexp.app.survey import survey
+from rlexp.records.ledger import DOCUMENTS, RemovedRun
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger import append_entry, publish_document, read_ledger
+
+pytestmark = traced
+
+QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
+PUBLISHING = """
+import sys
+from pathlib import Path
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger import publish_document
+
+paths = ExperimentPaths(Path(sys.argv[1]))
+publish_document(paths, paths.folder / sys.argv[2], {"second": 2})
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study with two finished runs, the last of which is not entered yet."""
+    with new_study(tmp_path / "study", quick=True) as study:
+        assert study.give("run", *QUICK, "seeds.test=2")[0] == 0
+        ledger = paths_of(study).ledger
+        ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))
+        yield study
+
+
+def paths_of(study: StudyFolder) -> ExperimentPaths:
+    """The experiment."""
+    return ExperimentPaths(study.folder / "runs" / "x")
+
+
+def faults(paths: ExperimentPaths) -> list[str]:
+    """What `rlexp verify` would call a fault."""
+    return [finding.text for finding in examine(survey(paths)).faults]
+
+
+def extend_in_vain(study: StudyFolder, what: str) -> None:
+    """Ask for more seeds; the definition is entered, and not written."""
+    paths = paths_of(study)
+    before, lines = paths.definition.read_bytes(), len(paths.ledger.read_bytes().splitlines())
+    # The first file that is published only shows that files can be written there.
+    disturbed = injecting("rename", what, "2", study.folder / "trace")
+    code, output = study.give("run", *QUICK, "seeds.test=3", before=disturbed)
+    assert code != 0, output
+    assert "Traceback" not in output
+    assert before == paths.definition.read_bytes()
+    assert lines + 1 == len(paths.ledger.read_bytes().splitlines())
+    assert [] == faults(paths)
+
+
+@pytest.mark.parametrize("what", ["error=ENOSPC", "signal=KILL"])
+def test_a_run_after_an_extension_in_vain_matches(study: StudyFolder, what: str) -> None:
+    """Though it enters what ended before and leaves the definition as it was."""
+    extend_in_vain(study, what)
+    code, output = study.give("run", *QUICK, "seeds.test=2")
+    assert (0, True) == (code, "nothing to run" in output), output
+    ledger = read_ledger(paths_of(study))
+    assert ledger is not None
+    assert getattr(ledger.entries[-1], "late", False)
+    assert [] == faults(paths_of(study))
+    assert study.give("run", *QUICK, "seeds.test=4")[0] == 0
+    code, output = study.give("verify")
+    assert (0, True) == (code, output.startswith("x: 4 of 4 attempts match the ledger")), output
+
+
+def test_a_removal_after_an_extension_in_vain_matches(study: StudyFolder) -> None:
+    """And so does the extension that follows."""
+    extend_in_vain(study, "error=ENOSPC")
+    name = paths_of(study).runs()[0].folder.name
+    assert study.give("rm", f"x/{name}", "--yes")[0] == 0
+    assert [] == faults(paths_of(study))
+    assert study.give("run", *QUICK, "seeds.test=3")[0] == 0
+    assert [] == faults(paths_of(study))
+    assert (0, True) == (study.give("verify")[0], b'"test": 3' in definition(study))
+
+
+def definition(study: StudyFolder) -> bytes:
+    """What the experiment's definition says."""
+    return paths_of(study).definition.read_bytes()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_any_document_that_was_not_written_matches(
+    tmp_path: Path, name: str, *, earlier: bool, killed: bool
+) -> None:
+    """Whether there was one before or not, and whatever is entered then."""
+    paths = ExperimentPaths(tmp_path)
+    path = paths.folder / name
+    if earlier:
+        publish_document(paths, path, {"first": 1})
+    words = (PUBLISHING, tmp_path, name)
+    # The first is that of the ledger, the second that of the document.
+    outcome = kill_at("fsync", 2, *words) if killed else fail_at("fsync", 2, "ENOSPC", *words)
+    assert (True, True) == (outcome.hit, outcome.code != 0)
+    assert earlier == path.exists()
+    accused = {f"{name} is not what was written", f"{name} is gone"}
+    for _ in range(2):
+        assert not accused & set(faults(paths))
+        append_entry(paths, RemovedRun(run="one"))
+    publish_document(paths, path, {"third": 3})
+    assert not accused & set(faults(paths))
