@@ -66,17 +66,19 @@ class Code:
         )
 
 
-def read_code(folder: Path) -> Code:
-    """Read the state of the git checkout around `folder`."""
+def read_code(folder: Path, records: Path | None = None) -> Code:
+    """Read the state of the git checkout around `folder`; records in it are no code."""
     commit = _word(folder, "rev-parse", "HEAD")
     if commit is None:
         return Code(None, None, None, (), (), "")
     root = Path(_word(folder, "rev-parse", "--show-toplevel") or folder)
-    listed = _git(folder, "status", "--porcelain=v1", "--no-renames", "-uall", "-z") or ""
+    own = _excluded(root, records)
+    asked = ("status", "--porcelain=v1", "--no-renames", "-uall", "-z", "--", ":/", *own)
+    listed = _git(folder, *asked) or ""
     status = listed.split("\0")
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
     added = [_added(root, path) for path in untracked]
-    patch = _git(folder, *_DIFF, "--", *_WITHOUT_SECRETS) or ""
+    patch = _git(folder, *_DIFF, "--", *_WITHOUT_SECRETS, *own) or ""
     changed = tuple(line[3:] for line in status if line and not line.startswith("??"))
     # What is no UTF-8 was read with marks where it could not be.
     saved = None not in added and "\nBinary files " not in patch and "\ufffd" not in patch
@@ -92,6 +94,14 @@ def read_code(folder: Path) -> Code:
         patch=masked,
         saved=saved and masked == patch,
     )
+
+
+def _excluded(root: Path, records: Path | None) -> list[str]:
+    """What leaves the records out of an answer of git."""
+    if records is None or not records.resolve().is_relative_to(root.resolve()):
+        return []
+    inside = records.resolve().relative_to(root.resolve())
+    return [f":(top,exclude,literal){inside}"] if inside.parts else []
 
 
 def _mask_patch(patch: str, values: frozenset[str]) -> str:

@@ -1,7 +1,7 @@
 """Masks secrets before anything reaches a file, a log or a screen."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote, unquote
@@ -109,6 +109,11 @@ def mask_values(text: str, values: frozenset[str]) -> str:
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
+
+
+def without_secrets(words: Iterable[str]) -> tuple[str, ...]:
+    """The words of a command but those that hold a secret: it can be shown, and given again."""
+    return tuple(word for word in words if mask(word) == word)
 
 
 def mask_all(plain: Any, values: frozenset[str] = frozenset()) -> Any:

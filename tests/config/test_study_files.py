@@ -67,7 +67,7 @@ def test_a_study_may_have_an_odd_name(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\na: 2\n", "found duplicate key a"),
+        ("a: 1\na: 2\n", "has the key 'a' twice"),
         ("a: !!python/object/apply:os.system [x]", "could not determine a constructor"),
         ("a: [", "is not yaml"),
         ("defaults: [nothere, _self_]", "there is no environment=nothere"),

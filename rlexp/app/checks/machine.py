@@ -42,7 +42,7 @@ def check_machine(folder: Path, runs: Path) -> list[Finding]:
         check_cores(usable_cores(), cpu_quota(QUOTA)),
         *check_threads(os.environ),
         *check_disk(runs),
-        _git(folder),
+        _git(folder, runs),
         check_gpu(_gpus(), packages().get("torch", "")),
     ]
 
@@ -124,10 +124,10 @@ def _existing(path: Path) -> Path:
     return next(place for place in (path, *path.parents) if place.is_dir())
 
 
-def _git(folder: Path) -> Finding:
+def _git(folder: Path, runs: Path) -> Finding:
     if shutil.which("git") is None:
         return warn("git", "not found: records will not name the code", "install git")
-    code = read_code(folder)
+    code = read_code(folder, runs)
     if code.commit is None:
         return warn(
             "git",
