@@ -6,6 +6,8 @@ from difflib import get_close_matches
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a full disk and of a spent quota."""
+DISK_ERRORS = NO_SPACE | {errno.EIO, errno.EROFS, errno.ESTALE}
+"""Error numbers of a disk that cannot be written, whatever the reason."""
 
 
 class RlexpError(Exception):

@@ -102,9 +102,9 @@ def started(attempt: int = 1) -> RunStarted:
     return RunStarted(time=100.0 * attempt, attempt=attempt, pid=1, host="host")
 
 
-def continued(step: int) -> Continued:
-    """The attempt goes on from a checkpoint."""
-    return Continued(time=float(step), step=step)
+def continued(step: int, attempt: int = 1) -> Continued:
+    """The attempt goes on from a checkpoint that `attempt` made."""
+    return Continued(time=float(step), step=step, attempt=attempt)
 
 
 def evaluated(step: int, *returns: float, final: bool = False) -> Evaluated:

@@ -68,6 +68,7 @@ class Spaces:
     environments: int
     masked: bool
     normalised: bool = False
+    rewards_normalised: bool = False
     stacked: bool = False
     transition: int = 0
     """Bytes of a transition in a replay buffer."""
@@ -83,6 +84,7 @@ class Spaces:
             environments=vector.count,
             masked=made.has_wrapper_attr("action_masks"),
             normalised=vector.normalise_observations,
+            rewards_normalised=vector.normalise_rewards,
             stacked=vector.frame_stack > 1,
             transition=2 * max(vector.frame_stack, 1) * _bytes(space)
             + _bytes(made.action_space)
@@ -176,4 +178,16 @@ def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str
                 f"environment.vector.{key} needs observations of numbers, and those of {task} are "
                 f"{spaces.observation[-1]}; leave it out",
             )
+    if spaces.stacked and hasattr(algorithm, "buffer_size"):
+        _check_stack(name, spaces)
     algorithm.check(spaces.environments)
+
+
+def _check_stack(name: str, spaces: Spaces) -> None:
+    """Refuse what the library's off-policy learners mix up: they store what is not stacked."""
+    if spaces.normalised or spaces.rewards_normalised:
+        raise ConfigError(
+            f"{name} cannot learn from frames that are stacked behind normalisation: set "
+            "environment.vector.frame_stack=1 and add the wrapper FrameStackObservation, or "
+            "normalise nothing",
+        )

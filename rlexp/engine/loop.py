@@ -4,8 +4,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from errno import ENOSPC
-from os import strerror
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any, Protocol
@@ -209,7 +207,7 @@ class Loop:
             record = read_run(paths, running.spec).record
         self.seals.enter(paths, running.attempt.number)
         if record.failure is Failure.DISK:
-            self.disk_error = OSError(ENOSPC, strerror(ENOSPC), str(paths.folder))
+            self.disk_error = OSError(f"{paths.folder.name}: {record.reason}")
         again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
             self.again.append(running.spec)

@@ -68,7 +68,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """The attempt goes on from the checkpoint at `step`: what came before it counts.
+    """The attempt goes on from the checkpoint at `step`, made by `attempt`: what led there counts.
 
     `drift` names what changed since the checkpoint was made, where the user allowed that.
     """
@@ -76,6 +76,7 @@ class Continued:
     tag: ClassVar[str] = "continued"
     time: float
     step: int
+    attempt: int
     drift: str | None = None
 
 

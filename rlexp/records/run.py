@@ -133,39 +133,29 @@ class RunRecord:
 
 @dataclass(slots=True)
 class _Past:
-    """What earlier attempts did, whether it counts now or not.
+    """Earlier attempts as they ended, whether they count now or not.
 
-    A continued attempt may follow one that died before it could say where it went on, so that
-    what counts cannot be taken from the record of the attempt before it. Attempts of a run give
-    the same numbers at the same step: it does not matter which of them is taken.
+    A continued attempt may follow one that died before it could say where it went on, or one that
+    began anew: what counts is what led to the checkpoint.
     """
 
     started: float | None = None
-    evaluations: dict[int, Evaluated] = field(default_factory=dict)
-    measurements: dict[int, list[Measured]] = field(default_factory=dict)
-    checkpoints: dict[int, Checkpointed] = field(default_factory=dict)
+    ends: dict[int, RunRecord] = field(default_factory=dict)
 
-    def add(self, record: RunRecord) -> None:
+    def add(self, attempt: int, record: RunRecord) -> None:
         self.started = record.started if self.started is None else self.started
-        self.evaluations |= {e.step: e for e in record.evaluations}
-        self.checkpoints |= {e.step: e for e in record.checkpoints}
-        found: dict[int, list[Measured]] = {}
-        for event in record.measurements:
-            found.setdefault(event.step, []).append(event)
-        self.measurements |= found
+        self.ends[attempt] = record
 
-    def until(self, record: RunRecord, step: int) -> RunRecord:
-        """The record with what had happened up to `step` before it."""
-        measured = [
-            m for at in sorted(self.measurements) if at <= step for m in self.measurements[at]
-        ]
+    def until(self, record: RunRecord, event: Continued) -> RunRecord:
+        """The record with what had happened before the checkpoint."""
+        before = self.ends.get(event.attempt, RunRecord(spec=record.spec))
         return replace(
             record,
-            step=step,
+            step=event.step,
             started=record.started if self.started is None else self.started,
-            evaluations=tuple(e for at, e in sorted(self.evaluations.items()) if at <= step),
-            measurements=tuple(measured),
-            checkpoints=tuple(e for at, e in sorted(self.checkpoints.items()) if at <= step),
+            evaluations=tuple(e for e in before.evaluations if e.step <= event.step),
+            measurements=tuple(e for e in before.measurements if e.step <= event.step),
+            checkpoints=tuple(e for e in before.checkpoints if e.step <= event.step),
         )
 
 
@@ -178,7 +168,7 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         reason=None,
         ended=None,
     )
-    begun, again = record.step, record.started is not None
+    begun, again, number = record.step, record.started is not None, record.attempts
     refused, continued = len(record.refused), len(record.continuations)
     measurements: list[Measured] = []
     for event in events:
@@ -187,10 +177,10 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
             measurements.append(event)
             continue
         if isinstance(event, RunStarted):
-            begun = 0
+            begun, number = 0, event.attempt
         elif isinstance(event, Continued):
             begun = event.step
-            record = past.until(record, event.step)
+            record = past.until(record, event)
         record = _apply(record, event)
     step = max([record.step, *(event.step for event in measurements)])
     # One that died before it trained has neither continued nor begun anew.
@@ -204,7 +194,7 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
         spent=record.spent + max(step - begun, 0),
         measurements=(*record.measurements, *measurements),
     )
-    past.add(record)
+    past.add(number, record)
     return record
 
 

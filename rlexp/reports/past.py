@@ -1,7 +1,7 @@
 """Runs that went on from a checkpoint, and runs that began anew: how many, and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,12 +79,13 @@ class Past:
             yield f"{counted(self.restarted, 'run')} began anew at the first step"
         if self.refused:
             whose = counted(self.refused, "run")
-            yield f"checkpoints of {whose} were refused: {_several(self.reasons)}"
+            yield f"checkpoints of {whose} were refused: {several(self.reasons)}"
         if self.drifted:
             whose = counted(self.drifted, "run")
-            yield f"{whose} continued with other versions: {_several(self.changes)}"
+            yield f"{whose} continued with other versions: {several(self.changes)}"
 
 
-def _several(reasons: tuple[str, ...]) -> str:
+def several(reasons: Sequence[str]) -> str:
+    """Reasons in a line: the first few, and how many there are besides."""
     more = len(reasons) - REASONS
     return "; ".join(reasons[:REASONS]) + (f"; and {more} other reasons" if more > 0 else "")

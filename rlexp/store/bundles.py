@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from errno import ELOOP, ENOTDIR
 from pathlib import Path
@@ -163,6 +163,13 @@ def remove(path: Path) -> None:
         path.unlink()
     else:
         shutil.rmtree(path if is_stale(path) else path.rename(hidden(path.parent, path.name)))
+
+
+def clear_stale(folder: Path, names: Container[str]) -> None:
+    """Remove what a writer of these files left that died; the caller is the only one now."""
+    for path in entries(folder):
+        if is_stale(path) and path.name.split(".", 2)[2] in names:
+            remove(path)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Listener(Protocol):
         ...
 
     def goes_on_from(self, step: int | None) -> None:
-        """The attempt goes on from the checkpoint at `step`, or begins anew."""
+        """The attempt goes on from the checkpoint at `step`, or begins anew: then it keeps them all."""
         ...
 
     def beat(self, step: int) -> None:

@@ -7,10 +7,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
 from rlexp.protocol.budget import Budget
-from rlexp.records.events import Measured, StopRequest
+from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.keeping import Keeper
 from rlexp.training.snapshot import Restored
+from rlexp.training.stopping import heed
 from rlexp.training.weights import all_finite, lost_loss
 
 CHECK_EVERY = 100
@@ -19,48 +20,8 @@ LONG_ROLLOUT = 100
 """Calls in a rollout from which on the weights are checked at every one."""
 
 
-class Stopped(Exception):  # noqa: N818
-    """The run ends before its budget does: asked to, out of time, or pruned."""
-
-    def __init__(self, request: StopRequest) -> None:
-        super().__init__(request.reason)
-        self.request = request
-
-
-class TimedOut(Exception):  # noqa: N818
-    """The run's time is up."""
-
-
 class Diverged(Exception):  # noqa: N818
     """A loss or a parameter is no number any more."""
-
-
-def heed(
-    listener: Listener,
-    budget: Budget,
-    step: int,
-    *,
-    stop: bool = True,
-    earlier: float = 0.0,
-) -> None:
-    """Say that the run is alive; end it if its time is up or, where `stop`, if it is asked to.
-
-    Args:
-        listener: Told of the step.
-        budget: Holds the time limit.
-        step: Environment steps so far.
-        stop: Whether to obey requests.
-        earlier: Seconds that the run took before this attempt.
-
-    Raises:
-        Stopped: It is asked to end.
-        TimedOut: Its time is up.
-    """
-    listener.beat(step)
-    if stop and (request := listener.stopping()) is not None:
-        raise Stopped(request)
-    if budget.timeout is not None and listener.elapsed() + earlier > budget.timeout:
-        raise TimedOut
 
 
 class MetricWriter(KVWriter):
@@ -119,6 +80,8 @@ class Recorder(BaseCallback):
             self._restored = None
         else:
             self._keeper.rollout_starts(self.num_timesteps)
+            if self._keeper.asked_at is not None:
+                self._heed()
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
@@ -132,9 +95,18 @@ class Recorder(BaseCallback):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:
-        heed(self._listener, self._budget, self.num_timesteps, earlier=self._earlier)
+        self._heed()
         due = self._evaluations_due(self.num_timesteps)
         if due > self._evaluated:
             self._evaluated = due
             self._evaluate()
         return True
+
+    def _heed(self) -> None:
+        heed(
+            self._listener,
+            self._budget,
+            self.num_timesteps,
+            obey=self._keeper.may_end,
+            earlier=self._earlier,
+        )

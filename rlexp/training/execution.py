@@ -1,8 +1,9 @@
 """The moving parts of one training: learner, environments, evaluations, checkpoints."""
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -13,13 +14,14 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Evaluated, Failure, Refused
 from rlexp.training import Listener
-from rlexp.training.callback import MetricWriter, Recorder, heed
+from rlexp.training.callback import MetricWriter, Recorder
 from rlexp.training.evaluate import Evaluator, undisturbed
 from rlexp.training.failures import name_failure
 from rlexp.training.keeping import Keeper
 from rlexp.training.parts import Training
 from rlexp.training.roundtrip import check_round_trip
 from rlexp.training.snapshot import CannotContinue, Progress, Restored, Snapshot, put_back
+from rlexp.training.stopping import heed
 from rlexp.training.vectorise import write_statistics
 from rlexp.training.weights import all_finite, weights_digest
 
@@ -41,7 +43,7 @@ class Execution:
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
         self.earlier = 0.0
-        self.keeper = Keeper(listener, training.budget, self.take, self.as_files)
+        self.keeper = Keeper(listener, training.budget, self.take, self.as_files, self.is_whole)
 
     @property
     def step(self) -> int:
@@ -82,7 +84,7 @@ class Execution:
                     Refused(time=self.listener.now(), step=saved.step, reason=str(error))
                 )
                 continue
-            self._take_up(restored, saved.about.get("drift"))
+            self._take_up(restored, saved.about)
             return restored
         self.listener.goes_on_from(None)
         return None
@@ -94,21 +96,32 @@ class Execution:
             training.environment,
             getattr(training.algorithm, "gamma", 0.99),
             training.streams.training(0),
-            beat=lambda: heed(self.listener, training.budget, 0),
+            beat=self._beat,
         )
+
+    def _beat(self) -> None:
+        heed(self.listener, self.training.budget, 0)
 
     def _put_back(self, saved: SavedCheckpoint, obstacle: str | None) -> Restored:
         if obstacle is not None:
             raise CannotContinue(obstacle)
         self.model = self.training.build(self.folder)
-        return put_back(self.model, saved)
+        return put_back(self.model, saved, beat=self._beat)
 
-    def _take_up(self, restored: Restored, drift: str | None) -> None:
+    def _take_up(self, restored: Restored, about: Mapping[str, Any]) -> None:
         self.evaluations = list(restored.progress.evaluations)
         self.earlier = restored.progress.seconds
         self.keeper.written, self.keeper.published = restored.written, restored.step
         self.listener.goes_on_from(restored.step)
-        self.listener.emit(Continued(time=self.listener.now(), step=restored.step, drift=drift))
+        made = about.get("attempt")
+        self.listener.emit(
+            Continued(
+                time=self.listener.now(),
+                step=restored.step,
+                attempt=made if isinstance(made, int) else 0,
+                drift=about.get("drift"),
+            )
+        )
 
     def _drop_model(self) -> None:
         if self.model is not None and self.model.env is not None:
@@ -127,6 +140,11 @@ class Execution:
         assert self.model is not None
         return snapshot.checkpoint(self.model, written)
 
+    def is_whole(self, snapshot: Snapshot, written: int) -> bool:
+        """Whether the experience of a copy since row `written` is still there."""
+        assert self.model is not None
+        return snapshot.is_whole(self.model, written)
+
     def evaluate(self, *, final: bool = False) -> None:
         """Evaluate the present policy and emit every episode."""
         assert self.model is not None
@@ -142,7 +160,11 @@ class Execution:
             episodes=budget.final_episodes if final else budget.evaluation_episodes,
             deterministic=budget.evaluation_deterministic,
             beat=lambda: heed(
-                self.listener, budget, self.step, stop=not final, earlier=self.earlier
+                self.listener,
+                budget,
+                self.step,
+                obey=lambda request: not final and self.keeper.may_end(request),
+                earlier=self.earlier,
             ),
         )
         event = Evaluated(

@@ -3,7 +3,7 @@
 import traceback
 from pathlib import Path
 
-from rlexp.errors import NO_SPACE, EnvironmentFault, RlexpError
+from rlexp.errors import DISK_ERRORS, EnvironmentFault, RlexpError
 from rlexp.records.events import Failure
 from rlexp.training.callback import Diverged
 from rlexp.training.processes import EnvironmentDied
@@ -23,7 +23,7 @@ def name_failure(error: BaseException, step: int) -> tuple[Failure, str]:  # noq
             return Failure.USER, str(error)
         case MemoryError():
             return Failure.OUT_OF_MEMORY, line
-        case OSError(errno=number) if number in NO_SPACE:
+        case OSError(errno=number) if number in DISK_ERRORS:
             return Failure.DISK, line
         case SystemExit():
             return Failure.CRASHED, f"the program called sys.exit({error.code})"

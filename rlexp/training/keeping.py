@@ -1,5 +1,6 @@
 """When a training is copied, and when the copy is published as a checkpoint."""
 
+import math
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 from rlexp.errors import RecordError
 from rlexp.protocol.budget import Budget
 from rlexp.records.checkpoint import Checkpoint
-from rlexp.records.events import Checkpointed
+from rlexp.records.events import Checkpointed, Ending, StopRequest
 from rlexp.training import Listener
 from rlexp.training.snapshot import Snapshot
 
@@ -15,6 +16,8 @@ SPACING = 1.0
 """Seconds between copies, at least."""
 SHARE = 0.01
 """Of the time, what copies may take, at most."""
+LINGER = 5.0
+"""Seconds for which one that is asked to end goes on to where it can be copied."""
 
 
 @dataclass(slots=True)
@@ -29,6 +32,7 @@ class Keeper:
     budget: Budget
     take: Callable[[], Snapshot]
     as_files: Callable[[Snapshot, int], Checkpoint | None]
+    is_whole: Callable[[Snapshot, int], bool]
     written: int = 0
     """Rows of experience that are published."""
     published: int = 0
@@ -37,6 +41,8 @@ class Keeper:
     taken_at: float = 0.0
     pause: float = SPACING
     newest: Snapshot | None = field(default=None, repr=False)
+    asked_at: float | None = None
+    """When the training was asked to end, and could not be copied in time."""
 
     def rollout_starts(self, step: int) -> None:
         """Copy the training if it is time, and publish it if that is due.
@@ -46,12 +52,38 @@ class Keeper:
         """
         now = self.listener.elapsed()
         due = step > self.published and self._is_due(step, now)
-        if due or now - self.taken_at >= self.pause:
-            self.newest = self.take()
-            self.taken_at = self.listener.elapsed()
-            self.pause = max(SPACING, (self.taken_at - now) / SHARE)
-        if due:
-            self._publish()
+        try:
+            if due or now - self.taken_at >= self.pause or self._is_asked_to_end():
+                self.newest = self.take()
+                self.taken_at = self.listener.elapsed()
+                self.pause = max(SPACING, (self.taken_at - now) / SHARE)
+            if due:
+                self._publish()
+        except OSError:
+            raise
+        except Exception:  # noqa: BLE001
+            # Training is worth more than its copy.
+            traceback.print_exc()
+            self.newest, self.pause = None, math.inf
+            self.published, self.published_at = step, now
+
+    def _is_asked_to_end(self) -> bool:
+        request = self.listener.stopping()
+        return request is not None and not self.may_end(request)
+
+    def may_end(self, request: StopRequest) -> bool:
+        """Whether a training that is asked to end would leave what its newest copy holds.
+
+        Where a full buffer has overwritten some of that, it goes on to its next rollout, for some
+        seconds.
+        """
+        if request.ending is not Ending.INTERRUPTED or self.newest is None:
+            return True
+        if self.newest.step <= self.published or self.is_whole(self.newest, self.written):
+            return True
+        now = self.listener.elapsed()
+        self.asked_at = now if self.asked_at is None else self.asked_at
+        return now - self.asked_at > LINGER
 
     def save_newest(self) -> None:
         """Publish the newest copy, as the training is about to end; what fails is only told."""
@@ -74,6 +106,7 @@ class Keeper:
         step, end = self.newest.step, self.newest.extent.end
         size = self._hand_over(self.newest)
         if size is None:
+            print(f"no checkpoint at step {step}: its experience is overwritten", flush=True)  # noqa: T201
             return
         self.published, self.written = step, max(self.written, end)
         self.published_at = self.listener.elapsed()

@@ -67,13 +67,17 @@ def pending(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
     return {name: array[buffer.pos].copy() for name, array in _arrays(buffer).items()}
 
 
-def read_rows(model: BaseAlgorithm, begin: int, end: int) -> Transitions | None:
-    """The rows from `begin` to `end`; nothing where some are overwritten by now."""
+def first_row(model: BaseAlgorithm) -> int:
+    """The oldest row that is not overwritten by now."""
     buffer = buffer_of(model)
     assert buffer is not None
-    received = model.num_timesteps // buffer.n_envs
-    if begin < received - buffer.buffer_size:
-        return None
+    return max(0, model.num_timesteps // buffer.n_envs - buffer.buffer_size)
+
+
+def read_rows(model: BaseAlgorithm, begin: int, end: int) -> Transitions:
+    """The rows from `begin` to `end`, none of them overwritten."""
+    buffer = buffer_of(model)
+    assert buffer is not None
     rows = np.arange(begin, end) % buffer.buffer_size
     content = {name: array[rows] for name, array in _arrays(buffer).items()}
     return Transitions(begin, end, pack(content))

@@ -1,7 +1,7 @@
 """Everything a training needs to go on as if nothing had happened: taken, and put back."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from rlexp.training.generators import capture_generators, restore_generators
 from rlexp.training.packing import pack, unpack
 from rlexp.training.parameters import fill
 from rlexp.training.situation import NotRepeatable, capture, restore
+from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vectorise import write_statistics
 
 
@@ -80,18 +81,21 @@ class Snapshot:
         Returns:
             Nothing where the buffer has lost some of that experience meanwhile.
         """
+        if not self.is_whole(model, written):
+            return None
         begin, end = max(written, self.extent.oldest), self.extent.end
-        fresh: Transitions | None = None
-        if begin < end:
-            fresh = replay.read_rows(model, begin, end)
-            if fresh is None:
-                return None
+        fresh = replay.read_rows(model, begin, end) if begin < end else None
         files = {MODEL: self.model, STATE: pack(self.state)}
         if self.normalisation is not None:
             files[NORMALISATION] = self.normalisation
         return Checkpoint(
             step=self.step, files=files, oldest=self.extent.oldest, transitions=fresh
         )
+
+    def is_whole(self, model: BaseAlgorithm, written: int) -> bool:
+        """Whether the buffer still has the experience from row `written` on."""
+        begin = max(written, self.extent.oldest)
+        return begin >= self.extent.end or begin >= replay.first_row(model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +108,22 @@ class Restored:
     begin_rollout: Callable[[], None]
 
 
-def put_back(model: BaseAlgorithm, saved: SavedCheckpoint) -> Restored:
+def put_back(
+    model: BaseAlgorithm, saved: SavedCheckpoint, *, beat: Callable[[], object] = lambda: None
+) -> Restored:
     """Put a freshly built learner, and its environments, where the checkpoint was taken.
+
+    Args:
+        model: As built.
+        saved: What is put back.
+        beat: Called again and again meanwhile; what it raises to end the training is passed on.
 
     Raises:
         CannotContinue: That is not possible; says why. The learner is of no use any more.
     """
     try:
-        return _put_back(model, saved, unpack(saved.files[STATE]))
-    except CannotContinue:
+        return _put_back(model, saved, unpack(saved.files[STATE]), beat)
+    except (CannotContinue, Stopped, TimedOut):
         raise
     except (NotRepeatable, RecordError) as error:
         raise CannotContinue(str(error)) from error
@@ -121,7 +132,12 @@ def put_back(model: BaseAlgorithm, saved: SavedCheckpoint) -> Restored:
         raise CannotContinue(f"it does not fit this run ({reason})") from error
 
 
-def _put_back(model: BaseAlgorithm, saved: SavedCheckpoint, state: dict[str, Any]) -> Restored:
+def _put_back(
+    model: BaseAlgorithm,
+    saved: SavedCheckpoint,
+    state: dict[str, Any],
+    beat: Callable[[], object],
+) -> Restored:
     assert model.env is not None
     if state["obstacle"] is not None:
         raise CannotContinue(state["obstacle"])
@@ -129,8 +145,8 @@ def _put_back(model: BaseAlgorithm, saved: SavedCheckpoint, state: dict[str, Any
     learner_state.prepare_learner(model, state["learner"])
     if model.num_timesteps != saved.step:
         raise CannotContinue(f"it holds the state of step {model.num_timesteps}")
-    replay.fill_buffer(model, saved.transitions(), state["next_row"])
-    restore(model.env, state["environments"])
+    replay.fill_buffer(model, _beating(saved.transitions(), beat), state["next_row"])
+    restore(model.env, state["environments"], beat=beat)
     written = replay.extent(model).end
 
     def begin_rollout() -> None:
@@ -143,6 +159,14 @@ def _put_back(model: BaseAlgorithm, saved: SavedCheckpoint, state: dict[str, Any
         seconds=float(state["seconds"]),
     )
     return Restored(saved.step, progress, written, begin_rollout)
+
+
+def _beating(
+    stretches: Iterable[Transitions], beat: Callable[[], object]
+) -> Iterator[Transitions]:
+    for stretch in stretches:
+        beat()
+        yield stretch
 
 
 def _statistics(model: BaseAlgorithm) -> bytes | None:

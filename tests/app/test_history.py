@@ -21,8 +21,10 @@ def alpha(tmp_path: Path) -> Stored:
     """A run that continued from the older of its checkpoints, and one that began anew."""
     own = stored(study(tmp_path).layout, test=2)
     own.attempt(0, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
-    own.attempt(0, [DAMAGED, Continued(time=7.0, step=40, drift="torch changed"), SAVED])
-    own.attempt(0, [Continued(time=8.0, step=40), *completed(10.0)])
+    own.attempt(
+        0, [DAMAGED, Continued(time=7.0, step=40, attempt=1, drift="torch changed"), SAVED]
+    )
+    own.attempt(0, [Continued(time=8.0, step=40, attempt=1), *completed(10.0)])
     own.attempt(1, [evaluated(50, 1.0), SAVED, ended(Ending.INTERRUPTED, 60)])
     own.attempt(1, [REFUSED, *completed(20.0)])
     return own

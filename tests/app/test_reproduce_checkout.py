@@ -177,7 +177,7 @@ def test_attempts_of_other_code_are_noticed(place: GitStudy) -> None:
     (place.folder / "more.txt").write_text("x\n")
     code = read_code(place.folder)
     provenance = collect(code, ["rlexp"], place.folder, {})
-    later: list[Event] = [Continued(time=STARTED, step=50), *completed(1.0)]
+    later: list[Event] = [Continued(time=STARTED, step=50, attempt=1), *completed(1.0)]
     paths = written.attempt(0, later, provenance=provenance, patch=code.patch)
     assert read_original(paths).mixed
 

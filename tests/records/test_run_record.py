@@ -144,7 +144,7 @@ def test_three_attempts_are_cut_one_after_the_other() -> None:
     record = fold(
         [started(1), evaluated(10, 1.0), evaluated(20, 1.0), evaluated(30, 1.0)],
         [started(2), continued(20), evaluated(30, 2.0), evaluated(40, 2.0)],
-        [started(3), continued(30), evaluated(40, 3.0), ended(40)],
+        [started(3), continued(30, attempt=2), evaluated(40, 3.0), ended(40)],
     )
     assert [1.0, 1.0, 2.0, 3.0] == [e.mean for e in record.evaluations]
 
@@ -162,6 +162,18 @@ def test_an_attempt_that_died_before_it_could_continue_takes_nothing_away() -> N
         [e.step for e in record.continuations],
     )
     assert 30 == record.spent
+
+
+def test_what_began_anew_in_between_does_not_count() -> None:
+    """Code was changed, and put back: what led to the checkpoint counts, and nothing else."""
+    refused = Refused(time=1.0, step=20, reason="code changed")
+    record = fold(
+        [started(1), evaluated(10, 1.0), measured(15), checkpointed(20)],
+        [started(2), refused, evaluated(10, 9.0), measured(12)],
+        [started(3), continued(20), evaluated(30, 3.0)],
+    )
+    assert ([10, 30], [15], [20]) == steps(record)
+    assert [1.0, 3.0] == [e.mean for e in record.evaluations]
 
 
 def test_a_checkpoint_that_was_refused_stays_visible() -> None:

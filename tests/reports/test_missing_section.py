@@ -121,8 +121,8 @@ def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
         first.record,
         attempts=3,
         continuations=(
-            Continued(time=1.0, step=40_000),
-            Continued(time=2.0, step=60_000, drift="numpy was 1, is 2"),
+            Continued(time=1.0, step=40_000, attempt=1),
+            Continued(time=2.0, step=60_000, attempt=1, drift="numpy was 1, is 2"),
         ),
     )
     anew = replace(

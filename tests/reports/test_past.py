@@ -14,7 +14,10 @@ def refused(*reasons: str) -> tuple[Refused, ...]:
 
 def test_runs_are_counted_and_not_attempts() -> None:
     """A run may have continued several times; reasons come by how many runs have them."""
-    went_on = (Continued(time=1.0, step=5), Continued(time=2.0, step=9, drift="torch changed"))
+    went_on = (
+        Continued(time=1.0, step=5, attempt=1),
+        Continued(time=2.0, step=9, attempt=1, drift="torch changed"),
+    )
     past = Past.of(
         [
             RunRecord(spec=spec()),

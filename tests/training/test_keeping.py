@@ -14,11 +14,13 @@ from rlexp.records.events import (
     Checkpointed,
     Continued,
     Ending,
+    Event,
     Failure,
     Refused,
     RunEnded,
     StopRequest,
 )
+from rlexp.training.snapshot import Snapshot
 
 SHORT = ("budget.steps=320", "budget.evaluation_every=null", "budget.final_episodes=1")
 SMALL = (*TINY["ppo"], *SHORT, "agent.network=[4]")
@@ -96,6 +98,54 @@ def test_experience_that_the_buffer_dropped_is_not_written(tmp_path: Path) -> No
     stretches = [c.transitions for c in memory.checkpoints]
     assert [(50, 100), (150, 200), (250, 300)] == [(t.begin, t.end) for t in stretches if t]
     assert [50, 150, 250] == [c.oldest for c in memory.checkpoints]
+
+
+@pytest.mark.parametrize("evaluating", [False, True])
+def test_a_full_buffer_leaves_a_checkpoint_when_interrupted(
+    evaluating: bool, tmp_path: Path
+) -> None:
+    """Its newest copy is overwritten at the next step: it goes on to where it can be copied."""
+    every = "151" if evaluating else "null"
+    words = (
+        *(*SAC, "algorithm.buffer_size=50", "algorithm.train_freq=3"),
+        *(f"budget.evaluation_every={every}", "budget.evaluation_episodes=1"),
+    )
+    _, control = trained(tmp_path / "control", *words)
+    first = interrupted(tmp_path / "first", 151, *words)
+    assert [153] == steps(first)
+    again, ended = trained(tmp_path / "again", *words, checkpoints=[first.saved(-1)])
+    assert ([153], control.weights) == (again.began_at, ended.weights)
+
+
+def test_what_cannot_be_copied_is_trained_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner that holds what nobody has thought of costs its checkpoints, and no run."""
+    _, control = trained(tmp_path / "control", *SMALL)
+
+    def fail(*_: object) -> Snapshot:
+        raise TypeError("what is this")
+
+    monkeypatch.setattr(Snapshot, "take", fail)
+    memory, ended = trained(tmp_path / "x", *SMALL, checkpoint_every=64)
+    assert ([], control.weights) == (steps(memory), ended.weights)
+
+
+def test_beats_go_on_while_a_checkpoint_is_put_back(tmp_path: Path) -> None:
+    """A long episode is repeated step by step; who is not heard meanwhile would be killed."""
+    words = (*SMALL, "environment=pendulum")
+    first = interrupted(tmp_path / "first", 190, *words)
+    again = Memory(tmp_path / "again")
+    heard: list[int] = []
+    told = again.emit
+
+    def emit(event: Event) -> None:
+        heard.append(len(again.beats)) if isinstance(event, Continued) else None
+        told(event)
+
+    again.emit = emit  # type: ignore[method-assign]
+    trained(tmp_path / "again", *words, listener=again, checkpoints=[first.saved(-1)])
+    assert heard[0] >= 128
 
 
 def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path) -> None:

@@ -60,7 +60,10 @@ class Memory:
         stretches = [c.transitions for c in self.checkpoints if c.step <= chosen.step]
         needed = [t for t in stretches if t is not None and t.end > chosen.oldest]
         return SavedCheckpoint(
-            step=chosen.step, about={}, files=chosen.files, transitions=lambda: iter(needed)
+            step=chosen.step,
+            about={"attempt": 1},
+            files=chosen.files,
+            transitions=lambda: iter(needed),
         )
 
     def beat(self, step: int) -> None:

@@ -1,0 +1,114 @@
+"""What attempts leave of the checkpoints of those before them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from finished_runs import Finished, prepared
+from samples import ended, started
+
+from rlexp.app.listener import RunListener
+from rlexp.app.worker import execute
+from rlexp.records.checkpoint import MODEL, STATE, Checkpoint, Transitions
+from rlexp.records.events import Ending, Failure, Refused, RunEnded
+from rlexp.store.checkpoints import checkpoint_steps, publish_checkpoint
+from rlexp.store.journal import JournalWriter
+from rlexp.store.runs import new_attempt, read_attempts, read_spec, write_verdict
+
+
+def checkpoint(step: int) -> Checkpoint:
+    """A checkpoint with ten rows of experience."""
+    rows = Transitions(step - 10, step, b"rows")
+    return Checkpoint(
+        step=step, files={MODEL: b"m", STATE: b"s"}, oldest=step - 10, transitions=rows
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Finished:
+    """A run whose first attempt left two checkpoints."""
+    found = prepared(tmp_path)
+    about = {"run": read_spec(found.paths).id, "attempt": 1, "versions": {}}
+    for step in (100, 200):
+        publish_checkpoint(found.paths, checkpoint(step), about)
+    return found
+
+
+@pytest.fixture
+def listener(run: Finished) -> Iterator[RunListener]:
+    """That of a further attempt."""
+    attempt = run.paths.attempt(1)
+    with closing(JournalWriter(attempt.journal)) as journal:
+        listener = RunListener(run.paths, attempt, journal)
+        listener.origin = {"run": "x", "attempt": 2}
+        yield listener
+        listener.last_resort.cancel()
+
+
+def test_what_was_refused_stays_until_it_is_replaced(run: Finished, listener: RunListener) -> None:
+    """The code may be put back: only the first checkpoint of the new attempt takes its place."""
+    listener.goes_on_from(None)
+    assert [200, 100] == checkpoint_steps(run.paths)
+    listener.checkpoint(checkpoint(50))
+    assert [50] == checkpoint_steps(run.paths)
+
+
+def test_what_was_refused_goes_with_the_end_of_the_run(
+    run: Finished, listener: RunListener
+) -> None:
+    """A completed run has no policies of an attempt that does not count."""
+    listener.goes_on_from(None)
+    listener.emit(ended())
+    assert [] == checkpoint_steps(run.paths)
+
+
+@pytest.mark.parametrize(
+    ("ending", "kept"),
+    [
+        (Ending.COMPLETED, False),
+        (Ending.PRUNED, False),
+        (Ending.INTERRUPTED, True),
+        (Ending.FAILED, True),
+    ],
+)
+def test_experience_goes_with_the_end_of_the_run(
+    ending: Ending, kept: bool, run: Finished, listener: RunListener
+) -> None:
+    """A run that is not trained any further keeps its policies, and no gigabytes."""
+    listener.goes_on_from(200)
+    listener.emit(ended(ending=ending))
+    assert ([200, 100], kept) == (checkpoint_steps(run.paths), run.paths.replay.exists())
+
+
+def test_what_a_dead_attempt_published_half_is_removed(run: Finished) -> None:
+    """Its temporary files would stay for ever; those of others are left alone."""
+    half, other = (run.paths.folder / f".0123abcd.{name}" for name in (MODEL, "stop"))
+    half.touch()
+    other.touch()
+    execute([str(run.paths.folder), "1"])
+    assert (False, True) == (half.exists(), other.exists())
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (ended(failure=Failure.HUNG), "died while it was put back (hung"),
+        (ended(ending=Ending.INTERRUPTED), "architecture was not there"),
+    ],
+)
+def test_a_checkpoint_that_kills_is_not_tried_again(
+    end: RunEnded, reason: str, run: Finished
+) -> None:
+    """An attempt that died without a word had got no further than to put it back."""
+    attempt = run.paths.attempt(1)
+    with closing(JournalWriter(attempt.journal)) as journal:
+        journal.append(started(1))
+    write_verdict(attempt, end)
+    settings = attempt.settings.read_text()
+    second = new_attempt(run.paths, {}, {}, "")
+    second.settings.write_text(settings)
+    execute([str(run.paths.folder), "2"])
+    refused = [e for e in read_attempts(run.paths)[1].events if isinstance(e, Refused)]
+    assert [200, 100] == [e.step for e in refused]
+    assert reason in refused[0].reason, refused[0].reason
