@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rlexp.app.continuing import with_drift
 from rlexp.app.design import (
     FAMILY,
     GROUP,
@@ -137,7 +138,9 @@ def _rehearse(
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
     driving = _driving(experiment, asked, place)
-    show_plan(paths, Phase.TEST, plan, driving, read_code(place.folder), console)
+    show_plan(
+        paths, Phase.TEST, plan, driving, read_code(place.folder, place.layout.root), console
+    )
     said = (
         f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
         f"{design.most_runs} runs in all"
@@ -182,6 +185,7 @@ def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
         threads=max(c.compute.threads for c in experiment.configurations),
         operational=root.budget.operational(),
         command=asked.command,
+        with_drift=with_drift(["rlexp", "resume", experiment.name], place),
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.app.continuing import continuing, largest_replay
+from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
 from rlexp.app.estimate import estimate, remember
 from rlexp.app.fit import Spaces
 from rlexp.app.signals import listening
@@ -18,7 +18,6 @@ from rlexp.console import Console
 from rlexp.engine.loop import Loop, Orders, Watcher
 from rlexp.engine.plan import Plan
 from rlexp.engine.source import Listed, Source
-from rlexp.errors import NO_SPACE
 from rlexp.executors import Executor
 from rlexp.protocol.seeds import Phase
 from rlexp.store.file_systems import network_file_system
@@ -33,12 +32,26 @@ PRELOAD = ("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driving:
-    """How runs are executed; `command` is what the user typed, `operational` of a budget."""
+    """How runs are executed.
+
+    Attributes:
+        executor: What executes them.
+        threads: Of each run.
+        operational: Of a budget, and what else an attempt is asked for.
+        command: What the user typed.
+        with_drift: The command that continues from checkpoints of other versions, too.
+    """
 
     executor: Executor
     threads: int
     operational: Mapping[str, Any]
     command: tuple[str, ...]
+    with_drift: str | None = None
+
+    @property
+    def allow_drift(self) -> bool:
+        """Whether checkpoints of other versions are continued from."""
+        return bool(self.operational.get("allow_drift"))
 
 
 def drive(
@@ -86,7 +99,7 @@ def drive_source(
         show: Shows the plan, while the executor starts.
         watch: Opens what is told of every run.
     """
-    code = read_code(study.folder)
+    code = read_code(study.folder, study.layout.root)
     if kind := network_file_system(paths.folder):
         console.note(
             f"Warning: {paths.folder} is on a network file system ({kind}): "
@@ -117,8 +130,7 @@ def drive_source(
         if loop is not None:
             loop.abandon()
             if loop.disk_error is not None:
-                full = loop.disk_error.errno in NO_SPACE
-                remedy = "free space" if full else "make it writable"
+                remedy = "free space, or make the disk writable"
                 console.error(f"{loop.disk_error}; {remedy}, then give the same command again")
         return signals.code
 
@@ -135,9 +147,9 @@ def show_plan(
     """Say how much there is to run, on how many workers, and what it will take."""
     threads = driving.threads
     workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
-    continued = continuing(paths, [spec.name for spec in plan.missing])
+    found = continuing(paths, plan.missing, allow_drift=driving.allow_drift)
     replay = largest_replay(plan.missing, spaces or {})
-    expected = estimate(plan.missing, workers, continued=continued, replay=replay)
+    expected = estimate(plan.missing, workers, continued=steps_done(found), replay=replay)
     console.plan(
         {
             "experiment": paths.name,
@@ -147,7 +159,7 @@ def show_plan(
             "failed": len(plan.failed),
             "steps": plan.steps,
             "steps_per_run": sorted({spec.budget["steps"] for spec in plan.missing}),
-            "continued": continued,
+            **plain_beginnings(found, driving.with_drift),
             "replay_bytes": replay,
             "workers": workers,
             "threads": threads,

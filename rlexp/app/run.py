@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlexp.app.continuing import with_drift
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
@@ -83,9 +84,10 @@ def bring_to_end(
         threads=request.threads,
         operational={**request.budget.operational(), "allow_drift": options.allow_drift},
         command=command,
+        with_drift=with_drift(command, study, *(["--retry"] if options.retry else [])),
     )
     if options.dry_run:
-        code = read_code(study.folder)
+        code = read_code(study.folder, study.layout.root)
         show_plan(paths, request.phase, plan, driving, code, console, spaces)
         return 0
     if plan.missing:

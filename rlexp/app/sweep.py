@@ -1,38 +1,34 @@
 """`rlexp sweep`: searches on tuning seeds, chooses once, and tests what was chosen."""
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlexp.app.continuing import with_drift
 from rlexp.app.drive import Driving, drive_source
 from rlexp.app.estimate import remember
 from rlexp.app.permission import check_imports
 from rlexp.app.study import Study
 from rlexp.app.sweep_join import join_sweep
 from rlexp.app.sweep_ledger import FolderLedger
-from rlexp.app.sweep_outcome import show_outcome
+from rlexp.app.sweep_outcome import show_outcome, tell_why
 from rlexp.app.sweep_plan import show_sweep_plan
 from rlexp.app.sweep_request import Asked, Configurer, read_sweep
 from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
 from rlexp.app.sweep_watch import Watched, mirror_of
 from rlexp.console import Console
 from rlexp.engine.sweeping import Stage, Sweeping
-from rlexp.engine.systematic import first_failed_run
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
-from rlexp.store.files import probe_writable, read_file
+from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import StoredRun, folder_size, write_experiment
 from rlexp.store.sealing import Seals
 from rlexp.store.sweeps import check_untested
-
-TRACEBACK = 30
-"""Lines of a failed run's log that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +39,12 @@ class Options:
     retry: bool = False
     allow_drift: bool = False
     until: Stage = Stage.TEST
+
+    @property
+    def given(self) -> list[str]:
+        """The options that change what is run, as they were given."""
+        until = [] if self.until is Stage.TEST else ["--until", str(self.until)]
+        return [*(["--retry"] if self.retry else []), *until]
 
 
 UNTIL = (Stage.SEARCH, Stage.SELECTION, Stage.TEST)
@@ -116,10 +118,11 @@ def bring_sweep_to_end(
             "until": str(options.until),
         },
         command=command,
+        with_drift=with_drift(command, study, *options.given),
     )
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, study)[0]
-        code = read_code(study.folder)
+        code = read_code(study.folder, study.layout.root)
         show_sweep_plan(paths, experiment, sweeping, driving, code, console, configurer.spaces)
         return 0
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
@@ -166,7 +169,7 @@ def _go_on(
         mirror = mirror_of(paths, experiment, storage, console)
         Watched(sweeping, mirror, 1, spent).close(console)
     if sweeping.halted is not None:
-        _tell_why(paths, sweeping, console)
+        tell_why(paths, sweeping, console)
     show_outcome(
         paths,
         sweeping,
@@ -238,20 +241,3 @@ def _remember(paths: ExperimentPaths, sweeping: Sweeping, before: set[str]) -> N
     """Keep how long the runs took and how much they filled, for later estimates."""
     new = [record for key, record in sweeping.records.items() if key not in before]
     remember([(record, folder_size(paths.run(record.spec.name).folder)) for record in new])
-
-
-def _tell_why(paths: ExperimentPaths, sweeping: Sweeping, console: Console) -> None:
-    """Say why the sweep stopped, with the end of the log of the first run that failed."""
-    console.error(f"the sweep stops: {sweeping.halted}")
-    record = first_failed_run(sweeping.search)
-    if record is None:
-        return
-    run = paths.run(record.spec.name)
-    try:
-        lines = read_file(run.attempts()[-1].log).decode(errors="replace").splitlines()
-    except (OSError, IndexError):
-        lines = []
-    for line in lines[-TRACEBACK:]:
-        console.note(f"  {line}")
-    target = f"{paths.name}/{record.spec.name}"
-    console.note(f"To see its whole log: {shlex.join(['rlexp', 'logs', target])}")

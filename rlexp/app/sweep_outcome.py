@@ -14,6 +14,7 @@ from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.console.words import duration
 from rlexp.engine.sweeping import Stage, Sweeping
+from rlexp.engine.systematic import first_failed_run
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.blocks import Block, Notice, Table
@@ -22,7 +23,9 @@ from rlexp.reports.formats.as_json import plain
 from rlexp.reports.past import Past
 from rlexp.reports.sentences import counted
 from rlexp.reports.sweep_evidence import SweepEvidence
+from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.secrets import without_secrets
 
 SECTIONS = "section=[winner,verdicts]"
 """The sections of a report that the end of a sweep shows."""
@@ -30,6 +33,8 @@ SEEDS = 10
 """Test seeds that are proposed where there are none."""
 THOUGHT = 0.05
 """Share of the search's time that suggesting may take before it is said."""
+TRACEBACK = 30
+"""Lines of a failed run's log that are shown."""
 
 
 def show_outcome(
@@ -96,6 +101,28 @@ def show_outcome(
     console.line(f"Records: {paths.folder}")
     for step in following:
         console.line(f"To {step['why']}: {step['command']}")
+    if hidden := len(command) - len(without_secrets(command)):
+        console.note(
+            f"{counted(hidden, 'word')} with a secret left out: keep it in an environment "
+            "variable, and write '${oc.env:NAME}'"
+        )
+
+
+def tell_why(paths: ExperimentPaths, sweeping: Sweeping, console: Console) -> None:
+    """Say why the sweep stopped, with the end of the log of the first run that failed."""
+    console.error(f"the sweep stops: {sweeping.halted}")
+    record = first_failed_run(sweeping.search)
+    if record is None:
+        return
+    run = paths.run(record.spec.name)
+    try:
+        lines = read_file(run.attempts()[-1].log).decode(errors="replace").splitlines()
+    except (OSError, IndexError):
+        lines = []
+    for line in lines[-TRACEBACK:]:
+        console.note(f"  {line}")
+    target = f"{paths.name}/{record.spec.name}"
+    console.note(f"To see its whole log: {shlex.join(['rlexp', 'logs', target])}")
 
 
 def _short(computed: Report) -> Iterator[Block]:
@@ -151,7 +178,7 @@ def _next(
 ) -> list[dict[str, str]]:
     """The commands that make sense now, each with what it is for."""
     permission = study.permission
-    again, name = [*command, *permission], paths.name
+    again, name = [*without_secrets(command), *permission], paths.name
     retry = {
         "why": "try the failed runs again",
         "command": shlex.join([*again, "--retry"]),

@@ -1,22 +1,25 @@
 """What a sweep is about to do, said before it begins."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from rlexp.app.continuing import continuing, largest_replay
+from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
 from rlexp.app.drive import Driving
 from rlexp.app.estimate import estimate
 from rlexp.app.fit import Spaces
 from rlexp.app.sweep_view import going_on, remaining_steps
 from rlexp.console import Console
 from rlexp.engine.sweeping import Sweeping
+from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import short_name
+from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code
+from rlexp.store.runs import read_spec
 
 
 def show_sweep_plan(
@@ -37,9 +40,9 @@ def show_sweep_plan(
     promoted, finalists = going_on(sweeping)
     workers = driving.executor.workers_for(driving.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    continued = _continued(paths, sweeping)
+    found = continuing(paths, _begun(paths, sweeping), allow_drift=driving.allow_drift)
     replay = largest_replay([spec], spaces)
-    saved = {spec.name: sum(continued.values()) // max(runs, 1)}
+    saved = {spec.name: sum(steps_done(found).values()) // max(runs, 1)}
     expected = estimate([spec] * max(runs, 1), workers, continued=saved, replay=replay)
     told: dict[str, Any] = {
         "experiment": experiment.name,
@@ -64,7 +67,7 @@ def show_sweep_plan(
         "limits": _limits(plan),
         "runs": runs,
         "steps_per_run": question.steps,
-        "continued": continued,
+        **plain_beginnings(found, driving.with_drift),
         "replay_bytes": replay,
         "workers": workers,
         "threads": driving.threads,
@@ -76,10 +79,21 @@ def show_sweep_plan(
     console.sweep_plan(told)
 
 
-def _continued(paths: ExperimentPaths, sweeping: Sweeping) -> dict[str, int]:
-    """The steps from which runs go on that were begun and have not ended, by their names."""
+def _begun(paths: ExperimentPaths, sweeping: Sweeping) -> Iterator[RunSpec]:
+    """The runs that were begun and have not ended."""
     over = {record.spec.name for record in sweeping.records.values()}
-    return continuing(paths, [n for run in paths.runs() if (n := run.folder.name) not in over])
+    for run in paths.runs():
+        if run.folder.name not in over:
+            with suppress(RlexpError):
+                spec = read_spec(run)
+                if _is_sound(spec) and spec.name == run.folder.name:
+                    yield spec
+
+
+def _is_sound(spec: RunSpec) -> bool:
+    """Whether its parts are what they must be: a folder under `runs/` may hold anything."""
+    parts = (spec.agent, spec.algorithm, spec.environment, spec.compute)
+    return all(isinstance(part, Mapping) for part in parts)
 
 
 def _limits(plan: SweepPlan) -> str:

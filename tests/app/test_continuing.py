@@ -1,13 +1,23 @@
 """Which runs of a plan go on from a checkpoint, and what that saves and needs."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
 from samples import ENVIRONMENT, algorithm, spec
 from stored_runs import study
 
-from rlexp.app.continuing import continuing, largest_replay
+from rlexp.app.continuing import (
+    Beginning,
+    continuing,
+    largest_replay,
+    plain_beginnings,
+    steps_done,
+    with_drift,
+)
+from rlexp.app.drift import versions
 from rlexp.app.estimate import START_UP, estimate, remember
 from rlexp.app.fit import Spaces
 from rlexp.environments import Vector
@@ -36,19 +46,118 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "cache"))
 
 
-def saved(paths: ExperimentPaths, name: str, *steps: int) -> None:
-    """Publish checkpoints of a run."""
+@pytest.fixture
+def paths(tmp_path: Path) -> ExperimentPaths:
+    """An experiment without runs."""
+    return study(tmp_path).layout.experiment("alpha")
+
+
+def saved(paths: ExperimentPaths, own: RunSpec, *steps: int, **about: Any) -> None:
+    """Publish checkpoints of a run, made as everything is now; more words change their origin."""
+    origin = {"run": own.id, "attempt": 1, "versions": versions(own), **about}
     for step in steps:
-        publish_checkpoint(paths.run(name), Checkpoint(step=step, files={"a.npz": b"a"}), {})
+        checkpoint = Checkpoint(step=step, files={"a.npz": b"a"})
+        publish_checkpoint(paths.run(own.name), checkpoint, origin)
 
 
-def test_the_newest_checkpoint_of_each_run_counts(tmp_path: Path) -> None:
-    """Runs without one, or whose folder is damaged, begin anew."""
-    paths = study(tmp_path).layout.experiment("alpha")
-    saved(paths, "first", 40, 60)
-    paths.run("damaged").folder.mkdir()
-    paths.run("damaged").checkpoints.symlink_to(tmp_path)
-    assert {"first": 60} == continuing(paths, ["first", "damaged", "nowhere"])
+def test_the_newest_checkpoint_of_each_run_counts(paths: ExperimentPaths, tmp_path: Path) -> None:
+    """Runs without one, or whose folder is damaged, begin anew, of which there is nothing to say."""
+    first, damaged, nowhere = (spec(seed) for seed in range(3))
+    saved(paths, first, 40, 60)
+    paths.run(damaged.name).folder.mkdir()
+    paths.run(damaged.name).checkpoints.symlink_to(tmp_path)
+    expected = {first.name: Beginning(step=60)}
+    assert expected == continuing(paths, [first, damaged, nowhere])
+
+
+def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
+    paths: ExperimentPaths,
+) -> None:
+    """Else the run begins anew: the plan says so, and why."""
+    own, older = spec(), {**versions(spec()), "torch": "1.0"}
+    saved(paths, own, 40, 60, versions=older)
+    change = f"torch was 1.0, is {versions(own)['torch']}"
+    anew = Beginning(step=60, anew=True, reason=change, drifted=True)
+    found = continuing(paths, [own])
+    assert ({own.name: anew}, {}) == (found, steps_done(found))
+    plain = plain_beginnings(found, "rlexp resume")
+    assert {own.name: {"step": 60, "reason": change}} == plain["anew"]
+    assert ({}, {}, "rlexp resume") == (plain["continued"], plain["drifts"], plain["allow_drift"])
+    found = continuing(paths, [own], allow_drift=True)
+    assert {own.name: Beginning(step=60, reason=change, drifted=True)} == found
+    assert {
+        "continued": {own.name: 60},
+        "drifts": {own.name: change},
+        "anew": {},
+        "allow_drift": None,
+    } == plain_beginnings(found, "rlexp resume")
+
+
+def test_an_earlier_checkpoint_counts_where_the_newest_does_not(paths: ExperimentPaths) -> None:
+    """As it does when the run goes on."""
+    own = spec()
+    saved(paths, own, 40)
+    saved(paths, own, 60, versions={})
+    assert {own.name: Beginning(step=40)} == continuing(paths, [own])
+    (drifting,) = continuing(paths, [own], allow_drift=True).values()
+    assert (60, True) == (drifting.step, drifting.drifted)
+
+
+@pytest.mark.parametrize("wrong", ["damaged", "copied", "no versions"])
+def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: str) -> None:
+    """With what is wrong; `--allow-drift` is proposed only where it helps."""
+    own = spec()
+    origins: dict[str, dict[str, Any]] = {
+        "damaged": {},
+        "copied": {"run": "a"},
+        "no versions": {"versions": 1},
+    }
+    saved(paths, own, 40, **origins[wrong])
+    if wrong == "damaged":
+        (paths.run(own.name).checkpoints / "40" / "manifest.json").write_text("{}")
+    (found,) = continuing(paths, [own]).values()
+    expected = {
+        "damaged": "it is damaged",
+        "copied": "it is that of another run",
+        "no versions": "with which versions it was made is not known",
+    }
+    helps = wrong == "no versions"
+    assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == found
+    allowed = continuing(paths, [own], allow_drift=True)
+    assert ({own.name: 40} if helps else {}) == steps_done(allowed)
+    told = plain_beginnings({own.name: found}, "rlexp resume")["allow_drift"]
+    assert ("rlexp resume" if helps else None) == told
+
+
+def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
+    paths: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their algorithms and seeds; and not at all where no run has a checkpoint."""
+    other = {**ENVIRONMENT, "id": "Acrobot-v1"}
+    runs = [spec(seed, learner=algorithm(name)) for seed in range(5) for name in ("ppo", "a2c")]
+    runs += [replace(spec(seed), environment=other) for seed in range(3)]
+    for run in runs:
+        saved(paths, run, 40)
+    asked: list[RunSpec] = []
+
+    def counted(own: RunSpec) -> dict[str, str]:
+        asked.append(own)
+        return versions(own)
+
+    monkeypatch.setattr("rlexp.app.continuing.versions", counted)
+    assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
+    assert 2 == len(asked)
+    assert {} == continuing(paths, [spec(100)])
+    assert 2 == len(asked)
+
+
+def test_the_command_that_continues_is_allowed_what_this_one_is(tmp_path: Path) -> None:
+    """Each package once."""
+    place = replace(study(tmp_path), allowed=("own",))
+    expected = "rlexp run 'a=b c' --retry --allow-import own --allow-drift"
+    assert expected == with_drift(["rlexp", "run", "a=b c"], place, "--retry")
+    given = ["rlexp", "resume", "first", "--allow-import", "own"]
+    assert "rlexp resume first --allow-import own --allow-drift" == with_drift(given, place)
 
 
 def test_only_what_is_left_takes_time() -> None:
@@ -76,7 +185,7 @@ def continued(own: RunSpec, *, step: int, seconds: float) -> RunRecord:
     ]
     second: list[Event] = [
         RunStarted(time=10, attempt=2, pid=1, host="here"),
-        Continued(time=10, step=step),
+        Continued(time=10, step=step, attempt=1),
         RunEnded(time=90, step=100_000, ending=Ending.COMPLETED, seconds=seconds),
     ]
     return RunRecord.fold(own, [first, second])

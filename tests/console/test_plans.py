@@ -17,6 +17,9 @@ def plan(**changes: Any) -> dict[str, Any]:
         "failed": 0,
         "steps_per_run": [100_000],
         "continued": {},
+        "drifts": {},
+        "anew": {},
+        "allow_drift": None,
         "replay_bytes": 0,
         "workers": 2,
         "threads": 1,
@@ -53,6 +56,43 @@ def test_runs_that_continue_are_counted(steps: list[int], told: str) -> None:
     """With the steps of their checkpoints."""
     continued = {f"run {number}": step for number, step in enumerate(steps)}
     assert f"  {told}" == list(run_plan_lines(plan(continued=continued)))[-1]
+
+
+@pytest.mark.parametrize(
+    ("refused", "whose", "why"),
+    [
+        ([(40_000, "a")], "1 of 5 runs begins anew, its checkpoint at step 40,000 is", "a"),
+        (
+            [(40_000, "b"), (60_000, "a"), (40_000, "a")],
+            "3 of 5 runs begin anew, their checkpoints at steps 40,000 and 60,000 are",
+            "a; b",
+        ),
+        (
+            [(step, f"a{step}") for step in range(1, 6)],
+            "5 of 5 runs begin anew, their checkpoints at steps 1 to 5 are",
+            "a1; a2; a3; and 2 other reasons",
+        ),
+    ],
+)
+def test_runs_that_begin_anew_are_counted(
+    refused: list[tuple[int, str]], whose: str, why: str
+) -> None:
+    """With the steps that they lose, why, and what would keep them."""
+    anew = {f"run {n}": {"step": s, "reason": r} for n, (s, r) in enumerate(refused)}
+    expected = f"  {whose} not continued from: {why}"
+    assert expected == list(run_plan_lines(plan(anew=anew)))[-1]
+    lines = list(run_plan_lines(plan(anew=anew, allow_drift="rlexp resume first --allow-drift")))
+    assert "  to continue all the same: rlexp resume first --allow-drift" == lines[-1]
+
+
+def test_runs_that_continue_with_other_versions_are_counted() -> None:
+    """Besides the steps that they continue from."""
+    changed = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
+    told = list(checkpoint_lines(plan(continued=dict.fromkeys(changed, 8), drifts=changed)))
+    assert [
+        "  2 runs continue from checkpoints at step 8",
+        "  2 runs continue with other versions: torch was 1, is 2",
+    ] == told
 
 
 def test_large_replay_buffers_are_said() -> None:

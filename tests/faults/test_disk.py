@@ -95,7 +95,7 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
     first, _, second = done.stdout.partition("first ")
     # On a disk as full as that, there is room for no verdict either.
     assert "(disk)" in first or " lost\n" in first, done.stdout
-    assert "free space, then give the same command again" in first
+    assert "free space, or make the disk writable, then give the same command again" in first
     assert ("Traceback" in first, first.count("completed")) == (False, 0), done.stdout
     assert second.startswith("1\n")
     assert second.endswith("second 0\n"), done.stdout

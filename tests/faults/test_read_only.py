@@ -55,7 +55,7 @@ def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: Study
     closed.chmod(0o755)
     assert command.returncode in {1, 2}, output
     assert ("Permission denied" in output, "Traceback" in output) == (True, False), output
-    assert "make it writable, then give the same command again" in output
+    assert "make the disk writable, then give the same command again" in output
     assert ["completed"] == [e["ending"] for e in study.events("x", "ended")]
     code, output = study.give(*words)
     assert code == 0, output

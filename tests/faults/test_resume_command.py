@@ -108,9 +108,16 @@ def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) ->
         assert 2 == code, output
         assert "rlexp resume cut --allow-import odd_environments" in output
         allowed = ("--allow-import", "odd_environments")
+        change = "code of odd_environments changed"
+        code, output = study.give("resume", "cut", *allowed, "--dry-run")
+        assert code == 0, output
+        again = "rlexp resume cut --allow-import odd_environments --allow-drift"
+        assert f"is not continued from: {change}\n  to continue all the same: {again}\n" in output
+        code, output = study.give(*again.split()[1:], "--dry-run")
+        assert f"1 of 1 run continues with other versions: {change}\n" in output
         code, output = study.give("resume", "cut", *allowed)
         assert code == 0, output
-        change = "code of odd_environments changed"
+        assert "1 of 1 run begins anew, its checkpoint at step" in output
         assert "1 run began anew at the first step" in output
         assert f"checkpoints of 1 run were refused: {change}" in output
         assert {change} == {e["reason"] for e in study.events("cut", "refused")}

@@ -1,0 +1,74 @@
+"""Which runs of a sweep go on from a checkpoint, as its plan says."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from stored_runs import console, output
+from stored_sweeps import StoredSweep, stored_sweep
+
+from rlexp.app.drift import versions
+from rlexp.app.estimate import remember
+from rlexp.app.sweep import Options, sweep
+from rlexp.engine.sweeping import Stage
+from rlexp.records.checkpoint import Checkpoint
+from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.runs import read_run, write_run
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def sweep_cut_short(tmp_path: Path) -> StoredSweep:
+    """A sweep whose third run has a checkpoint of another version, among runs that make no sense."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=3)
+    remember([(read_run(made.paths.run(made.made[0].name)).record, 1000)])
+    own, senseless = made.made[-1], cast("Any", "none")
+    for journal in made.paths.run(own.name).folder.glob("attempts/*/events.jsonl"):
+        journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    hostile = replace(own, environment=senseless, compute=senseless)
+    write_run(made.paths.run(hostile.name), hostile)
+    about = {"run": own.id, "versions": {**versions(own), "torch": "1.0"}}
+    checkpoint = Checkpoint(step=50, files={"a.npz": b"a"})
+    publish_checkpoint(made.paths.run(own.name), checkpoint, about)
+    shutil.copytree(made.paths.run(own.name).checkpoints, made.paths.run(hostile.name).checkpoints)
+    return made
+
+
+def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
+    sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a command that goes as far as this one."""
+    made, options = sweep_cut_short, Options(dry_run=True, until=Stage.SEARCH)
+    change = f"torch was 1.0, is {versions(made.made[-1])['torch']}"
+    assert 0 == sweep(None, made.words, options, made.study, console())
+    told = output(capsys)
+    assert f"1 run begins anew, its checkpoint at step 50 is not continued from: {change}" in told
+    again = next(line for line in told.splitlines() if "to continue all the same: " in line)
+    assert again.endswith(" --until search --allow-drift")
+    allowed = replace(options, allow_drift=True)
+    assert 0 == sweep(None, made.words, allowed, made.study, console())
+    told = output(capsys)
+    assert "1 run continues from a checkpoint at step 50" in told
+    assert f"1 run continues with other versions: {change}" in told
+
+
+def test_what_begins_anew_takes_its_whole_time(
+    sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The estimate, in JSON, leaves out only what is continued from."""
+    made, seconds = sweep_cut_short, []
+    for allowed in (False, True):
+        options = Options(dry_run=True, allow_drift=allowed)
+        assert 0 == sweep(None, made.words, options, made.study, console(as_json=True))
+        plan = json.loads(capsys.readouterr().err)["plan"]
+        assert [allowed, not allowed] == [bool(plan["continued"]), bool(plan["anew"])]
+        seconds.append(plan["seconds"])
+    assert seconds[0] > seconds[1] + 10
