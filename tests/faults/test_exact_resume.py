@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.engine.loop import read_progress
+from rlexp.training.keeping import SPACING
 
 SHORT = (
     "seeds.test=1",
@@ -23,13 +25,13 @@ NORMALISED = (
     "environment.vector.normalise_observations=true",
     "environment.vector.normalise_rewards=true",
 )
-ON_POLICY = ("budget.steps=6000", "algorithm.n_steps=128", "budget.checkpoint_every=300")
+ON_POLICY = ("budget.steps=2560", "algorithm.n_steps=128", "budget.checkpoint_every=150")
 OFF_POLICY = (
-    "budget.steps=2400",
-    "algorithm.buffer_size=1500",
+    "budget.steps=1500",
+    "algorithm.buffer_size=900",
     "algorithm.learning_starts=200",
     "algorithm.batch_size=32",
-    "budget.checkpoint_every=150",
+    "budget.checkpoint_every=100",
 )
 CASES = {
     "ppo on HalfCheetah": ("algorithm=ppo", "environment=half_cheetah", *ON_POLICY, *NORMALISED),
@@ -89,7 +91,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
     words = (*CASES[case], *SHORT)
     code, output = study.give("run", "experiment=control", *words)
     assert 0 == code, output
-    steps = 6000 if "budget.steps=6000" in words else 2400
+    steps = next(int(w.partition("=")[2]) for w in words if w.startswith("budget.steps="))
     moments = sorted(random.Random(case).sample(range(steps // 5, steps * 9 // 10), 2))
     for attempt, moment in enumerate(moments, 1):
         kill_at(study, "killed", attempt, moment, *words)
@@ -105,27 +107,45 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
     assert 3 == run["attempts"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder) -> None:
-    """No cadence was asked for; the interrupted run continues where its rollout began."""
-    words = (
-        "budget.steps=12_000",
-        "algorithm.n_steps=128",
-        "algorithm.n_epochs=2",
-        *SHORT,
-        "budget.checkpoint_minutes=null",
-        "budget.evaluation_every=null",
-    )
-    command = study.start("run", "experiment=x", *words)
-    wait_until(lambda: steps_of(study, "x", 1) > 1500)
+UNASKED = (
+    "budget.steps=20_000",
+    "algorithm.n_steps=128",
+    "algorithm.n_epochs=2",
+    *SHORT,
+    "budget.checkpoint_minutes=null",
+    "budget.evaluation_every=null",
+)
+"""Without any cadence of checkpoints."""
+
+
+def signalled(study: StudyFolder, number: signal.Signals) -> int:
+    """The step of the one checkpoint that a run has left after a signal to its command."""
+    command = study.start("run", "experiment=x", *UNASKED)
+    wait_until(lambda: steps_of(study, "x", 1) > 1000)
+    time.sleep(1.5 * SPACING)
     command.send_signal(number)
     output, _ = command.communicate(timeout=60)
-    (saved,) = study.events("x", "checkpointed")
     assert command.returncode in {143, 75, 130}, output
-    code, output = study.give("run", "experiment=x", *words)
+    (saved,) = study.events("x", "checkpointed")
+    return int(saved["step"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder) -> None:
+    """No cadence was asked for; what is left is where the rollout began."""
+    step = signalled(study, number)
+    assert 0 == step % 128
+    _, output = study.give("resume", "--dry-run")
+    assert f"continues from a checkpoint at step {step:,}" in output
+
+
+def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
+    """As a scheduler takes a job away, and gives it back."""
+    step = signalled(study, signal.SIGTERM)
+    code, output = study.give("run", "experiment=x", *UNASKED)
     assert 0 == code, output
-    assert [saved["step"]] == [e["step"] for e in study.events("x", "continued")]
-    assert study.give("run", "experiment=control", *words)[0] == 0
+    assert [step] == [e["step"] for e in study.events("x", "continued")]
+    assert study.give("run", "experiment=control", *UNASKED)[0] == 0
     weights = {e["weights"] for e in study.events("x", "ended")} - {None}
     assert weights == {e["weights"] for e in study.events("control", "ended")}
 
@@ -135,7 +155,7 @@ def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: Stud
     words = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")
     code, output = study.give("run", "experiment=control", *words)
     assert 0 == code, output
-    kill_at(study, "killed", 1, 2000, *words)
+    kill_at(study, "killed", 1, 1000, *words)
     code, output = study.give("run", "experiment=killed", *words)
     assert 0 == code, output
     refused = study.events("killed", "refused")

@@ -73,7 +73,8 @@ def test_nothing_lives_on(stuck: tuple[StudyFolder, str]) -> None:
     pids = [int(p.name.split("-")[1]) for p in (study.folder / "processes").iterdir()]
     assert len(pids) >= 6
     wait_until(lambda: not study.processes(), 2.0)
-    assert [] == [pid for pid in pids if psutil.pid_exists(pid)]
+    # Dead ones whose parent died before them are cleared away by the system's first process.
+    wait_until(lambda: not [pid for pid in pids if psutil.pid_exists(pid)], 10.0)
 
 
 @pytest.fixture

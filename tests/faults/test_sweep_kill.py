@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import StudyFolder, new_study, wait_until
+from studies import IN_FULL, StudyFolder, new_study, wait_until
 
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
@@ -47,7 +47,7 @@ def found(study: StudyFolder, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dice", [0, 1])
+@pytest.mark.parametrize("dice", [0, 1] if IN_FULL else [0])
 def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) -> None:
     """After three kills at random moments trials, choice and final weights are the same."""
     draw = random.Random(dice)
