@@ -99,18 +99,23 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be written down")
 
 
+def layers(env: Env) -> list[Any]:
+    """The wrappers of an environment, the outermost first, and the environment itself."""
+    found: list[Any] = [env]
+    while isinstance(found[-1], gym.Wrapper):
+        found.append(found[-1].env)
+    return found
+
+
 def _owners(env: Env) -> dict[str, Any]:
     """Whatever may have a generator: the environment, its spaces, and those of its wrappers."""
     spaces: dict[int, Any] = {}
-    layer: Any = env
-    while True:
+    stack = layers(env)
+    for layer in stack:
         for space in (layer.action_space, layer.observation_space):
             spaces |= {id(each): each for each in _with_parts(space)}
-        if not isinstance(layer, gym.Wrapper):
-            break
-        layer = layer.env
     named = {f"{SPACE} {number}": space for number, space in enumerate(spaces.values())}
-    return {ENVIRONMENT: layer, **named}
+    return {ENVIRONMENT: stack[-1], **named}
 
 
 def _with_parts(space: Any) -> Iterator[Any]:

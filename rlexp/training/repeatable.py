@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rlexp.training.attributes import compare_attributes, read_attributes
+from rlexp.training.draws import layers
 from rlexp.training.memory import EpisodeMemory, NotRepeatable, digest, in_one_line
 from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 
@@ -26,6 +28,7 @@ class RepeatableEnvironment(WatchedEnvironment):
         """
         super().__init__(env, tap, seed, filename=filename, defer=defer)
         self._memory = EpisodeMemory(env, own_process=defer)
+        self._layers = layers(env)
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset, and begin to remember anew."""
@@ -37,7 +40,8 @@ class RepeatableEnvironment(WatchedEnvironment):
 
         It holds the seed, the generators from before the reset and of now, the actions since
         (steps × shape of an action), the task's own rewards (steps), a digest of the present
-        observation, and the number of steps of all episodes.
+        observation, what the attributes of all layers hold, and the number of steps of all
+        episodes.
         """
         if self._fault is not None or self.needs_reset:
             return {REASON: "it is in no episode"}
@@ -46,6 +50,7 @@ class RepeatableEnvironment(WatchedEnvironment):
                 **self._memory.tell(self._action),
                 "rewards": np.asarray(self.rewards, dtype=np.float64),
                 "observation": digest(self._observation),
+                "attributes": self._attributes(),
                 "total_steps": self.total_steps,
             }
         except Exception as error:  # noqa: BLE001
@@ -121,4 +126,8 @@ class RepeatableEnvironment(WatchedEnvironment):
             where = f"after step {len(self.rewards)}"
             raise NotRepeatable(f"the observation {where} differs {REPEATED}")
         self._memory.check(situation["now"])
+        compare_attributes(self._attributes(), situation["attributes"])
         self.total_steps = situation["total_steps"]
+
+    def _attributes(self) -> dict[str, str]:
+        return read_attributes(self._layers, (RewardTap,))

@@ -19,7 +19,6 @@ class Good(gym.Env[Any, Any]):
     def __init__(self) -> None:
         self.observation_space: gym.Space[Any] = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
-        self.number = -1
         self.length = 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
@@ -28,10 +27,9 @@ class Good(gym.Env[Any, Any]):
         return self.observe(), {}
 
     def step(self, action: Any) -> Any:
-        self.number += 1
         self.length += 1
         result: Any = self.observe(), 1.0, self.length >= 10, False, {}
-        return self.spoil(*result) if self.number == BAD_STEP else result
+        return self.spoil(*result) if self.length == BAD_STEP + 1 else result
 
     def observe(self) -> Any:
         """Random numbers, from the generator that the seed seeds."""
@@ -45,8 +43,14 @@ class Good(gym.Env[Any, Any]):
 class Ageing(Good):
     """Shows less and less, over all episodes."""
 
+    age = 0
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        return super().step(action)
+
     def observe(self) -> Any:
-        return (super().observe() * 0.99 ** max(self.number, 0)).astype(np.float32)
+        return (super().observe() * 0.99**self.age).astype(np.float32)
 
 
 class NanObservation(Good):

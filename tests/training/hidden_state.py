@@ -2,12 +2,14 @@
 
 import random
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+PLAYED: list[None] = []
 
 
 class Walk(gym.Env[Any, Any]):
@@ -182,6 +184,54 @@ class LongerEpisodes(Walk):
         return 7 + self.episodes
 
 
+class Curriculum(Walk):
+    """Gets harder after sixty episodes: nothing shows before."""
+
+    episodes = 0
+
+    def begin(self) -> Array:
+        self.episodes += 1
+        return super().begin()
+
+    def push(self, action: Any) -> Array:
+        return super().push(action) * (1.0 if self.episodes <= 60 else 0.1)
+
+    def limit(self) -> int:
+        return 3
+
+
+class RareSlips(Walk):
+    """Slips in three of a hundred episodes, as a generator of its own says that is seeded once."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.own = np.random.default_rng(seed)
+        return super().reset(seed=seed)
+
+    def push(self, action: Any) -> Array:
+        slips = self.length == 2 and self.own.random() < 0.03
+        return super().push(action) + (3.0 if slips else 0.0)
+
+
+@dataclass(slots=True)
+class Level:
+    """How hard it is now."""
+
+    episodes: int = 0
+
+
+class LevelInAnObject(Walk):
+    """Counts its episodes in an object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.level = Level()
+
+    def begin(self) -> Array:
+        self.level.episodes += 1
+        return super().begin()
+
+
 class CarriesOver(Walk):
     """Begins where the last episode ended."""
 
@@ -204,6 +254,18 @@ class Slips(Walk):
     def reward(self) -> float:
         self.taken += 1
         return super().reward() * (1 + 1e-12 * self.taken)
+
+
+class CountsInItsModule(Walk):
+    """Lets every episode last longer than the one before, whichever copy of it played that."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is None:
+            PLAYED.append(seed)
+        return super().reset(seed=seed)
+
+    def limit(self) -> int:
+        return 7 + len(PLAYED)
 
 
 class EndsItself(Walk):
@@ -271,6 +333,10 @@ class Masked(Walk):
         return np.full(2, float(action))
 
 
-for kind in list(vars().values()):
-    if isinstance(kind, type) and issubclass(kind, Walk):
-        gym.register(f"hidden/{kind.__name__}-v0", f"{__name__}:{kind.__name__}")
+REGISTERED = {
+    kind.__name__: f"hidden/{kind.__name__}-v0"
+    for kind in list(vars().values())
+    if isinstance(kind, type) and issubclass(kind, Walk)
+}
+for name, registered in REGISTERED.items():
+    gym.register(registered, f"{__name__}:{name}")

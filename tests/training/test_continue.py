@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import hidden_state
 import pytest
 from trainings import Memory, trained, without_times
 
-from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded
+from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
+from rlexp.training import execution
 
 BUDGET = (
     "budget.steps=360",
@@ -141,3 +143,31 @@ def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) ->
 
     # The first line repeats losses of an update before the checkpoint.
     assert measured(control)[1:] == measured(memory)[1:]
+
+
+LATE = {
+    "Curriculum": "episodes of Curriculum is 2 after the repetition and was 43",
+    "RareSlips": "own of RareSlips differs after the repetition",
+}
+
+
+@pytest.mark.parametrize("tried", [True, False])
+@pytest.mark.parametrize(("name", "reason"), LATE.items(), ids=LATE)
+def test_state_that_shows_late_is_refused(
+    name: str, reason: str, tried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run begins anew and ends as the control, even if the trial should find nothing."""
+    if not tried:
+        monkeypatch.setattr(execution, "check_round_trip", lambda *_, **__: None)
+    task = f"environment.id={hidden_state.REGISTERED[name]}"
+    words = ("algorithm=ppo", "algorithm.n_steps=64", "environment=gymnasium", task, *BUDGET)
+    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+
+    memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
+
+    (refused,) = [e for e in memory.events if isinstance(e, Refused)]
+    found = refused.reason.removeprefix("environment 0: ")
+    assert reason.partition(" is ")[0] in found if tried else reason == found
+    assert [None] == memory.began_at
+    assert ended.weights is not None
+    assert ended.weights == again.weights

@@ -94,6 +94,19 @@ def test_vector_in_processes_goes_on(name: str, count: int, before: int, make: M
     interrupted(task(name, **settings), make, before, 30)
 
 
+STANDARD = [
+    *("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "LunarLander-v3"),
+    *("Taxi-v4", "FrozenLake-v1", "HalfCheetah-v5", "Hopper-v5", "Ant-v5", "Humanoid-v5"),
+]
+
+
+@pytest.mark.parametrize("before", [0, 24, 30])
+@pytest.mark.parametrize("name", STANDARD)
+def test_standard_environment_goes_on(name: str, before: int, make: Make) -> None:
+    """No attribute of them is in the way, be it in an episode or before its first step."""
+    interrupted(task(name, limit=12), make, before, 30)
+
+
 OUTSIDE = Wrapper(name="hidden_state:DrawsTwiceABeginning")
 WRAPPERS = {
     "rescaled": ("Pendulum-v1", Wrapper(name="RescaleAction", arguments={"min_action": -1.0, "max_action": 1.0})),
@@ -212,6 +225,27 @@ def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
         restore(second, capture(first))
 
     assert str(caught.value).startswith(f"environment 0: {reason}")
+
+
+LATE = {
+    "Curriculum": "episodes of Curriculum is 2 after the repetition and was 6",
+    "RareSlips": "own of RareSlips differs after the repetition",
+    "LevelInAnObject": "level of LevelInAnObject differs after the repetition",
+}
+
+
+@pytest.mark.parametrize("kind", ["dummy", "subprocess"])
+@pytest.mark.parametrize(("name", "reason"), LATE.items(), ids=LATE)
+def test_state_that_has_not_shown_yet_is_refused(
+    name: str, reason: str, kind: str, make: Make
+) -> None:
+    """The attribute that holds it is named, as is what it holds where that is short."""
+    environment = task(name, count=2, kind=kind)
+    first, second = make(environment), make(environment)
+    first.reset()
+    played(first, actions_for(first, 17))
+
+    assert refused(unpack(pack(capture(first))), second) == f"environment 0: {reason}"
 
 
 def refused(captured: dict[str, Any], vector: VecEnv) -> str:

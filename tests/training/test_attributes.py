@@ -1,0 +1,249 @@
+"""What the attributes of an environment hold is told, the same in every process."""
+
+import copy
+import random
+import subprocess
+import sys
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hidden_state import Walk
+
+from rlexp.training import hashing
+from rlexp.training.attributes import compare_attributes, read_attributes
+from rlexp.training.memory import NotRepeatable
+
+
+class Phase(Enum):
+    """Of a curriculum."""
+
+    EASY = 1
+    HARD = 2
+
+
+@dataclass(slots=True)
+class Level:
+    """An object without a dictionary."""
+
+    episodes: int
+
+
+class Node:
+    """An object of the same package, which may refer to others."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.next: Any = None
+
+
+class Holder:
+    """A layer that holds one thing."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def told(held: Any) -> str | None:
+    """What is told of an attribute that holds something."""
+    return read_attributes([Holder(held)]).get("0 Holder held")
+
+
+def node(*numbers: int) -> Node:
+    """Nodes that follow one another, in a circle."""
+    nodes = [Node(number) for number in numbers]
+    for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        one.next = other
+    return nodes[0]
+
+
+SHORT = {61: "61", 0.5: "0.5", "easy": "'easy'", np.int64(3): "np.int64(3)"}
+
+
+@pytest.mark.parametrize(("held", "text"), SHORT.items())
+def test_short_values_are_told_as_they_are(held: Any, text: str) -> None:
+    """So that a reason can name them."""
+    assert text == told(held)
+
+
+def drawn(generator: Any) -> Any:
+    """A generator from which something was drawn."""
+    generator.random()
+    return generator
+
+
+def spawned(generator: Any) -> Any:
+    """A generator from which another was made."""
+    generator.spawn(1)
+    return generator
+
+
+DIFFERENT: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "kind": (lambda: 1, lambda: 1.0),
+    "sign": (lambda: 0.0, lambda: -0.0),
+    "truth": (lambda: True, lambda: 1),
+    "long number": (lambda: 2**100, lambda: 2**100 + 1),
+    "text": (lambda: "x" * 50, lambda: "x" * 51),
+    "bytes": (lambda: b"1", lambda: b"2"),
+    "borders": (lambda: ["ab", "c"], lambda: ["a", "bc"]),
+    "depth": (lambda: [[1], [2, 3]], lambda: [[1, 2], [3]]),
+    "order": (lambda: [1, 2], lambda: [2, 1]),
+    "ordered": (lambda: OrderedDict(a=1, b=2), lambda: OrderedDict(b=2, a=1)),
+    "queue": (lambda: deque([1.0]), lambda: deque([1.0, 1.0])),
+    "keys": (lambda: {(0, 1): "a"}, lambda: {(1, 0): "a"}),
+    "member": (lambda: {1, (2, 3)}, lambda: {1, (2, 4)}),
+    "shape": (lambda: np.zeros((2, 3)), lambda: np.zeros((3, 2))),
+    "dtype": (lambda: np.zeros(2, np.int32), lambda: np.zeros(2, np.float32)),
+    "element": (lambda: np.arange(2e6), lambda: np.append(np.arange(2e6 - 1), 0.0)),
+    "array of objects": (lambda: np.array([1, "a"], object), lambda: np.array([1, "b"], object)),
+    "date": (lambda: np.datetime64("2020-01-01"), lambda: np.datetime64("2020-01-02")),
+    "member of an enumeration": (lambda: Phase.EASY, lambda: Phase.HARD),
+    "generator": (lambda: np.random.default_rng(1), lambda: drawn(np.random.default_rng(1))),
+    "children": (lambda: np.random.default_rng(1), lambda: spawned(np.random.default_rng(1))),
+    "older": (lambda: np.random.RandomState(1), lambda: drawn(np.random.RandomState(1))),
+    "twister": (
+        lambda: np.random.Generator(np.random.MT19937(1)),
+        lambda: drawn(np.random.Generator(np.random.MT19937(1))),
+    ),
+    "seeds": (lambda: np.random.SeedSequence(1), lambda: spawned(np.random.SeedSequence(1))),
+    "Python's": (lambda: random.Random(1), lambda: drawn(random.Random(1))),
+    "object": (lambda: Node(1), lambda: Node(2)),
+    "objects": (lambda: [Node(1), Node(2)], lambda: [Node(1), Node(3)]),
+    "slot": (lambda: [Level(1)], lambda: [Level(2)]),
+    "circle": (lambda: node(1, 2), lambda: node(1, 3)),
+    "environment inside": (Walk, lambda: stepped(Walk())),
+}
+
+
+def stepped(env: Walk) -> Walk:
+    """An environment that was played."""
+    env.reset(seed=1)
+    return env
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_different_values_are_told_apart(case: str) -> None:
+    """What is the same is told the same."""
+    one, other = DIFFERENT[case]
+
+    assert told(one()) is not None
+    assert told(one()) == told(one())
+    assert told(one()) != told(other())
+
+
+EQUAL: dict[str, tuple[Any, Any]] = {
+    "set": ({"a", "b", "c"}, {"c", "b", "a"}),
+    "dictionary": ({"a": 1, (1, 2): 2}, {(1, 2): 2, "a": 1}),
+    "memory order": (np.ones((2, 3)), np.asfortranarray(np.ones((2, 3)))),
+    "strides": (np.arange(3), np.arange(6)[:3]),
+}
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_equal_values_are_told_the_same(case: str) -> None:
+    """Whatever the order in which they came to be, or lie in memory."""
+    one, other = EQUAL[case]
+
+    assert told(one) == told(other)
+
+
+OTHERS = [None, object(), len, threading.Lock(), gym.spaces.Discrete(2), Walk, SimpleNamespace()]
+
+
+@pytest.mark.parametrize("held", OTHERS, ids=lambda held: type(held).__name__)
+def test_other_objects_are_passed_over(held: Any) -> None:
+    """What lies in them is unknown; None is what an attribute holds that is not needed yet."""
+    assert told(held) is None
+
+
+def test_objects_of_other_packages_are_only_counted() -> None:
+    """In a container their number and class shows."""
+    one, two, three = (told([SimpleNamespace(number=n) for n in range(k)]) for k in (1, 2, 2))
+
+    assert one != two
+    assert two == three
+
+
+def test_objects_in_sets_are_not_looked_into() -> None:
+    """They have no order that another process shares."""
+    assert told({Node(1), Node(2)}) == told({Node(3), Node(4)})
+
+
+def test_layers_are_told_one_by_one() -> None:
+    """By number, class and name; ours are left out, and nobody follows what leads to the next."""
+    env = gym.wrappers.TimeLimit(Walk(), 7)
+    env.reset(seed=1)
+
+    found = read_attributes([env, env.env], (Walk,))
+
+    assert found["0 TimeLimit _elapsed_steps"] == "0"
+    assert {"0 TimeLimit"} == {key.rpartition(" ")[0] for key in found}
+    assert "0 TimeLimit env" not in found
+
+
+def test_circle_of_containers_ends() -> None:
+    """At some depth nobody looks any further."""
+    circle: list[Any] = [np.zeros(1)]
+    circle.append(circle)
+
+    assert told(circle) == told(copy.deepcopy(circle))
+
+
+def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than take for ever."""
+    monkeypatch.setattr(hashing, "MOST_PARTS", 100)
+
+    assert told([[1.0]] * 20) is not None
+    with pytest.raises(NotRepeatable, match=r"^held of Holder holds too much to be compared$"):
+        told([[1.0]] * 200)
+
+
+def test_every_process_tells_the_same() -> None:
+    """Though each has its own way to hash a string."""
+    code = "import test_attributes as t; print(t.told([{'a', 'b', 'c', 'd'}, {'x': 1, 2: 'y'}]))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(found) == 1
+    assert found.pop().startswith("blake2b ")
+
+
+REASONS = [
+    ("2", "61", "episodes of Cart is 2 after the repetition and was 61"),
+    (None, "61", "episodes of Cart is nothing after the repetition and was 61"),
+    ("2", None, "episodes of Cart is 2 after the repetition and was nothing"),
+    ("blake2b ab", "blake2b cd", "episodes of Cart differs after the repetition"),
+    ("blake2b ab", None, "episodes of Cart differs after the repetition"),
+    ("'a b'", "'blake2b '", "episodes of Cart is 'a b' after the repetition and was 'blake2b '"),
+]
+
+
+@pytest.mark.parametrize(("present", "past", "reason"), REASONS)
+def test_difference_names_the_attribute(
+    present: str | None, past: str | None, reason: str
+) -> None:
+    """And what it holds, where that is short."""
+    now, then = (
+        {"0 Cart mass": "1", **({} if text is None else {"1 Cart episodes": text})}
+        for text in (present, past)
+    )
+
+    with pytest.raises(NotRepeatable) as caught:
+        compare_attributes(now, then)
+    assert str(caught.value) == reason
+    compare_attributes(now, now)
