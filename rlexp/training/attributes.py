@@ -1,6 +1,8 @@
 """What the attributes of an environment and of its wrappers hold, told so that it can be compared."""
 
+from ast import literal_eval
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from rlexp.training.hashing import NUMBERS, ValueDigest, attributes, package
@@ -42,6 +44,24 @@ def read_attributes(stack: Sequence[Any], ours: tuple[type, ...] = ()) -> dict[s
             if text is not None:
                 told[f"{number} {kind} {name}"] = text
     return told
+
+
+def put_back_numbers(stack: Sequence[Any], present: dict[str, str], past: dict[str, str]) -> None:
+    """Give counters and the like, which go on over episodes, the values that they had.
+
+    Args:
+        stack: An environment and its wrappers.
+        present: What their attributes hold now.
+        past: What they held; what was a short number or string, and is another one of its kind
+            now, is put back.
+    """
+    for key in sorted(present.keys() & past.keys()):
+        number, _, name = key.split(" ", 2)
+        held = vars(stack[int(number)])
+        with suppress(ValueError, SyntaxError):
+            now, then = literal_eval(present[key]), literal_eval(past[key])
+            if name in held and type(now) is type(then):
+                held[name] = then
 
 
 def compare_attributes(present: dict[str, str], past: dict[str, str]) -> None:

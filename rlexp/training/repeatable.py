@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlexp.training.attributes import compare_attributes, read_attributes
+from rlexp.training.attributes import compare_attributes, put_back_numbers, read_attributes
 from rlexp.training.draws import layers
 from rlexp.training.memory import EpisodeMemory, NotRepeatable, digest, in_one_line
 from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
@@ -126,6 +126,7 @@ class RepeatableEnvironment(WatchedEnvironment):
             where = f"after step {len(self.rewards)}"
             raise NotRepeatable(f"the observation {where} differs {REPEATED}")
         self._memory.check(situation["now"])
+        put_back_numbers(self._layers, self._attributes(), situation["attributes"])
         compare_attributes(self._attributes(), situation["attributes"])
         self.total_steps = situation["total_steps"]
 
