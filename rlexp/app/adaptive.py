@@ -137,10 +137,8 @@ def _rehearse(
         return 0
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
-    driving = _driving(experiment, asked, place)
-    show_plan(
-        paths, Phase.TEST, plan, driving, read_code(place.folder, place.layout.root), console
-    )
+    driving, code = _driving(experiment, asked, place), read_code(place.folder, place.layout.root)
+    show_plan(paths, Phase.TEST, plan, driving, code, console)
     said = (
         f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
         f"{design.most_runs} runs in all"
