@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from studies import IN_FULL, StudyFolder, new_study, odd
+from studies import IN_FULL, StudyFolder, long, new_study, odd
 from tracing import injecting, traced
 
 
@@ -33,6 +33,7 @@ def _may_mount() -> bool:
         return False
 
 
+@long
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_fails_the_run_and_a_repeat_completes_it(study: StudyFolder) -> None:
     """On a disk of 120 kB the run is no success; with space again, the same command completes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from studies import StudyFolder, new_study, wait_until
+from studies import IN_FULL, StudyFolder, long, new_study, wait_until
 
 from rlexp.engine.loop import read_progress
 from rlexp.training.keeping import SPACING
@@ -46,6 +46,9 @@ CASES = {
     "sac on Hopper": ("algorithm=sac", "environment=hopper", *OFF_POLICY, *NORMALISED),
     "td3 on Pendulum": ("algorithm=td3", "environment=pendulum", *OFF_POLICY),
 }
+if not IN_FULL:
+    # The other learners continue in one process, in tests of training.
+    CASES = {name: CASES[name] for name in ("ppo on HalfCheetah", "dqn on LunarLander")}
 
 
 @pytest.fixture
@@ -150,6 +153,7 @@ def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
     assert weights == {e["weights"] for e in study.events("control", "ended")}
 
 
+@long
 def test_an_environment_that_cannot_be_put_back_is_restarted_visibly(study: StudyFolder) -> None:
     """BipedalWalker keeps a world across resets: the run says why it begins anew."""
     words = ("environment=bipedal_walker", *SHORT, *ON_POLICY, "budget.final_episodes=1")

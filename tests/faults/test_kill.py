@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from studies import LONG, StudyFolder, new_study, wait_until
+from studies import LONG, StudyFolder, long, new_study, wait_until
 
 SHORT = (
     "budget.steps=6000",
@@ -93,6 +93,7 @@ def test_a_repeat_of_a_finished_experiment_runs_nothing(study: StudyFolder) -> N
     assert [r["attempts"] for r in study.runs("x")] == [1, 1]
 
 
+@long
 def test_more_seeds_extend_an_experiment(study: StudyFolder) -> None:
     """Asking for a third seed runs that one and no other."""
     assert study.give("run", "experiment=x", *SHORT)[0] == 0

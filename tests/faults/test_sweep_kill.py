@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import IN_FULL, StudyFolder, new_study, wait_until
+from studies import IN_FULL, StudyFolder, long, new_study, wait_until
 
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
@@ -75,6 +75,7 @@ def further(study: StudyFolder, before: int) -> bool:
     return len(ended) >= before + 2 or len([e for e in ended if e["weights"]]) >= 12
 
 
+@long
 def test_a_finished_sweep_does_nothing_and_refuses_to_choose_again(tmp_path: Path) -> None:
     """The same command again runs nothing; more test seeds run; more trials are refused."""
     with new_study(tmp_path / "study") as study:
