@@ -22,7 +22,7 @@ demo: $(READY)
 	@echo "For commands that begin with rlexp: source $(BIN)/activate"
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Runs are killed at random moments for half an hour, and end as if nothing had been.
 test-services: $(READY)
@@ -31,7 +31,7 @@ test-services: $(READY)
 # Every fault of docs/faults.md in full: about an hour.
 test-faults: export RLEXP_LONG_FAULTS = 1
 test-faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile tests/faults tests/docs/test_faults.py
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/docs/test_faults.py
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -111,7 +111,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
 
 
 UNASKED = (
-    "budget.steps=20_000",
+    "budget.steps=12_000",
     "algorithm.n_steps=128",
     "algorithm.n_epochs=2",
     *SHORT,
@@ -124,7 +124,7 @@ UNASKED = (
 def signalled(study: StudyFolder, number: signal.Signals) -> int:
     """The step of the one checkpoint that a run has left after a signal to its command."""
     command = study.start("run", "experiment=x", *UNASKED)
-    wait_until(lambda: steps_of(study, "x", 1) > 1000)
+    wait_until(lambda: steps_of(study, "x", 1) > 200)
     time.sleep(1.5 * SPACING)
     command.send_signal(number)
     output, _ = command.communicate(timeout=60)
