@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from studies import new_study, wait_until
+from studies import long, new_study, wait_until
 
 from rlexp.store.files import read_json
 
@@ -16,6 +16,7 @@ WORDS = (
 ADAPTIVE = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
 
 
+@long
 def test_a_killed_comparison_ends_with_the_same_decisions(tmp_path: Path) -> None:
     """Weights, looks and decisions are those of a comparison that ran through."""
     with new_study(tmp_path / "study") as study:

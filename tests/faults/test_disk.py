@@ -80,7 +80,7 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
 ) -> None:
     """A run ends as `disk`, nothing is begun after it, one line says so; then all complete."""
     (study.folder / "runs").mkdir()
-    words = odd("none", "experiment=x", "budget.steps=8000", "seeds.test=3")
+    words = odd("none", "experiment=x", "budget.steps=4000", "seeds.test=3")
     words += ["algorithm.n_epochs=1", "executor.workers=2"]
     command = ["unshare", "-rm", "sh", "-c", FILLING, "sh", "runs", sys.executable, "-m", "rlexp"]
     done = subprocess.run(

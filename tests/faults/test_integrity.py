@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from injection import fail_at, kill_at, traced
-from studies import StudyFolder, new_study, odd, wait_until
+from studies import StudyFolder, long, new_study, odd, wait_until
 from test_disk import _may_mount
 from test_sweep_kill import WORDS as SWEEP
 
@@ -86,7 +86,7 @@ def test_a_run_that_is_killed_and_the_attempt_after_it_match(study: StudyFolder)
     assert 3 == is_clean(study)
 
 
-@pytest.mark.parametrize("dice", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+@pytest.mark.parametrize("dice", [0, *(pytest.param(n, marks=long) for n in (1, 2))])
 def test_commands_that_are_killed_again_and_again_leave_records_that_match(
     study: StudyFolder, dice: int
 ) -> None:
@@ -121,6 +121,7 @@ def test_what_ended_as_its_command_was_killed_is_entered_by_a_repeat(study: Stud
     assert (2, 1) == (is_clean(study), verdict(study).late)
 
 
+@long
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_matches(study: StudyFolder) -> None:
     """Trials, choice and tests; with more test seeds, too; and where it does nothing."""

@@ -85,6 +85,7 @@ def test_kill_9_of_the_server_is_survived(study: StudyFolder) -> None:
     wait_until(lambda: not study.processes(), 2.0)
 
 
+@long
 def test_a_repeat_of_a_finished_experiment_runs_nothing(study: StudyFolder) -> None:
     """The same command again starts no attempt and says so."""
     assert study.give("run", "experiment=x", *SHORT)[0] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import StudyFolder, new_study, wait_until
+from studies import StudyFolder, long, new_study, wait_until
 
 from rlexp.store.files import read_json
 
@@ -95,6 +95,7 @@ def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
         assert weights(study, "control") == weights(study, "cut")
 
 
+@long
 @pytest.mark.slow
 def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) -> None:
     """Else the run begins anew; records and report say which it was, and what had changed."""

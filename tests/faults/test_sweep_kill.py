@@ -46,6 +46,7 @@ def found(study: StudyFolder, name: str) -> dict[str, Any]:
     }
 
 
+@long
 @pytest.mark.slow
 @pytest.mark.parametrize("dice", [0, 1] if IN_FULL else [0])
 def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) -> None:
