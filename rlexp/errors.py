@@ -37,6 +37,18 @@ class ExecutorError(RlexpError):
     exit_code = 70
 
 
+class TrackerUnreachable(RlexpError):  # noqa: N818
+    """A tracker's service does not answer, or not sensibly; it may later."""
+
+    exit_code = 69
+
+
+class TrackerRefused(RlexpError):  # noqa: N818
+    """A tracker's service takes nothing as it is asked: trying again changes nothing."""
+
+    exit_code = 69
+
+
 class EnvironmentFault(RlexpError):  # noqa: N818
     """An environment broke its own declaration: a bad observation or reward, at a known step."""
 

@@ -1,7 +1,6 @@
 """Settings of every test; this file's folder becomes importable, `samples` with it."""
 
 import signal
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import settings
@@ -21,6 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_position)
 
 
-def _position(item: pytest.Item) -> Sequence[int]:
+def _position(item: pytest.Item) -> int:
     folder = item.path.parent.name
-    return [LONG_FOLDERS.index(folder) if folder in LONG_FOLDERS else len(LONG_FOLDERS)]
+    return LONG_FOLDERS.index(folder) if folder in LONG_FOLDERS else len(LONG_FOLDERS)

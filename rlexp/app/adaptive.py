@@ -19,7 +19,9 @@ from rlexp.app.design import (
 )
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.gather import gather, read_target
+from rlexp.app.imported import refuse_imported
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
+from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.study import Study as Place
 from rlexp.app.summary import read_entries
@@ -67,6 +69,7 @@ def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
     settings = read_report(["section=[]", *asked.words], place.folder, place.allowed).settings
     paths = place.experiment(_experiment(asked))
     experiment = read_experiment(paths)
+    refuse_imported(experiment)
     _check_seeds(experiment)
     check_imports(experiment.configurations, place.allowed, asked.command)
     evidence = gather(asked.targets, Phase.TEST, place)
@@ -176,14 +179,16 @@ def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experimen
 
 
 def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
-    """The executor, checkpoints and time limit of the study's own configuration."""
-    root, parts = validate(compose([], place.folder)[0].plain, place.allowed)
+    """The executor, trackers, checkpoints and time limit of the study's own configuration."""
+    plain = compose([], place.folder)[0].plain
+    root, parts = validate(plain, place.allowed)
     return Driving(
         executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
         operational=root.budget.operational(),
         command=asked.command,
         with_drift=with_drift(["rlexp", "resume", experiment.name], place),
+        trackers=Trackers.of(plain, parts),
     )
 
 

@@ -5,12 +5,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
 from rlexp.app.estimate import estimate, remember
 from rlexp.app.fit import Spaces
+from rlexp.app.mirrored import Trackers, mirroring
 from rlexp.app.signals import listening
 from rlexp.app.study import Study
 from rlexp.app.summary import Entry
@@ -40,6 +41,7 @@ class Driving:
         operational: Of a budget, and what else an attempt is asked for.
         command: What the user typed.
         with_drift: The command that continues from checkpoints of other versions, too.
+        trackers: What the records are mirrored to.
     """
 
     executor: Executor
@@ -47,6 +49,7 @@ class Driving:
     operational: Mapping[str, Any]
     command: tuple[str, ...]
     with_drift: str | None = None
+    trackers: Trackers = field(default_factory=Trackers)
 
     @property
     def allow_drift(self) -> bool:
@@ -105,7 +108,10 @@ def drive_source(
             f"Warning: {paths.folder} is on a network file system ({kind}): "
             "give commands on one experiment from one machine, whose locks others may not see"
         )
-    with listening() as signals:
+    with (
+        listening() as signals,
+        mirroring(paths, driving.trackers, driving.command, study, console),
+    ):
         opened = driving.executor.open(
             ENTRY, PRELOAD, threads=driving.threads, folder=study.folder
         )

@@ -77,7 +77,11 @@ One yaml per question lies here: what is searched, and with which budget.
 IGNORED = """\
 /reports/
 /runs/
+/tensorboard/
 /videos/
+/mlartifacts/
+/mlflow.db
+/wandb/
 __pycache__/
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rlexp.app.mirrored import Trackers
 from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose
 from rlexp.config.validate import Parts, Root, validate
@@ -30,6 +31,7 @@ class Request:
     phase: Phase
     executor: Executor
     budget: Budget
+    trackers: Trackers
     only: str | None = None
 
     def specs(self) -> list[RunSpec]:
@@ -72,7 +74,8 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
         require_minimum(configurations)
     name = derive_name(experiment) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
-    return Request(named, phase, parts.executor, root.budget)
+    trackers = Trackers.of(composed[0].plain, parts)
+    return Request(named, phase, parts.executor, root.budget, trackers)
 
 
 def derive_name(experiment: Experiment) -> str:

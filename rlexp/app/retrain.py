@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.request import Request
 from rlexp.app.study import Study
@@ -68,7 +69,8 @@ def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request
     )
     if not experiment.seeds.seeds(phase):
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
-    return Request(experiment, phase, parts.executor, root.budget)
+    trackers = Trackers.of(composed[0].plain, parts)
+    return Request(experiment, phase, parts.executor, root.budget, trackers)
 
 
 def _root(there: Experiment, paths: ExperimentPaths, phase: Phase, asked: int | None) -> int:

@@ -9,6 +9,7 @@ from rlexp.app.continuing import with_drift
 from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
+from rlexp.app.mirrored import catch_up
 from rlexp.app.request import Request, read_request
 from rlexp.app.retrain import Origin, request_again
 from rlexp.app.study import Study
@@ -85,6 +86,7 @@ def bring_to_end(
         operational={**request.budget.operational(), "allow_drift": options.allow_drift},
         command=command,
         with_drift=with_drift(command, study, *(["--retry"] if options.retry else [])),
+        trackers=request.trackers,
     )
     if options.dry_run:
         code = read_code(study.folder, study.layout.root)
@@ -101,6 +103,7 @@ def bring_to_end(
             remember_speeds(entries, plan)
     else:
         seal_unsealed(paths, now=time.time())
+        catch_up(paths, request.trackers, command, study, console)
     return _report(paths, experiment, request, entries, plan, command, stopped, console)
 
 

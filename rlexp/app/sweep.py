@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rlexp.app.continuing import with_drift
 from rlexp.app.drive import Driving, drive_source
 from rlexp.app.estimate import remember
+from rlexp.app.mirrored import catch_up
 from rlexp.app.permission import check_imports
 from rlexp.app.study import Study
 from rlexp.app.sweep_join import join_sweep
@@ -119,6 +120,7 @@ def bring_sweep_to_end(
         },
         command=command,
         with_drift=with_drift(command, study, *options.given),
+        trackers=asked.trackers,
     )
     if options.dry_run:
         sweeping = _open(paths, experiment, configurer, options, study)[0]
@@ -168,6 +170,7 @@ def _go_on(
         # What an earlier command could not mirror, this one does.
         mirror = mirror_of(paths, experiment, storage, console)
         Watched(sweeping, mirror, 1, spent).close(console)
+        catch_up(paths, driving.trackers, driving.command, study, console)
     if sweeping.halted is not None:
         tell_why(paths, sweeping, console)
     show_outcome(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.app.fit import Spaces, check_fit
+from rlexp.app.mirrored import Trackers
 from rlexp.app.request import configuration_of, derive_name, require_minimum
 from rlexp.app.study import Study
 from rlexp.config.compose import Composed
@@ -28,6 +29,7 @@ class Asked:
     request: SweepRequest
     executor: Executor
     budget: Budget
+    trackers: Trackers
 
     @property
     def sweep(self) -> Sweep:
@@ -73,7 +75,9 @@ def read_sweep(name: str | None, words: Sequence[str], study: Study) -> Asked:
         ),
     )
     named = root.experiment or name or derive_name(experiment)
-    return Asked(replace(experiment, name=check_name(named)), request, parts.executor, root.budget)
+    named_experiment = replace(experiment, name=check_name(named))
+    trackers = Trackers.of(request.plain, parts)
+    return Asked(named_experiment, request, parts.executor, root.budget, trackers)
 
 
 @dataclass(slots=True)

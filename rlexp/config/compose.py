@@ -92,8 +92,6 @@ def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words
     words = with_free_form(overrides)
     for word, parsed in zip(words, parse_words(words), strict=True):
         key = parsed.key_or_group
-        if word == "tracker=[]" and key not in known:
-            continue
         check_not_of_sweeps(word, key)
         check_word(word, parsed, known)
         if not parsed.is_sweep_override():

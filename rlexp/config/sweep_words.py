@@ -64,8 +64,6 @@ def sort_words(words: Sequence[str], folder: Path) -> SweepWords:
     told = with_free_form(words)
     for word, parsed in zip(told, parse_words(told), strict=True):
         key = parsed.key_or_group
-        if word == "tracker=[]" and key not in known:
-            continue
         if f"{key}.".startswith(SPACE):
             found.search(_of_space(word, parsed))
         elif parsed.is_sweep_override():

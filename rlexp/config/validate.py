@@ -52,6 +52,7 @@ class Parts:
     algorithm: Any
     environment: Any
     executor: Any
+    trackers: Mapping[str, Any]
 
 
 def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
@@ -67,9 +68,10 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
     mistakes = find_plain_secrets(plain)
     root = _collect(mistakes, Root, plain, "")
     parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
+    trackers = _trackers(mistakes, plain.get("tracker"), allowed)
     if mistakes or root is None:
         raise ConfigError(_told(mistakes))
-    return root, Parts(*parts)
+    return root, Parts(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
 
 
 def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
@@ -83,6 +85,19 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     if mistakes:
         raise ConfigError(_told(mistakes))
     return part
+
+
+def build_trackers(plain: Any, allowed: Sequence[str] = ()) -> dict[str, Any]:
+    """Build the trackers of a configuration, by name.
+
+    Raises:
+        ConfigError: Every mistake in them, on one line.
+    """
+    mistakes = find_plain_secrets({"tracker": plain})
+    built = _trackers(mistakes, plain, allowed)
+    if mistakes:
+        raise ConfigError(_told(mistakes))
+    return built
 
 
 def validate_settings(kind: type[T], plain: Mapping[str, Any], prefix: str = "") -> T:
@@ -118,6 +133,19 @@ def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -
         return None
     settings = {k: v for k, v in plain.items() if k != "_target_"}
     return _collect(mistakes, target, fill_variables(settings), f"{group}.")
+
+
+def _trackers(mistakes: list[str], plain: Any, allowed: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(plain, Mapping):
+        if plain != []:
+            mistakes.append("tracker must be a list of options, tracker=[first,second]")
+        return {}
+    found: dict[str, Any] = {}
+    for name, part in plain.items():
+        own: list[str] = []
+        found[name] = _part(own, part, "tracker", allowed)
+        mistakes += [text.replace("tracker.", f"tracker.{name}.", 1) for text in own]
+    return found
 
 
 def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:

@@ -66,8 +66,9 @@ def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
         raise ConfigError(
             f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
         )
-    if key == "tracker" and key not in known:
-        raise ConfigError(f"{word}: there is no tracker to choose from; leave it out")
+    if key == "tracker" and parsed.is_sweep_override():
+        names = split_word(word)[1]
+        raise ConfigError(f"{word}: several trackers are a list: tracker=[{names}]")
     if parsed.is_add() and key not in known and "." not in key and "/" not in key:
         raise ConfigError(
             f"{word}: there is no group {key!r}{did_you_mean(key, known)} "

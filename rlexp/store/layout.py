@@ -172,6 +172,11 @@ class ExperimentPaths:
         return self.folder / "optuna.journal"
 
     @property
+    def trackers(self) -> Path:
+        """How far trackers are, and files of theirs; without it everything is pushed anew."""
+        return self.folder / "trackers"
+
+    @property
     def lock(self) -> Path:
         """Held by the one command that drives the experiment."""
         return self.folder / ".lock"

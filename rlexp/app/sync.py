@@ -1,0 +1,153 @@
+"""`rlexp sync`: pushes to trackers what commands could not."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.app.mirrored import Mirrored, Order, Trackers
+from rlexp.app.study import Study
+from rlexp.config.compose import compose, group_options
+from rlexp.config.validate import build_trackers
+from rlexp.config.words import parse_words
+from rlexp.console import Console
+from rlexp.errors import ConfigError, RlexpError, did_you_mean
+from rlexp.store.cursors import places
+from rlexp.store.layout import ExperimentPaths
+
+PENDING = 69
+"""Exit code where something could not be pushed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be pushed, how, and for how long it is tried."""
+
+    words: tuple[str, ...] = ()
+    wait: float = 300.0
+
+
+def sync(words: Sequence[str], wanted: Wanted, study: Study, console: Console) -> int:
+    """Push everything that trackers lack; returns 0 where they lack nothing then.
+
+    Args:
+        words: Experiments, none for all; then words about trackers.
+        wanted: For how long it is tried.
+        study: Where the experiments are.
+        console: Shows a line for each experiment and tracker.
+
+    Raises:
+        RlexpError: There is no such experiment or tracker; nothing was pushed.
+    """
+    study.make_allowed_importable()
+    names = [word for word in words if "=" not in word]
+    settings = [word for word in words if "=" in word]
+    _check_words(settings)
+    experiments = [study.experiment(name) for name in names] or study.layout.experiments()
+    rows = [
+        row
+        for paths in experiments
+        for row in _sync(paths, settings, wanted, study, console, named=bool(names))
+    ]
+    if not rows:
+        _tell_nothing(settings, study, console)
+        return 0
+    console.table(rows, ["experiment", "tracker", "place", "pending", "problem"])
+    return PENDING if any(row["pending"] or row["problem"] for row in rows) else 0
+
+
+def _sync(
+    paths: ExperimentPaths,
+    settings: Sequence[str],
+    wanted: Wanted,
+    study: Study,
+    console: Console,
+    *,
+    named: bool,
+) -> list[dict[str, Any]]:
+    """Push one experiment; what is wrong with it stops no other one."""
+    try:
+        trackers = _trackers(paths, settings, study)
+        if not trackers.built:
+            return []
+        order = Order(trackers=trackers, once=True, idle=False, wait=wanted.wait)
+        answers = Mirrored(paths, order, study, None).finish()
+    except RlexpError as error:
+        if named:
+            raise
+        console.error(f"{paths.name}: {error}")
+        return [_row(paths, "", "", {"problem": str(error), "rows": 0})]
+    project = paths.folder.parent.parent
+    return [
+        _row(paths, name, tracker.place(project), answers.get(name))
+        for name, tracker in trackers.built.items()
+    ]
+
+
+def _row(
+    paths: ExperimentPaths, tracker: str, place: str, answer: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    told = answer or {"problem": "it did not end in time; give the same command again"}
+    return {
+        "experiment": paths.name,
+        "tracker": tracker,
+        "place": place,
+        "pending": told.get("rows", 0),
+        "problem": told.get("problem"),
+    }
+
+
+def _trackers(paths: ExperimentPaths, settings: Sequence[str], study: Study) -> Trackers:
+    """Those that are named, by words or the configuration; else those that were used before.
+
+    Of the latter only the names are taken from the records, which may be foreign: a key would be
+    sent to whatever server they name.
+
+    Raises:
+        ConfigError: One is unknown, or was used at another place than it is set to now.
+    """
+    named = compose(settings, study.folder)[0].plain["tracker"] or {}
+    if named:
+        return Trackers(build_trackers(named, study.allowed), named)
+    used = places(paths)
+    known = group_options("tracker", study.folder)
+    chosen = [name for name in dict.fromkeys(name for name, _ in used) if name in known]
+    if not chosen:
+        return Trackers()
+    plain = compose([f"tracker=[{','.join(chosen)}]", *settings], study.folder)[0].plain["tracker"]
+    built = build_trackers(plain, study.allowed)
+    project = paths.folder.parent.parent
+    for name, place in used:
+        if name in built and place != built[name].place(project):
+            again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
+            raise ConfigError(
+                f"{paths.name} was mirrored by {name} to {place}, and now {name} is set to "
+                f"{built[name].place(project)}: name the tracker with its settings, as in "
+                f"'{again} tracker.{name}.…'"
+            )
+    return Trackers(built, plain)
+
+
+def _check_words(settings: Sequence[str]) -> None:
+    """Refuse words about anything else.
+
+    Raises:
+        ConfigError: One is.
+    """
+    for word, parsed in zip(settings, parse_words(settings), strict=True):
+        key = parsed.key_or_group
+        if key.split(".")[0] != "tracker":
+            hint = did_you_mean(key.split(".")[0], ["tracker"])
+            raise ConfigError(
+                f"{word}: 'rlexp sync' takes experiments and words about trackers, "
+                f"as in tracker=[mlflow]{hint}"
+            )
+
+
+def _tell_nothing(settings: Sequence[str], study: Study, console: Console) -> None:
+    known = group_options("tracker", study.folder)
+    if settings:
+        console.show([], ["nothing to push: there is no experiment under runs/"])
+        return
+    line = "nothing to push: no experiment was mirrored yet; name the trackers with "
+    console.show([], [f"{line}tracker=[{','.join(known)}]"])

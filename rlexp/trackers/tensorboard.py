@@ -1,0 +1,188 @@
+"""TensorBoard: event files beside `runs/`, one folder a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+from annotated_types import Ge
+
+from rlexp.errors import TrackerRefused
+from rlexp.trackers import (
+    Aggregate,
+    Ended,
+    Reached,
+    Row,
+    Sink,
+    Summary,
+    TrackedExperiment,
+    TrackedRun,
+)
+from rlexp.trackers.flat import flattened
+
+STATUS = {"completed": 1, "pruned": 1, "failed": 2}
+"""As its hyperparameter plug-in counts them: success, failure; what goes on is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorBoard:
+    """Event files that `tensorboard --logdir tensorboard` shows."""
+
+    folder: str | None = None
+    wait: Annotated[float, Ge(0)] = 10.0
+    required: bool = False
+
+    def place(self, project: Path) -> str:
+        """The folder that holds a folder for each experiment."""
+        return str(project / (self.folder or "tensorboard"))
+
+    def open(self, experiment: TrackedExperiment) -> Sink:
+        """Make sure that event files can be written; see `Tracker.open`."""
+        try:
+            import tensorboard.compat.proto.event_pb2  # noqa: F401
+        except ImportError as error:
+            raise TrackerRefused(
+                "tensorboard is not installed: pip install 'rlexp[tensorboard]'"
+            ) from error
+        folder = Path(self.place(experiment.project)) / experiment.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return EventFiles(folder)
+
+
+class EventFiles:
+    """The event files of an experiment. What is written beyond a cursor is written over."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write into a folder, which need not exist."""
+        self._folder = folder
+        self._open: dict[str, EventFile] = {}
+
+    def begin(self, run: TrackedRun, reached: Reached) -> Reached:
+        """Go on where the cursor stands, or begin the file anew; see `Sink.begin`."""
+        path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
+        length = int(reached.kept.get("length") or 0)
+        if not path.is_file() or path.stat().st_size < length:
+            length = 0
+        self._open[run.id] = EventFile(path, length, run.started)
+        return reached if length else Reached()
+
+    def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
+        """Write rows; see `Sink.push`."""
+        file = self._open[run.id]
+        for row in rows:
+            file.scalars(row.metrics, row.step, row.time)
+        return Reached(step=rows[-1].step, kept={"length": file.length()})
+
+    def end(self, run: TrackedRun, ended: Ended) -> Reached:
+        """Write the hyperparameters and the score; what comes later is written over them."""
+        file = self._open.pop(run.id)
+        length = file.length()
+        for value in _session(run, ended):
+            file.summary(value, 0, ended.time)
+        if ended.score is not None:
+            file.scalars({"score": ended.score}, ended.step, ended.time)
+        file.length()
+        file.close()
+        return Reached(step=ended.step, kept={"length": length})
+
+    def summarise(self, summary: Summary) -> None:
+        """Write the aggregates of each label anew."""
+        for aggregate in summary.aggregates:
+            if aggregate.iqm is not None:
+                label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
+                path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
+                file = EventFile(path, 0, 0.0)
+                file.scalars(dict(_numbers(aggregate)), aggregate.n, 0.0)
+                file.length()
+                file.close()
+
+    def close(self) -> None:
+        """Close every file."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+
+@dataclass(slots=True)
+class EventFile:
+    """One event file, written from a length on."""
+
+    path: Path
+    kept: int
+    begun: float
+    _file: IO[bytes] = field(init=False)
+    _writer: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Cut the file to what is kept; a new one says its version first."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("r+b" if self.kept else "wb")
+        self._file.truncate(self.kept)
+        self._file.seek(self.kept)
+        self._writer = RecordWriter(self._file)
+        if not self.kept:
+            event = Event(wall_time=self.begun, file_version="brain.Event:2")
+            self._writer.write(event.SerializeToString())
+
+    def scalars(self, metrics: Mapping[str, float], step: int, time: float) -> None:
+        """Write values of metrics at one step."""
+        from tensorboard.compat.proto.summary_pb2 import Summary as Values
+
+        values = [Values.Value(tag=k, simple_value=_single(v)) for k, v in metrics.items()]
+        self.summary(Values(value=values), step, time)
+
+    def summary(self, values: Any, step: int, time: float) -> None:
+        """Write values of any kind at one step."""
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._writer.write(Event(wall_time=time, step=step, summary=values).SerializeToString())
+
+    def length(self) -> int:
+        """Hand everything to the operating system; returns the bytes that are there."""
+        self._file.flush()
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+def _session(run: TrackedRun, ended: Ended) -> Iterator[Any]:
+    """What the hyperparameter plug-in reads."""
+    from tensorboard.compat.proto.summary_pb2 import Summary as Values
+    from tensorboard.plugins.hparams import metadata
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+    from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
+    told = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
+    if run.trial is not None:
+        told["trial"] = run.trial
+    settings = {**told, **flattened(run.configuration)}
+    plain = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
+    yield hparams_pb(plain, trial_id=run.id, start_time_secs=run.started)
+    end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
+    value = Values.Value(
+        tag=metadata.SESSION_END_INFO_TAG,
+        metadata=metadata.create_summary_metadata(HParamsPluginData(session_end_info=end)),
+        tensor=metadata.NULL_TENSOR,
+    )
+    yield Values(value=[value])
+
+
+def _numbers(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
+    for name in ("iqm", "low", "high", "n", "planned", "failed", "missing"):
+        value = getattr(aggregate, name)
+        if value is not None:
+            yield f"aggregate/{name}", float(value)
+
+
+def _single(value: float) -> float:
+    """The value as single precision holds it: what is too large is infinite, as it is shown."""
+    largest = 3.4e38
+    if isfinite(value) and abs(value) > largest:
+        return float("inf") if value > 0 else float("-inf")
+    return value

@@ -1,0 +1,148 @@
+"""What a tracker is given of a run: every step once, whole, whatever its attempts went through."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from samples import continued, ended, evaluated, spec, started
+
+from rlexp.app.feed import Feed
+from rlexp.records.events import Ending, Event, Failure, Measured
+from rlexp.records.run import State
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import RunPaths
+from rlexp.store.runs import new_attempt, write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """The folder of a run that has not begun."""
+    paths = RunPaths(tmp_path / "sample" / spec().name)
+    write_run(paths, spec())
+    return paths
+
+
+def attempt(run: RunPaths, *events: Event) -> JournalWriter:
+    """A further attempt, in which this happened."""
+    journal = JournalWriter(new_attempt(run, {}, {}, "").journal)
+    for event in events:
+        journal.append(event)
+    return journal
+
+
+def steps(feed: Feed, after: int, *, unended: bool = False) -> list[int]:
+    """The steps that are given next."""
+    feed.read(after)
+    return [row.step for row in feed.ready(feed.stand(unended=unended))]
+
+
+def loss(step: int, value: float = 0.5) -> Measured:
+    """What a learner logs of its loss at a step."""
+    return Measured(time=float(step), step=step, metrics={"loss": value})
+
+
+def test_a_run_that_has_not_begun_has_nothing(run: RunPaths) -> None:
+    """Neither rows nor a state."""
+    feed = Feed(run)
+    assert ([], None, 0) == (steps(feed, -1), feed.stand(unended=True), feed.attempt)
+
+
+def test_the_last_step_waits_until_it_is_over(run: RunPaths) -> None:
+    """An evaluation may still come at the step of a measurement; at the end nothing does."""
+    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+    assert [10] == steps(feed, -1)
+    journal.append(evaluated(20, 1.0))
+    assert [] == steps(feed, 10)
+    journal.append(loss(30))
+    feed.read(10)
+    (row,) = feed.ready(None)
+    assert {"loss", "eval/mean_reward"} <= set(row.metrics)
+    journal.append(ended(30))
+    assert [30] == steps(feed, 20)
+
+
+def test_a_half_written_line_waits_for_its_end(run: RunPaths) -> None:
+    """It is read once, whole."""
+    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20), loss(30))
+    content = run.attempt(1).journal.read_bytes()
+    run.attempt(1).journal.write_bytes(content[:-5])
+    assert [10] == steps(feed, -1)
+    with run.attempt(1).journal.open("ab") as file:
+        file.write(content[-5:])
+    assert [20] == steps(feed, 10)
+    journal.append(loss(40))
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["as it happens", "afterwards"])
+def test_steps_that_were_trained_twice_are_given_once(run: RunPaths, *, live: bool) -> None:
+    """An attempt dies at 40, the next one goes on from 20: every step once, in order."""
+    feed, found = Feed(run), list[int]()
+
+    def look(*, unended: bool = False) -> None:
+        if live or unended:
+            found.extend(steps(feed, max(found, default=-1), unended=unended))
+
+    attempt(run, started(), *(loss(step) for step in (10, 20, 30, 40)))
+    look()
+    second = attempt(run, started(2))
+    look()
+    second.append(continued(20))
+    look()
+    for step in (30, 40, 50):
+        second.append(loss(step))
+        look()
+    second.append(ended(50))
+    look(unended=True)
+    assert [10, 20, 30, 40, 50] == found
+
+
+def test_a_run_that_begins_anew_repeats_nothing(run: RunPaths) -> None:
+    """Its numbers are those that were given before."""
+    feed = Feed(run)
+    attempt(run, started(), loss(10), loss(20), loss(30))
+    assert [10, 20] == steps(feed, -1)
+    attempt(run, started(2), *(loss(step) for step in (10, 20, 30, 40)), ended(40))
+    assert [30, 40] == steps(feed, 20)
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "given"),
+    [
+        (ended(20), State.COMPLETED, [10, 20]),
+        (ended(20, Ending.PRUNED), State.PRUNED, [10, 20]),
+        (ended(20, failure=Failure.NAN), State.FAILED, [10, 20]),
+        (ended(20, Ending.INTERRUPTED), State.INTERRUPTED, [10]),
+    ],
+)
+def test_how_a_run_stands_is_told_when_it_ended(
+    run: RunPaths, end: Event, state: State, given: Sequence[int]
+) -> None:
+    """Of one that goes on later, the last step is not over."""
+    feed, journal = Feed(run), attempt(run, started(), loss(10), loss(20))
+    feed.read(-1)
+    assert feed.stand(unended=False) is None
+    journal.append(end)
+    feed.read(-1)
+    record = feed.stand(unended=False)
+    assert record is not None
+    assert (state, given) == (record.state, [row.step for row in feed.ready(record)])
+
+
+def test_a_run_that_died_without_a_word_is_lost_only_when_nobody_runs_it(run: RunPaths) -> None:
+    """While a command works, its runs are told by that command."""
+    attempt(run, started(), loss(10))
+    feed = Feed(run)
+    feed.read(-1)
+    assert feed.stand(unended=False) is None
+    lost = feed.stand(unended=True)
+    assert lost is not None
+    assert State.LOST is lost.state
+
+
+def test_what_a_service_lacks_is_read_again(run: RunPaths) -> None:
+    """It may have less than the cursor says."""
+    attempt(run, started(), loss(10), loss(20), loss(30), ended(30))
+    feed = Feed(run)
+    assert [30] == steps(feed, 20)
+    feed.again(-1)
+    assert [10, 20, 30] == [row.step for row in feed.ready(feed.stand(unended=False))]

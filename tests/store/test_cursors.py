@@ -1,0 +1,102 @@
+"""How far services are is kept on disk; what is lost of it only lags."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rlexp.errors import RecordError
+from rlexp.store.cursors import STALE_LINES, Cursor, Cursors, identity, places
+from rlexp.store.layout import ExperimentPaths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ExperimentPaths:
+    """The folder of an experiment."""
+    folder = tmp_path / "runs" / "sample"
+    folder.mkdir(parents=True)
+    return ExperimentPaths(folder)
+
+
+def cursors(paths: ExperimentPaths, place: str = "here") -> Cursors:
+    """The cursors of MLflow at a place."""
+    return Cursors(paths, "mlflow", place)
+
+
+def test_a_cursor_is_found_again(paths: ExperimentPaths) -> None:
+    """By the next process, for the same place only."""
+    with cursors(paths).holding(0.0):
+        pass
+    first = cursors(paths)
+    first.move("a", step=10, kept={"run": "x"})
+    first.move("a", attempt=2)
+    assert Cursor(step=10, attempt=2, kept={"run": "x"}) == cursors(paths).of("a")
+    assert Cursor() == cursors(paths).of("b")
+    assert Cursor() == cursors(paths, "there").of("a")
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_line_only_lags(paths: ExperimentPaths, cut: int) -> None:
+    """The cursor before it stands, and what is written next is whole."""
+    with cursors(paths).holding(0.0):
+        pass
+    first = cursors(paths)
+    first.move("a", step=10)
+    first.move("a", step=20)
+    (file,) = paths.trackers.glob("*/cursors.jsonl")
+    file.write_bytes(file.read_bytes()[:-cut])
+    again = cursors(paths)
+    assert again.of("a").step in {-1, 10}
+    again.move("a", step=30)
+    assert 30 == cursors(paths).of("a").step
+
+
+def test_nonsense_in_the_file_only_lags(paths: ExperimentPaths) -> None:
+    """Whatever stands in a line."""
+    with cursors(paths).holding(0.0):
+        pass
+    cursors(paths).move("a", step=10)
+    (file,) = paths.trackers.glob("*/cursors.jsonl")
+    file.write_bytes(b'\x00\n[]\n{"run": 1}\nnull\n' + b"[" * 10_000 + b"\n" + file.read_bytes())
+    assert 10 == cursors(paths).of("a").step
+
+
+def test_the_file_stays_small(paths: ExperimentPaths) -> None:
+    """Lines that later ones replace are dropped."""
+    with cursors(paths).holding(0.0):
+        pass
+    own = cursors(paths)
+    for step in range(3 * STALE_LINES):
+        own.move("a", step=step)
+    (file,) = paths.trackers.glob("*/cursors.jsonl")
+    assert len(file.read_bytes().splitlines()) <= STALE_LINES + 1
+    assert 3 * STALE_LINES - 1 == cursors(paths).of("a").step
+
+
+def test_one_process_pushes_at_a_time(paths: ExperimentPaths) -> None:
+    """A second one is refused in one line; another place is free."""
+    with cursors(paths).holding(0.0):
+        with pytest.raises(RecordError, match="in mlflow is in use by"), cursors(paths).holding(0):
+            pass
+        with cursors(paths, "there").holding(0.0):
+            pass
+    assert [("mlflow", "here"), ("mlflow", "there")] == sorted(places(paths))
+
+
+def test_an_experiment_has_one_identity(paths: ExperimentPaths) -> None:
+    """Made once, whoever asks first, and another one in every other folder."""
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: identity(paths), range(32)))
+    assert 1 == len(found)
+    other = ExperimentPaths(paths.folder.with_name("other"))
+    other.folder.mkdir()
+    assert found != {identity(other)}
+    assert not list(paths.trackers.glob(".*"))
+
+
+def test_a_damaged_identity_is_refused(paths: ExperimentPaths) -> None:
+    """Nothing is pushed under a name that somebody made up."""
+    identity(paths)
+    (paths.trackers / "identity.json").write_text('{"schema": 1, "id": "../../x"}')
+    with pytest.raises(RecordError, match="to push everything anew"):
+        identity(paths)

@@ -1,0 +1,59 @@
+"""From events to rows: one for each environment step, each step once."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import ended, evaluated, started
+
+from rlexp.records.events import Event, Measured
+from rlexp.trackers.rows import merged, rows_of
+
+
+def measured(step: int, **metrics: float) -> Measured:
+    """What the learner logged at a step."""
+    return Measured(time=float(step), step=step, metrics=metrics)
+
+
+def test_what_happened_at_one_step_is_one_row() -> None:
+    """A measurement and an evaluation at the same step stand together, in order of the steps."""
+    found = rows_of(
+        [started(), measured(20, loss=0.5), evaluated(20, 1.0, 3.0), evaluated(10, 4.0)]
+    )
+    assert [(row.step, dict(row.metrics)) for row in found] == [
+        (10, {"eval/mean_reward": 4.0, "eval/std_reward": 0.0, "eval/mean_ep_length": 1.0}),
+        (
+            20,
+            {
+                "loss": 0.5,
+                "eval/mean_reward": 2.0,
+                "eval/std_reward": 1.0,
+                "eval/mean_ep_length": 1.0,
+            },
+        ),
+    ]
+
+
+def test_the_final_evaluation_is_no_point_of_the_curve() -> None:
+    """It stands under a name of its own."""
+    (row,) = rows_of([evaluated(10, 4.0, 6.0, final=True), ended()])
+    assert row.metrics["final/mean_reward"] == 5.0
+    assert "eval/mean_reward" not in row.metrics
+
+
+def test_an_evaluation_without_a_number_has_none() -> None:
+    """NaN and infinite returns reach a service as what they are, never as a score."""
+    (row,) = rows_of([evaluated(10, 1.0, math.nan)])
+    assert math.isnan(row.metrics["eval/mean_reward"])
+    assert math.isnan(row.metrics["eval/std_reward"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc"), st.floats(-1, 1))), st.data())
+def test_rows_in_two_parts_are_those_of_the_whole(
+    values: list[tuple[int, str, float]], data: st.DataObject
+) -> None:
+    """Wherever a journal is cut while it grows."""
+    events: list[Event] = [measured(step, **{name: value}) for step, name, value in values]
+    cut = data.draw(st.integers(0, len(events)))
+    whole, parts = rows_of(events), merged(rows_of(events[:cut]), rows_of(events[cut:]))
+    assert [(r.step, dict(r.metrics)) for r in whole] == [(r.step, dict(r.metrics)) for r in parts]
