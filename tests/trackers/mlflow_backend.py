@@ -1,0 +1,242 @@
+"""MLflow as the trackers' tests see it: a SQLite file, or a real server with PostgreSQL."""
+
+import atexit
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from backends import Point, Seen
+from faulty_proxy import PASS, REFUSE, FaultyProxy, proxy_of
+from postgresql_server import Server, binaries, free_port, running_server
+
+from rlexp.trackers import TrackedExperiment, TrackedRun
+from rlexp.trackers.mlflow import MLflow
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+LARGEST = 1.7976931348623157e308
+"""How MLflow's databases hold what is infinite."""
+START = 180.0
+"""Seconds that a server may take to start on a busy machine."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """What MLflow shows, read by its own client and not through the tracker."""
+
+    uri: str
+
+    def runs(self, key: str, value: str) -> list["Run"]:
+        """Every run with a tag, of any experiment."""
+        client = self.client()
+        experiments = [e.experiment_id for e in client.search_experiments()]
+        return list(client.search_runs(experiments, f"tags.`{key}` = '{value}'"))
+
+    def points(self, run: "Run") -> list[Point]:
+        """Every point of a run but its score."""
+        client = self.client()
+        keys = [key for key in run.data.metrics if key != "score"]
+        histories = [client.get_metric_history(run.info.run_id, key) for key in keys]
+        return [(m.key, m.step, _value(m.value)) for history in histories for m in history]
+
+    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
+        """See `Backend.seen`."""
+        return [
+            Seen(
+                points=self.points(one),
+                score=one.data.metrics.get("score"),
+                state=one.data.tags.get("state", one.info.status),
+                group=one.data.tags["rlexp.group"],
+                settings=one.data.params,
+            )
+            for one in self.runs("rlexp.run", run.id)
+        ]
+
+    def parents(self, experiment: TrackedExperiment) -> dict[str, "Run"]:
+        """The runs that stand for groups, by group."""
+        runs = self.runs("rlexp.experiment", experiment.id)
+        parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+        assert set(Counter(run.data.tags["rlexp.group"] for run in parents).values()) <= {1}
+        return {run.data.tags["rlexp.group"]: run for run in parents}
+
+    def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
+        """See `Backend.aggregates`."""
+        parents = self.parents(experiment)
+        return {g: r.data.metrics["iqm"] for g, r in parents.items() if "iqm" in r.data.metrics}
+
+    def artifact(self, run: "Run", path: str) -> bytes:
+        """What an artifact holds."""
+        with tempfile.TemporaryDirectory() as folder:
+            client = self.client()
+            return Path(client.download_artifacts(run.info.run_id, path, folder)).read_bytes()
+
+    def artifacts(self, run: "Run", folder: str | None = None) -> list[str]:
+        """The paths of artifacts."""
+        return [f.path for f in self.client().list_artifacts(run.info.run_id, folder)]
+
+    def client(self) -> "MlflowClient":
+        """A client of its own."""
+        from mlflow import MlflowClient
+
+        return MlflowClient(self.uri, self.uri)
+
+
+@dataclass(slots=True)
+class Embedded(Shown):
+    """A SQLite file in a folder."""
+
+    project: Path
+
+    def tracker(self, **settings: Any) -> MLflow:
+        """A tracker that writes to it."""
+        return MLflow(uri=self.uri, **settings)
+
+    def stop(self) -> None:
+        """It is only a file."""
+
+    def start(self) -> None:
+        """It is only a file."""
+
+
+@dataclass(slots=True)
+class Served(Shown):
+    """A server, reached through a proxy."""
+
+    proxy: FaultyProxy
+
+    def tracker(self, **settings: Any) -> MLflow:
+        """A tracker that pushes to it."""
+        return MLflow(**{"uri": self.proxy.url, "timeout": 5.0, **settings})
+
+    def stop(self) -> None:
+        """Let nobody listen."""
+        self.proxy.mode = REFUSE
+
+    def start(self) -> None:
+        """Listen again."""
+        self.proxy.mode = PASS
+
+
+@dataclass(slots=True)
+class MlflowServer:
+    """A real `mlflow server`, whose database is a PostgreSQL server of its own."""
+
+    database: Server
+    folder: Path
+    port: int = field(default_factory=free_port)
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = self._launch(log)
+        end = time.monotonic() + START
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "log").read_text()[-3000:]
+            assert time.monotonic() < end, "it did not start"
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """Kill it as a crash would, with its workers."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _launch(self, log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        store = self.database.url.replace("postgresql://", "postgresql+psycopg://")
+        plain = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"),
+                *("--port", str(self.port), "--workers", "1"),
+                *("--artifacts-destination", str(self.folder / "artifacts")),
+            ],
+            env={
+                **plain,
+                "MLFLOW_BACKEND_STORE_URI": store,
+                "MLFLOW_DISABLE_TELEMETRY": "true",
+                # It would start eight processes that nothing here needs.
+                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@contextmanager
+def mlflow_backend(folder: Path) -> Iterator[Embedded]:
+    """A SQLite database in a folder, copied from one that was made once."""
+    file = folder / "mlflow.db"
+    file.write_bytes(template())
+    yield Embedded(f"sqlite:///{file}", folder)
+
+
+@contextmanager
+def mlflow_server_backend(folder: Path) -> Iterator[Served]:
+    """A server that all tests of a process share; what they keep in it is told apart by ids."""
+    server = shared_server()
+    with proxy_of(server.port) as proxy:
+        yield Served(server.uri, proxy)
+
+
+@cache
+def template() -> bytes:
+    """An empty database of MLflow's."""
+    from rlexp.trackers.mlflow_client import _make_tables
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mlflow.db"
+        _make_tables(file)
+        return file.read_bytes()
+
+
+@cache
+def shared_server() -> MlflowServer:
+    """A running server, until the tests end."""
+    programs = binaries()
+    assert programs is not None
+    held = ExitStack()
+    atexit.register(held.close)
+    folder = Path(tempfile.mkdtemp(prefix="mlflow-"))
+    held.callback(shutil.rmtree, folder, ignore_errors=True)
+    server = MlflowServer(held.enter_context(running_server(programs)), folder)
+    held.callback(server.kill)
+    server.start()
+    return server
+
+
+def _value(stored: float) -> float:
+    if abs(stored) == LARGEST:
+        return math.copysign(math.inf, stored)
+    return stored

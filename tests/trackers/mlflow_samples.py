@@ -1,0 +1,125 @@
+"""An experiment, its runs and what came of them, as MLflow's tests mirror them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from rlexp.trackers import (
+    Aggregate,
+    Ended,
+    Reached,
+    Row,
+    Sink,
+    TrackedExperiment,
+    TrackedRun,
+)
+
+BEGUN = 1_800_000_000.0
+
+
+def experiment_of(folder: Path, **changes: Any) -> TrackedExperiment:
+    """An experiment that no other test has."""
+    own = uuid4().hex
+    made = TrackedExperiment(
+        id=own,
+        name=f"experiment-{own[:8]}",
+        project=folder,
+        folder=folder,
+        definition={"configurations": ["ppo"]},
+        is_sweep=False,
+    )
+    return replace(made, **changes)
+
+
+def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> TrackedRun:
+    """A run of it."""
+    run = TrackedRun(
+        id=f"{experiment.id[:24]}{seed:08x}",
+        name=f"ppo-test-{seed}-0123456789",
+        group="ppo",
+        label="ppo",
+        task="CartPole-v1",
+        phase="test",
+        seed=seed,
+        trial=None,
+        fingerprint="f" * 64,
+        configuration={"algorithm": {"name": "PPO", "gamma": 0.99}, "layers": [64, 64]},
+        provenance={"command": ["rlexp", "run"], "code": {"commit": "c" * 40}},
+        started=BEGUN,
+    )
+    return replace(run, **changes)
+
+
+def ended(**changes: Any) -> Ended:
+    """A run that came to its end."""
+    end = Ended(
+        state="completed",
+        time=BEGUN + 100,
+        step=1000,
+        seconds=100.0,
+        attempts=1,
+        score=475.5,
+        score_rule="final",
+        failure=None,
+        reason=None,
+        weights="a" * 64,
+        files={},
+    )
+    return replace(end, **changes)
+
+
+def aggregate(**changes: Any) -> Aggregate:
+    """What three runs of one label came to."""
+    told = Aggregate(
+        label="ppo",
+        task="CartPole-v1",
+        phase="test",
+        planned=3,
+        n=3,
+        failed=0,
+        missing=0,
+        score_rule="final",
+        scores={0: 400.0, 1: 450.0, 2: 500.0},
+        iqm=450.0,
+        low=400.0,
+        high=500.0,
+        level=0.95,
+        method="percentile",
+        resampling_seed=7,
+    )
+    return replace(told, **changes)
+
+
+def rows(steps: Sequence[int], **metrics: float) -> list[Row]:
+    """Rows at steps, with the same metrics."""
+    told = metrics or {"eval/mean_reward": 12.5, "train/loss": 0.25}
+    return [Row(step=s, time=BEGUN + s, metrics=told) for s in steps]
+
+
+def pushed(
+    sink: Sink, run: TrackedRun, told: Sequence[Row], reached: Reached | None = None
+) -> int:
+    """Push what the service lacks; returns the step that it has then."""
+    begun = sink.begin(run, reached or Reached())
+    wanted = [row for row in told if row.step > begun.step]
+    return (sink.push(run, wanted) if wanted else begun).step
+
+
+def points(told: Sequence[Row]) -> list[tuple[str, int, float]]:
+    """Every point of the rows, sorted."""
+    return sorted((key, row.step, value) for row in told for key, value in row.metrics.items())
+
+
+@contextmanager
+def variables_kept() -> Iterator[None]:
+    """Put the variables back that a tracker sets in its process."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

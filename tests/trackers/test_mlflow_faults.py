@@ -1,0 +1,198 @@
+"""What a real MLflow server may answer, and what is made of it: later, never, and no secrets."""
+
+import base64
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backends import Seen
+from faulty_proxy import GARBAGE, HOLE, LOST, PASS, REFUSE, Mode, slow, status
+from mlflow_backend import Served, mlflow_server_backend
+from mlflow_samples import (
+    aggregate,
+    ended,
+    experiment_of,
+    points,
+    pushed,
+    rows,
+    run_of,
+    variables_kept,
+)
+from postgresql_server import PASSWORD, binaries
+
+from rlexp.errors import TrackerRefused, TrackerUnreachable
+from rlexp.trackers import Reached, Summary, TrackedExperiment, TrackedRun
+from rlexp.trackers.mlflow import MLflow
+
+pytestmark = pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL: initdb and pg_ctl")
+
+CANARY = "opensesame-canary"
+EMPTY = Mode("status", code=200, body=b"{}")
+NOTHING = Mode("status", code=200, body=b"")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The server and a proxy, for this module."""
+    pytest.importorskip("mlflow")
+    pytest.importorskip("psycopg")
+    with variables_kept(), mlflow_server_backend(tmp_path_factory.mktemp("served")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def backend(server: Served) -> Iterator[Served]:
+    """The server, with a proxy that hands everything on."""
+    with variables_kept():
+        server.proxy.requests.clear()
+        yield server
+        server.proxy.once.clear()
+        server.proxy.mode = PASS
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> TrackedExperiment:
+    """An experiment of this test's own."""
+    return experiment_of(tmp_path)
+
+
+def seen(backend: Served, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
+    """The one run that the server has."""
+    (found,) = backend.seen(experiment, run)
+    return found
+
+
+LATER = {
+    "nobody listens": REFUSE,
+    "no answer": HOLE,
+    "too slow": slow(3),
+    "broken off": LOST,
+    "500": status(500),
+    "502": status(502, b"<html>"),
+    "503": status(503, Retry_After="3600"),
+    "429": status(429, b"slow down", Retry_After="3600"),
+    "a page": GARBAGE,
+    "an empty answer": EMPTY,
+    "its database is away": status(400, b'{"error_code": "BAD_REQUEST", "message": "pool"}'),
+}
+
+
+@pytest.mark.parametrize("mode", LATER.values(), ids=list(LATER))
+def test_it_may_work_later(mode: Mode, backend: Served, experiment: TrackedExperiment) -> None:
+    """To open, to begin, to push and to end each fail soon, and are repeated when all is well."""
+    run, told, tracker = run_of(experiment), rows([10, 20]), backend.tracker(timeout=1.0)
+
+    def fails(act: Callable[[], Any]) -> None:
+        backend.proxy.mode = mode
+        begun = time.monotonic()
+        with pytest.raises(TrackerUnreachable) as error:
+            act()
+        assert time.monotonic() - begun < 2.5
+        assert "\n" not in str(error.value)
+        assert backend.proxy.url in str(error.value)
+        backend.proxy.mode = PASS
+
+    fails(lambda: tracker.open(experiment))
+    patient = backend.tracker()
+    sink = patient.open(experiment)
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"
+    fails(lambda: sink.begin(run, Reached()))
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "5"
+    sink.begin(run, Reached())
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "1"
+    if mode is not EMPTY:
+        fails(lambda: sink.push(run, told))
+    fails(lambda: sink.end(run, ended()))
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "5"
+    sink.push(run, told)
+    sink.end(run, ended())
+    found = seen(backend, experiment, run)
+    assert (sorted(found.points), found.state) == (points(told), "completed")
+
+
+def test_praise_without_work(backend: Served, experiment: TrackedExperiment) -> None:
+    """Something that says yes to every push, and keeps nothing, is found out at the end."""
+    run, told = run_of(experiment), rows([10, 20])
+    sink = backend.tracker().open(experiment)
+    sink.begin(run, Reached())
+    for answer in (EMPTY, NOTHING):
+        backend.proxy.once.append(answer)
+        sink.push(run, told)
+        with pytest.raises(TrackerUnreachable, match="lost"):
+            sink.end(run, ended())
+    again = backend.tracker().open(experiment)
+    assert again.begin(run, Reached(step=20)).step == -1
+
+
+NEVER = {
+    "401": status(401),
+    "403": status(403, b"<html>"),
+    "401 as JSON": status(401, b'{"detail": "Not authenticated"}'),
+    "403 of MLflow": status(403, b'{"error_code": "PERMISSION_DENIED", "message": "no"}'),
+    "404": status(404),
+}
+
+
+@pytest.mark.parametrize("mode", NEVER.values(), ids=list(NEVER))
+def test_it_never_will(mode: Mode, backend: Served, experiment: TrackedExperiment) -> None:
+    """Neither to open nor in the middle is anything tried again; what to set is said."""
+    run, sink = run_of(experiment), backend.tracker().open(experiment)
+    sink.begin(run, Reached())
+    backend.proxy.mode = mode
+    for act in (
+        lambda: backend.tracker().open(experiment),
+        lambda: sink.push(run, rows([10])),
+    ):
+        with pytest.raises(TrackerRefused) as error:
+            act()
+        assert "MLFLOW_TRACKING_TOKEN" in str(error.value) or mode.code == 404
+
+
+def test_an_artifact_too_large(backend: Served, experiment: TrackedExperiment) -> None:
+    """What refuses an upload is told from what is away."""
+    run, file = run_of(experiment), experiment.folder / "model.zip"
+    file.write_bytes(b"model")
+    sink = backend.tracker().open(experiment)
+    pushed(sink, run, rows([10]))
+    # To look for the run, its tags and its score come before it.
+    backend.proxy.once.extend([PASS] * 3)
+    backend.proxy.mode = status(413)
+    with pytest.raises(TrackerRefused, match="models=false"):
+        sink.end(run, ended(files={"model.zip": file}))
+
+
+def test_there_is_no_such_host(experiment: TrackedExperiment) -> None:
+    """That may be so for a while, and is found out at once."""
+    with variables_kept(), pytest.raises(TrackerUnreachable, match=r"no such host|answers"):
+        MLflow(uri="http://nobody.invalid:5000", timeout=1.0).open(experiment)
+
+
+def test_secrets_stay_secret(
+    backend: Served, experiment: TrackedExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials are in the header that they are for, in no message and no request's content."""
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", f"{CANARY}-1")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", f"{CANARY}-2")
+    secrets = [CANARY, base64.b64encode(f"me:{CANARY}-1".encode()).decode(), PASSWORD]
+    uri = backend.proxy.url.replace("//", f"//user:{CANARY}-3@")
+    tracker = backend.tracker(uri=uri)
+    run, sink = run_of(experiment), tracker.open(experiment)
+    pushed(sink, run, rows([10]))
+    sink.end(run, ended())
+    sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"]))
+    assert any("Authorization" in request.headers for request in backend.proxy.requests)
+    echo = f'{{"error_code": "INTERNAL_ERROR", "message": "{CANARY}-1 {CANARY}-2 {uri}"}}'
+    said = [tracker.place(experiment.project)]
+    for mode in (*LATER.values(), *NEVER.values(), status(418, echo.encode())):
+        if mode.kind in {"hole", "slow"} or mode in {EMPTY, NOTHING}:
+            continue
+        backend.proxy.mode = mode
+        with pytest.raises((TrackerUnreachable, TrackerRefused)) as error:
+            tracker.open(experiment)
+        said += [str(error.value), repr(error.value.__cause__)]
+    sent = [request.path + request.body.decode("latin-1") for request in backend.proxy.requests]
+    assert not [text for text in (*said, *sent) for secret in secrets if secret in text]

@@ -1,0 +1,233 @@
+"""Where MLflow is: what can be named, and a database that is whole or not there."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from mlflow_backend import template
+from mlflow_samples import ended, experiment_of, pushed, rows, run_of, variables_kept
+
+from rlexp.errors import TrackerRefused, TrackerUnreachable
+from rlexp.trackers.mlflow import MLflow
+from rlexp.trackers.mlflow_places import check_database, find_place, make_database
+
+CANARY = "opensesame"
+PUSHES = """
+import sys; sys.path[:0] = sys.argv[1:2]
+from pathlib import Path
+from mlflow_samples import *
+from rlexp.trackers.mlflow import MLflow
+experiment = experiment_of(Path.cwd(), name="here")
+sink = MLflow().open(experiment)
+pushed(sink, run_of(experiment), rows([10, 20]))
+sink.end(run_of(experiment), ended(files={"model.zip": Path("some.zip")}))
+sink.close()
+"""
+SHOWS = """
+import mlflow
+(experiment,) = [e for e in mlflow.search_experiments() if e.name == "here"]
+runs = mlflow.search_runs([experiment.experiment_id], output_format="list")
+print(sorted((run.info.run_name, run.data.metrics.get("score")) for run in runs))
+"""
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MLflow, and no address of a server of the user's."""
+    pytest.importorskip("mlflow")
+    with variables_kept():
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
+        yield
+
+
+def python(program: str, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_plain_mlflow_shows_what_was_mirrored(tmp_path: Path) -> None:
+    """MLflow without arguments, in a folder of any name, finds the runs; nothing was printed."""
+    project = tmp_path / "ü ö#a"
+    project.mkdir()
+    (project / "some.zip").write_bytes(b"model")
+    done = python(PUSHES, project, str(Path(__file__).parent))
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    shown = python(SHOWS, project)
+    assert shown.stdout.strip() == "[('ppo', None), ('ppo test seed 0', 475.5)]", shown.stderr
+    names = {path.name for path in project.iterdir()}
+    assert names == {"mlflow.db", "mlartifacts", "some.zip"}
+    (model,) = project.glob("mlartifacts/*/artifacts/model/model.zip")
+    assert model.read_bytes() == b"model"
+
+
+def test_settings_go_before_variables(tmp_path: Path) -> None:
+    """The address that is set, else MLFLOW_TRACKING_URI, else a file beside runs/."""
+    told = {"MLFLOW_TRACKING_URI": "http://there:5000"}
+    assert find_place("http://here/", tmp_path, told).shown == "http://here"
+    assert find_place(None, tmp_path, told).shown == "http://there:5000"
+    assert find_place(None, tmp_path, {}).file == tmp_path / "mlflow.db"
+    assert find_place("sqlite:///sub/x.db", tmp_path, told).file == tmp_path / "sub" / "x.db"
+
+
+def test_a_place_is_named_without_credentials(tmp_path: Path) -> None:
+    """And with the experiment, if that is set: its runs are others."""
+    uri = f"https://me:{CANARY}@host:8443/mlflow/?token={CANARY}"
+    assert MLflow(uri=uri).place(tmp_path) == "https://host:8443/mlflow"
+    assert MLflow(uri=uri, experiment="x").place(tmp_path) == "https://host:8443/mlflow x"
+    assert MLflow(uri=f"http://[{CANARY}").place(tmp_path) == "tracker.mlflow.uri"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"postgresql://me:{CANARY}@host/db",
+        f"htp://me:{CANARY}@host",
+        f"http://me:{CANARY}@",
+        f"http://me:{CANARY}@[host",
+        f"http://me:{CANARY}@host:port",
+        f"{CANARY}",
+        "databricks",
+        "file:///tmp/mlruns",
+        "sqlite:///nowhere/mlflow.db",
+        "sqlite:///.",
+        "sqlite:///:memory:",
+        "sqlite:///a%20b.db",
+        "sqlite:///mlflow.db?mode=ro",
+    ],
+)
+def test_what_is_no_place_is_refused(uri: str, tmp_path: Path) -> None:
+    """In one line that says what to write, and no password."""
+    with pytest.raises(TrackerRefused) as refused:
+        MLflow(uri=uri).open(experiment_of(tmp_path))
+    text = str(refused.value)
+    assert CANARY not in text
+    assert "\n" not in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_scheme_is_named(tmp_path: Path) -> None:
+    """With what was probably meant."""
+    with pytest.raises(TrackerRefused, match=r"htp: .* did you mean 'http'\?"):
+        MLflow(uri="htp://host").open(experiment_of(tmp_path))
+
+
+def test_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package that is missing is named."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mlflow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(TrackerRefused, match=r"pip install 'rlexp\[mlflow\]'"):
+        MLflow().open(experiment_of(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE alembic_version SET version_num = 'older'", "mlflow db upgrade"),
+        ("DROP TABLE alembic_version", "none of MLflow's"),
+    ],
+)
+def test_another_database_is_left_alone(statement: str, said: str, tmp_path: Path) -> None:
+    """One of another version, or of another program, is refused as it is."""
+    file = tmp_path / "mlflow.db"
+    file.write_bytes(template())
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(statement)
+        database.commit()
+    before = file.read_bytes()
+    with pytest.raises(TrackerRefused, match=said):
+        MLflow().open(experiment_of(tmp_path))
+    assert file.read_bytes() == before
+
+
+def test_another_file_is_left_alone(tmp_path: Path) -> None:
+    """What is no database is refused as it is."""
+    (tmp_path / "mlflow.db").write_bytes(b"my thesis" * 1000)
+    with pytest.raises(TrackerRefused, match="no SQLite database"):
+        MLflow().open(experiment_of(tmp_path))
+    assert (tmp_path / "mlflow.db").read_bytes() == b"my thesis" * 1000
+
+
+def test_a_locked_database_is_no_reason_to_give_up(tmp_path: Path) -> None:
+    """It may be free later."""
+    file = tmp_path / "mlflow.db"
+    file.write_bytes(template())
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TrackerUnreachable, match="locked"):
+            check_database(file, "any")
+
+
+def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
+    """What a killed process left is made anew; nothing remains beside it."""
+    file = tmp_path / "mlflow.db"
+
+    def dies(half: Path) -> None:
+        half.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    def lives(half: Path) -> None:
+        half.write_bytes(b"whole")
+
+    with suppress(KeyboardInterrupt):
+        make_database(file, "a", dies)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".mlflow.db.a").write_bytes(b"half, and killed")
+    file.touch()
+    make_database(file, "a", lives)
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
+    assert file.read_bytes() == b"whole"
+
+
+def test_the_faster_of_two_makes_the_database(tmp_path: Path) -> None:
+    """What another process made meanwhile stays."""
+    file = tmp_path / "mlflow.db"
+
+    def slow(half: Path) -> None:
+        half.write_bytes(b"mine")
+        file.write_bytes(b"theirs")
+
+    make_database(file, "a", slow)
+    assert file.read_bytes() == b"theirs"
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def test_registration_needs_models(tmp_path: Path) -> None:
+    """What contradicts itself is refused before anything is opened."""
+    with pytest.raises(TrackerRefused, match="models=true"):
+        MLflow(register="best", models=False).open(experiment_of(tmp_path))
+    with pytest.raises(TrackerRefused, match="without / and :"):
+        MLflow(register="a/b").open(experiment_of(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_deleted_experiment_is_not_revived(tmp_path: Path) -> None:
+    """Who deleted it is told how to get it back, or to name another one."""
+    (tmp_path / "mlflow.db").write_bytes(template())
+    experiment = experiment_of(tmp_path)
+    MLflow().open(experiment).close()
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    found = client.get_experiment_by_name(experiment.name)
+    assert found is not None
+    client.delete_experiment(found.experiment_id)
+    said = f"restore --experiment-id {found.experiment_id}.*tracker.mlflow.experiment"
+    with pytest.raises(TrackerRefused, match=said):
+        MLflow().open(experiment)
+    sink = MLflow(experiment="another").open(experiment)
+    pushed(sink, run_of(experiment), rows([10]))
+    assert sink.end(run_of(experiment), ended()).step == 10
