@@ -1,0 +1,137 @@
+"""W&B online: its own client and core against a server of ours."""
+
+import base64
+import math
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from backends import rows_of
+from wandb_backend import KEY, WandBBackend, wandb_online_backend
+from wandb_samples import SVG, aggregate, ended, experiment_in, tracked_run
+from wandb_storage import StoredRun
+
+from rlexp.trackers import Reached, Sink, Summary, TrackedRun
+from rlexp.trackers.wandb import WandB
+
+STEPS = list(range(0, 101, 10))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[WandBBackend]:
+    """W&B online."""
+    with wandb_online_backend(tmp_path) as backend:
+        assert isinstance(backend, WandBBackend)
+        yield backend
+
+
+@pytest.fixture
+def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[Sink]:
+    """An open tracker."""
+    opened = backend.tracker().open(experiment_in(tmp_path))
+    yield opened
+    opened.close()
+
+
+def stored(backend: WandBBackend, run: TrackedRun) -> StoredRun:
+    """A run as the server has it."""
+    return backend.server.runs[run.id]
+
+
+def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: Sink) -> None:
+    """Runs that are open at a time keep their points, names, groups, settings and ends apart."""
+    runs = [tracked_run(seed) for seed in (3, 4)]
+    for run in runs:
+        assert sink.begin(run, Reached()).step == -1
+    for start in (0, 50):
+        for run in runs:
+            sink.push(run, rows_of(range(start, start + 50, 10), loss=run.seed))
+    assert sink.end(runs[0], ended()).step == 90
+    sink.end(runs[1], ended(state="failed", score=None, failure="nan", reason="a nan\nindeed"))
+    for run in runs:
+        points = [("loss", step, run.seed) for step in range(0, 100, 10)]
+        assert stored(backend, run).points == points
+    first, second = (stored(backend, run) for run in runs)
+    about = [first.about[key] for key in ("displayName", "groupName", "jobType", "project")]
+    assert about == ["PPO CartPole-v1 test 3", "PPO", "test", "rlexp"]
+    config = {key: item["value"] for key, item in first.config.items()}
+    assert config["algorithm"] == {"learning_rate": 0.1, "layers": [64, 64]}
+    assert (config["seed"], config["commit"]) == (3, "c0ffee")
+    assert any(metric.get("5") for metric in config["_wandb"]["m"]), "no step metric"
+    assert (first.summary["score"], first.summary["state"], first.exit_code) == (5, "completed", 0)
+    assert (second.summary["failure"], second.exit_code) == ("nan", 1)
+
+
+def test_what_is_no_number_arrives_as_such(backend: WandBBackend, sink: Sink) -> None:
+    """Values that are nan or infinite break nothing, and are nan and infinite in the service."""
+    run = replace(tracked_run(), configuration={"algorithm": {"bounds": [math.inf, math.nan]}})
+    sink.begin(run, Reached())
+    sink.push(run, rows_of([0], a=math.nan, b=math.inf, c=-math.inf, d=1e300))
+    sink.end(run, ended(score=math.nan))
+    (line,) = stored(backend, run).history
+    assert math.isnan(line["a"])
+    assert (line["b"], line["c"], line["d"]) == (math.inf, -math.inf, 1e300)
+    assert stored(backend, run).summary["score"] == "NaN"
+    assert stored(backend, run).config["algorithm"]["value"] == {"bounds": ["Infinity", "NaN"]}
+
+
+def test_nothing_private_leaves_and_nothing_is_said(
+    backend: WandBBackend,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No code, command, path, package or machine is uploaded; the key is shown, and kept nowhere.
+
+    Variables of somebody else's run change nothing, and not a word is printed.
+    """
+    monkeypatch.setenv("WANDB_RUN_ID", "of-another")
+    monkeypatch.setenv("WANDB_SWEEP_ID", "of-another")
+    model = tmp_path / "model.zip"
+    model.write_bytes(b"the weights")
+    tracker = backend.tracker()
+    assert isinstance(tracker, WandB)
+    sink = replace(tracker, models=True).open(experiment_in(tmp_path))
+    run = tracked_run()
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS, loss=1.0))
+    sink.end(run, ended(files={"model.zip": model}))
+    sink.close()
+    assert list(backend.server.runs) == [run.id]
+    assert set(stored(backend, run).uploaded) == {"wandb-summary.json", "config.yaml"}
+    (artifact,) = backend.server.storage.artifacts.values()
+    assert (artifact["artifactTypeName"], artifact["state"]) == ("model", "COMMITTED")
+    shown = [r for r in backend.server.traffic if "Authorization" in r.headers]
+    assert shown, "the key was never shown"
+    encoded = base64.b64encode(f"api:{KEY}".encode()).decode()
+    for request in backend.server.traffic:
+        others = {k: v for k, v in request.headers.items() if k != "Authorization"}
+        said = f"{request.path} {others} {request.body.decode(errors='replace')}"
+        for secret in (KEY, encoded, platform.node(), str(Path.cwd()), sys.argv[0], "of-nobody"):
+            # The name of a machine may be as short as a piece of a random word.
+            assert re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", said) is None
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if KEY.encode() in path.read_bytes()]
+    assert kept == [model], "files stay behind"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_summary_is_replaced(backend: WandBBackend, sink: Sink, tmp_path: Path) -> None:
+    """One summary run shows the newest aggregates, and figures without anything that acts."""
+    experiment = experiment_in(tmp_path)
+    figures = {"intervals": SVG, "evil": "<svg><script>alert(1)</script></svg>"}
+    for iqm in (1.0, 2.0):
+        rows = [aggregate(iqm), aggregate(None, "A2C")]
+        sink.summarise(Summary(aggregates=rows, groups=["PPO"], figures=figures))
+        assert backend.aggregates(experiment) == {"PPO": iqm}
+    (run,) = backend.server.runs.values()
+    assert run.summary["iqm/PPO/CartPole-v1"] == 2
+    assert run.about["displayName"] == "cartpole"
+    figure = run.summary["figures/intervals"]
+    assert run.uploaded[figure["path"]].decode() == SVG
+    assert not [name for name in run.summary if "evil" in name]
+    assert len(set(run.steps)) == len(run.steps)

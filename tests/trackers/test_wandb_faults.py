@@ -1,0 +1,153 @@
+"""W&B online, when processes are killed and servers fail: each row is there once."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from backends import rows_of
+from wandb_backend import WandBBackend, wandb_online_backend
+from wandb_samples import ended, experiment_in, tracked_run
+from wandb_storage import SUMMARY, StoredRun
+
+from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
+from rlexp.trackers import Reached, Sink, TrackedRun
+
+STEPS = list(range(0, 101, 10))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[WandBBackend]:
+    """W&B online."""
+    with wandb_online_backend(tmp_path) as backend:
+        assert isinstance(backend, WandBBackend)
+        yield backend
+
+
+@pytest.fixture
+def sink(backend: WandBBackend, tmp_path: Path) -> Iterator[Sink]:
+    """An open tracker."""
+    opened = backend.tracker().open(experiment_in(tmp_path))
+    yield opened
+    opened.close()
+
+
+def losses(backend: WandBBackend, run: TrackedRun) -> list[int]:
+    """The steps of the points of `loss` that the server has."""
+    return [step for name, step, _ in backend.server.runs[run.id].points if name == "loss"]
+
+
+def processes() -> list[psutil.Process]:
+    """Those below this one: W&B's process first, then its core."""
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found
+
+
+def insist(action: Callable[[], Reached]) -> Reached:
+    """Call again what could not be reached, as the mirror does."""
+    for _ in range(2):
+        with suppress(TrackerUnreachable):
+            return action()
+    return action()
+
+
+@contextmanager
+def pushing(backend: WandBBackend, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that has pushed the first five rows."""
+    script = Path(__file__).with_name("wandb_killed.py")
+    command = [sys.executable, str(script), backend.server.url, "online", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "pushed\n"
+        yield process
+
+
+def test_a_killed_process_loses_and_doubles_nothing(
+    backend: WandBBackend, sink: Sink, tmp_path: Path
+) -> None:
+    """After kill -9 in mid-run another process goes on with the last cursor: each row is once."""
+    with pushing(backend, tmp_path) as process:
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) == 2
+        process.kill()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive, "something outlived the process"
+    run = tracked_run()
+    held = sink.begin(run, Reached()).step
+    sink.push(run, rows_of([step for step in STEPS if step > held], loss=1.0))
+    assert sink.end(run, ended()).step == 100
+    assert losses(backend, run) == STEPS
+    # It goes on after its end, told by a cursor that lags behind.
+    assert sink.begin(run, Reached(step=20)).step == 100
+    sink.push(run, rows_of([110, 120], loss=1.0))
+    sink.end(run, ended(state="interrupted", score=None))
+    assert losses(backend, run) == [*STEPS, 110, 120]
+    assert backend.server.runs[run.id].summary["state"] == "interrupted"
+
+
+def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> None:
+    """When W&B's process or its core is killed, the rows that it had go into the next one."""
+    run = tracked_run()
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS[:4], loss=1.0))
+    for process in processes():
+        process.kill()
+    insist(lambda: sink.push(run, rows_of(STEPS[4:8], loss=1.0)))
+    core = processes()[-1]
+    assert "wandb-core" in core.name()
+    core.kill()
+    insist(lambda: sink.push(run, rows_of(STEPS[8:], loss=1.0)))
+    insist(lambda: sink.end(run, ended()))
+    assert losses(backend, run) == STEPS
+
+
+def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None:
+    """While the server is down rows are taken, and the end fails in time; later all is there."""
+    run = tracked_run()
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS[:4], loss=1.0))
+    backend.stop()
+    reached = sink.push(run, rows_of(STEPS[4:], loss=1.0))
+    assert reached.step == -1, "nothing is safe yet"
+    begun = time.monotonic()
+    with pytest.raises(TrackerUnreachable, match="no answer in time"):
+        sink.end(run, ended())
+    assert time.monotonic() - begun < 3 * backend.timeout
+    backend.start()
+    assert sink.end(run, ended()).step == 100
+    assert losses(backend, run) == STEPS
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [(403, TrackerRefused), ("garbage", TrackerUnreachable)]
+)
+def test_lost_uploads_are_noticed(
+    backend: WandBBackend, sink: Sink, fault: int | str, error: type[RlexpError]
+) -> None:
+    """W&B says nothing when its uploads are turned away: the tracker does, and repeats them."""
+    run = tracked_run()
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS, loss=1.0))
+    backend.server.fault, backend.server.where = fault, "/files/"
+    with pytest.raises(error):
+        sink.end(run, ended())
+    backend.server.heal()
+    sink.end(run, ended())
+    assert losses(backend, run) == STEPS
+
+
+def test_a_step_without_rows_is_none(backend: WandBBackend, sink: Sink) -> None:
+    """A summary that came before the rows does not make W&B drop them."""
+    run = tracked_run()
+    early = StoredRun(run.id, "rlexp", config={"_wandb": {"value": {"t": {"1": [1]}}}})
+    early.write(SUMMARY, 0, [json.dumps({"_step": 50})])
+    backend.server.runs[run.id] = early
+    assert sink.begin(run, Reached()).step == -1
+    sink.push(run, rows_of(STEPS, loss=1.0))
+    sink.end(run, ended())
+    assert losses(backend, run) == STEPS

@@ -1,0 +1,118 @@
+"""W&B offline: folders that W&B's own `wandb sync` uploads to a server of ours."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from backends import rows_of
+from wandb_backend import WandBBackend, unsynced, wandb_offline_backend
+from wandb_samples import aggregate, ended, experiment_in, tracked_run
+
+from rlexp.errors import TrackerUnreachable
+from rlexp.trackers import Reached, Summary
+
+STEPS = list(range(0, 101, 10))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[WandBBackend]:
+    """W&B offline."""
+    with wandb_offline_backend(tmp_path) as backend:
+        assert isinstance(backend, WandBBackend)
+        yield backend
+
+
+def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> None:
+    """Whether a segment is synced before the next one is written or with it, each row is once."""
+    experiment, run = experiment_in(tmp_path), tracked_run()
+    sink = backend.tracker().open(experiment)
+    cursor, taken = Reached(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
+    for position, steps in enumerate(taken):
+        cursor = sink.begin(run, cursor)
+        sink.push(run, rows_of(steps, loss=1.0))
+        assert len(unsynced(experiment.folder / "wandb")) == (0, 0, 1)[position]
+        if position == 1:
+            assert "No runs to sync" in backend.sync(experiment), "an unfinished folder is seen"
+        cursor = sink.end(run, ended())
+        assert cursor.step == steps[-1]
+        if position == 0:
+            backend.sync(experiment)
+    sink.summarise(Summary(aggregates=[aggregate(2.0)], groups=["PPO"]))
+    sink.close()
+    (shown,) = backend.seen(experiment, run)
+    assert [step for _, step, _ in shown.points] == STEPS
+    assert (shown.score, shown.state, shown.group) == (5, "completed", "PPO")
+    assert shown.settings["algorithm.learning_rate"] == "0.1"
+    assert backend.aggregates(experiment) == {"PPO": 2}
+
+
+def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Path) -> None:
+    """After kill -9 nothing is there to be synced; the next process writes it all, once."""
+    script = Path(__file__).with_name("wandb_killed.py")
+    command = [sys.executable, str(script), backend.server.url, "offline", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pushing:
+        assert pushing.stdout is not None
+        assert pushing.stdout.readline() == "pushed\n"
+        pushing.kill()
+    experiment, run = experiment_in(tmp_path), tracked_run()
+    assert unsynced(experiment.folder / "wandb") == []
+    sink = backend.tracker().open(experiment)
+    assert sink.begin(run, Reached()).step == -1
+    sink.push(run, rows_of(STEPS, loss=1.0))
+    sink.end(run, ended())
+    # The cursor was not written: the folder itself says how far it is.
+    assert sink.begin(run, Reached()).step == 100
+    sink.close()
+    (shown,) = backend.seen(experiment, run)
+    assert [step for _, step, _ in shown.points] == STEPS
+
+
+def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path) -> None:
+    """What a sync cannot upload stays unsynced; one that is answered late uploads each row once."""
+    experiment, run = experiment_in(tmp_path), tracked_run()
+    sink = backend.tracker().open(experiment)
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS, loss=1.0))
+    sink.end(run, ended())
+    sink.close()
+    backend.server.fault = 401
+    backend.sync(experiment)
+    assert len(unsynced(experiment.folder / "wandb")) == 1
+    backend.server.fault, backend.server.where = 500, "/files/"
+    healing = threading.Timer(3.0, backend.server.heal)
+    healing.start()
+    (shown,) = backend.seen(experiment, run)
+    healing.join()
+    assert [step for _, step, _ in shown.points] == STEPS
+
+
+def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path) -> None:
+    """Folders that nobody synced give way to what is pushed online; the reverse is not guessed."""
+    experiment, run = experiment_in(tmp_path), tracked_run()
+    offline, online = backend.tracker(), replace(backend, mode="online").tracker()
+    assert offline.place(tmp_path) == online.place(tmp_path)
+    sink = offline.open(experiment)
+    sink.begin(run, Reached())
+    sink.push(run, rows_of(STEPS[:3], loss=1.0))
+    cursor = sink.end(run, ended(state="interrupted"))
+    sink.close()
+    sink = online.open(experiment)
+    cursor = sink.begin(run, cursor)
+    assert cursor.step == -1
+    sink.push(run, rows_of(STEPS[:6], loss=1.0))
+    sink.close()
+    sink = offline.open(experiment)
+    with pytest.raises(TrackerUnreachable, match="began online"):
+        sink.begin(run, cursor)
+    sink.close()
+    sink = online.open(experiment)
+    held = sink.begin(run, cursor).step
+    sink.push(run, rows_of([step for step in STEPS if step > held], loss=1.0))
+    sink.end(run, ended())
+    sink.close()
+    assert unsynced(experiment.folder / "wandb") == []
+    assert backend.server.runs[run.id].steps == STEPS

@@ -1,0 +1,158 @@
+"""W&B that cannot be reached, or takes nothing: one line that says why, within the time."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from wandb_backend import KEY, WandBBackend, wandb_online_backend
+from wandb_samples import aggregate, ended, experiment_in, tracked_run
+
+from rlexp.errors import RlexpError, TrackerRefused
+from rlexp.trackers import Reached, Row, Summary, wandb
+from rlexp.trackers.wandb import WandB
+from rlexp.trackers.wandb_errors import explained
+from rlexp.trackers.wandb_settings import CLOUD, resolved
+
+TIMEOUT = 1.0
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[WandBBackend]:
+    """W&B online, to be answered within a second."""
+    with wandb_online_backend(tmp_path) as backend:
+        assert isinstance(backend, WandBBackend)
+        yield WandBBackend(backend.server, "online", TIMEOUT)
+
+
+def opening(backend: WandBBackend, folder: Path) -> str:
+    """What is said when the tracker is opened, which takes no longer than it may."""
+    begun = time.monotonic()
+    with pytest.raises(RlexpError) as raised:
+        backend.tracker().open(experiment_in(folder))
+    assert time.monotonic() - begun < TIMEOUT + 10
+    text = str(raised.value)
+    assert "\n" not in text
+    assert KEY not in text
+    return f"{type(raised.value).__name__}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (401, "TrackerRefused: W&B refuses with status 401: check the key"),
+        (429, "TrackerUnreachable: W&B cannot be reached: no answer in time"),
+        ("garbage", "TrackerUnreachable: W&B cannot be reached"),
+    ],
+)
+def test_a_server_that_fails(
+    backend: WandBBackend, tmp_path: Path, fault: int | str, said: str
+) -> None:
+    """A wrong key is refused; what may pass is unreachable."""
+    backend.server.fault = fault
+    assert opening(backend, tmp_path).startswith(said)
+
+
+def test_a_server_that_does_not_answer(backend: WandBBackend, tmp_path: Path) -> None:
+    """A server that accepts and says nothing costs no more than the time it is given."""
+    backend.server.delay = 30.0
+    assert "no answer in time" in opening(backend, tmp_path)
+
+
+def test_no_server(backend: WandBBackend, tmp_path: Path) -> None:
+    """Where nothing listens, nothing is reached."""
+    backend.stop()
+    assert opening(backend, tmp_path).startswith("TrackerUnreachable: W&B cannot be reached")
+
+
+def test_no_key(backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key nobody is asked for one: the line says where to put it."""
+    monkeypatch.delenv("WANDB_API_KEY")
+    said = opening(backend, tmp_path)
+    assert said == (
+        "TrackerRefused: W&B has no key: wandb login, or set WANDB_API_KEY, or "
+        "tracker.wandb.mode=offline"
+    )
+
+
+def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None:
+    """What W&B itself refuses of a run's settings is passed on, and what comes next still works."""
+    tracker = WandB(base_url=backend.server.url, mode="online", project="a/b", timeout=4.0)
+    sink = tracker.open(experiment_in(tmp_path))
+    with pytest.raises(TrackerRefused, match="Invalid project name"):
+        sink.begin(tracked_run(), Reached())
+    sink.close()
+
+
+def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package the line says how to get it."""
+    monkeypatch.setattr(wandb, "find_spec", lambda name: None)
+    with pytest.raises(TrackerRefused, match=r"pip install 'rlexp\[wandb\]'"):
+        WandB(mode="online").open(experiment_in(tmp_path))
+
+
+def test_disabled_does_nothing(
+    backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Disabled, as W&B's variable says it, it takes everything, asks nobody and writes nothing."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    tracker = WandB(base_url=backend.server.url)
+    assert tracker.place(tmp_path) == "W&B disabled"
+    sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
+    assert sink.begin(run, Reached(step=3)).step == 3
+    assert sink.push(run, [Row(step=9, time=0.0, metrics={})]).step == 9
+    assert sink.end(run, ended(step=9)).step == 9
+    sink.summarise(Summary(aggregates=[aggregate(1.0)], groups=[]))
+    sink.close()
+    assert backend.server.traffic == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mode that W&B does not know is refused before anything is started."""
+    monkeypatch.setenv("WANDB_MODE", "onlin")
+    with pytest.raises(TrackerRefused, match="WANDB_MODE is 'onlin': choose online, offline"):
+        WandB().open(experiment_in(tmp_path))
+
+
+def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
+    """An own setting wins over a variable, that over the project's file, that over the user's."""
+    user, project = tmp_path / "user", tmp_path / "project"
+    for folder, text in (
+        (user, "[default]\nmode = offline\nbase_url = https://user\nentity = user%20\n"),
+        (project / "wandb", "[default]\nbase_url = https://me:secret@project/\n"),
+    ):
+        folder.mkdir(parents=True)
+        (folder / "settings").write_text(text)
+    variables = {"WANDB_CONFIG_DIR": str(user)}
+    found = resolved(variables, project, None, None, None)
+    assert (found.mode, found.entity) == ("offline", "user%20")
+    assert (found.base_url, found.address) == ("https://me:secret@project", "https://project")
+    found = resolved({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
+    assert (found.mode, found.entity) == ("online", "own")
+    nowhere = {"WANDB_CONFIG_DIR": str(tmp_path)}
+    found = resolved({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
+    assert (found.mode, found.base_url, found.entity) == ("offline", CLOUD, None)
+    assert WandB(base_url="https://me:secret@there").place(tmp_path).endswith("at https://there")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('returned error 404: {"errors":[{"message":"entity of-nobody not found"}]}', "refused"),
+        ("permission denied", "refused"),
+        ("run was previously created and deleted; try a new run name", "refused"),
+        ("filestream: failed to upload: 403 Forbidden", "refused"),
+        ("returned error 503: busy", "unreachable"),
+        ("context deadline exceeded\nwhile retrying: HTTP 429: slow down", "unreachable"),
+        ("invalid character '<' looking for beginning of value", "unreachable"),
+        ("dial tcp: lookup api.wandb.ai: no such host", "unreachable"),
+    ],
+)
+def test_what_errors_mean(text: str, kind: str) -> None:
+    """What no repetition mends is refused, all else may pass; the key is in no message."""
+    ((found, said),) = explained(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
+    assert found == kind
+    assert KEY not in said
+    assert "pw" not in said
+    assert "\n" not in said

@@ -1,0 +1,124 @@
+"""W&B for the behaviour suite of trackers: its own client and core, against a server of ours."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unittest.mock import patch
+
+from backends import Backend, Seen
+from wandb_server import WandBServer, wandb_server
+from wandb_storage import StoredRun
+
+from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker
+from rlexp.trackers.flat import flattened
+from rlexp.trackers.wandb import WandB
+
+KEY = "0123456789abcdef" * 2 + "canaries"
+"""A key that is found nowhere but in the requests that show it."""
+
+
+@dataclass(frozen=True)
+class WandBBackend:
+    """A server, and how runs get there."""
+
+    server: WandBServer
+    mode: Literal["online", "offline"]
+    timeout: float = 4.0
+
+    def tracker(self) -> Tracker:
+        """See `Backend.tracker`."""
+        return WandB(base_url=self.server.url, mode=self.mode, timeout=self.timeout)
+
+    def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
+        """See `Backend.seen`; offline folders are synced first."""
+        self._sync_new(experiment)
+        stored = self.server.runs.get(run.id)
+        return [seen(stored)] if stored is not None else []
+
+    def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
+        """See `Backend.aggregates`: from the table of the summary run."""
+        self._sync_new(experiment)
+        (stored,) = [
+            run
+            for run in self.server.runs.values()
+            if run.about["jobType"] == "summary" and run.about["displayName"] == experiment.name
+        ]
+        table = json.loads(stored.uploaded[stored.summary["aggregates"]["path"]])
+        rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+        return {row["label"]: row["IQM"] for row in rows if row["IQM"] is not None}
+
+    def stop(self) -> None:
+        """See `Backend.stop`."""
+        if self.mode == "online":
+            self.server.stop()
+
+    def start(self) -> None:
+        """See `Backend.start`."""
+        self.server.heal()
+
+    def sync(self, experiment: TrackedExperiment) -> str:
+        """Sync the offline folders with W&B's own command; returns what it printed."""
+        folder = experiment.folder / "wandb"
+        done = subprocess.run(
+            [sys.executable, "-m", "wandb", "sync", str(folder)],
+            env={**os.environ, "WANDB_BASE_URL": self.server.url},
+            cwd=experiment.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def _sync_new(self, experiment: TrackedExperiment) -> None:
+        if unsynced(experiment.folder / "wandb"):
+            printed = self.sync(experiment)
+            assert not unsynced(experiment.folder / "wandb"), printed
+
+
+def unsynced(folder: Path) -> list[Path]:
+    """The offline folders that were not synced yet."""
+    logs = folder.glob("offline-run-*/*.wandb")
+    return [log.parent for log in logs if not log.with_suffix(".wandb.synced").exists()]
+
+
+def seen(stored: StoredRun) -> Seen:
+    """A run as its pages show it."""
+    settings: dict[str, Any] = {key: item["value"] for key, item in stored.config.items()}
+    score = stored.summary.get("score")
+    return Seen(
+        points=[(name, step, float(value)) for name, step, value in stored.points],
+        score=None if score is None else float(score),
+        state=stored.summary.get("state", ""),
+        group=stored.about["groupName"],
+        settings={key: str(value) for key, value in flattened(settings).items()},
+    )
+
+
+@contextmanager
+def wandb_online_backend(folder: Path) -> Iterator[Backend]:
+    """W&B online."""
+    with _environment(folder), wandb_server() as server:
+        yield WandBBackend(server, "online")
+
+
+@contextmanager
+def wandb_offline_backend(folder: Path) -> Iterator[Backend]:
+    """W&B offline, and `wandb sync`."""
+    with _environment(folder), wandb_server() as server:
+        yield WandBBackend(server, "offline")
+
+
+@contextmanager
+def _environment(folder: Path) -> Iterator[None]:
+    """A user with a key, and without any settings of W&B's."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    home = {"HOME": str(folder), "NETRC": str(folder / "netrc"), "WANDB_API_KEY": KEY}
+    with patch.dict(os.environ, {**own, **home}, clear=True):
+        yield

@@ -1,0 +1,156 @@
+"""A server on this machine that speaks as much of W&B's protocol as its clients need."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from wandb_storage import Storage, StoredRun
+
+DAMAGED = {"garbage": b"<html>welcome to the hotel</html>", "empty": b""}
+"""What a network says in the place of the server, with status 200."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One request, as it came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class WandBServer:
+    """What it got stays in memory, also while it is stopped.
+
+    Attributes:
+        storage: What it got.
+        traffic: Every request that reached it.
+        fault: How it fails: an HTTP status, `garbage`, `empty`, or none.
+        where: The part of the addresses for which it fails.
+        delay: Seconds before each answer.
+    """
+
+    def __init__(self) -> None:
+        self.storage = Storage()
+        self.traffic: list[Traffic] = []
+        self.fault: int | str | None = None
+        self.where = ""
+        self.delay = 0.0
+        self.lock = threading.Lock()
+        self._server: _Listener | None = None
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def runs(self) -> dict[str, StoredRun]:
+        """By id."""
+        return self.storage.runs
+
+    def start(self) -> None:
+        """Listen, on the same port as before."""
+        if self._server is None:
+            self._server = _Listener(self._port, self)
+            self._port = self._server.server_address[1]
+            self.storage.url = self.url
+            threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Refuse connections, and break those that are open."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server.hang_up()
+            self._server = None
+
+    def heal(self) -> None:
+        """Fail no more."""
+        self.fault, self.where, self.delay = None, "", 0.0
+        self.start()
+
+    def answer(self, request: Traffic) -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        self.traffic.append(request)
+        if self.where in request.path:
+            time.sleep(self.delay)
+            if isinstance(self.fault, int):
+                return self.fault, b'{"errors": [{"message": "so it is told to say"}]}'
+            if self.fault is not None:
+                return 200, DAMAGED[self.fault]
+        with self.lock:
+            return 200, json.dumps(self._served(request)).encode()
+
+    def _served(self, request: Traffic) -> Any:
+        path = unquote(urlsplit(request.path).path)
+        if path == "/graphql":
+            asked = json.loads(request.body)
+            return {"data": self.storage.resolve(asked["query"], asked.get("variables") or {})}
+        if path.startswith("/files/"):
+            return self.storage.stream(path.split("/")[4], json.loads(request.body))
+        if path.startswith("/storage/"):
+            self.storage.upload(path.removeprefix("/storage/"), request.body)
+        return {}
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, port: int, owner: WandBServer) -> None:
+        self.owner = owner
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def hang_up(self) -> None:
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        request = Traffic(self.command, self.path, dict(self.headers), body)
+        status, content = self.server.owner.answer(request)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST  # noqa: N815
+    do_PUT = do_POST  # noqa: N815
+
+    def log_message(self, *args: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def wandb_server() -> Iterator[WandBServer]:
+    """A server that is stopped at the end."""
+    server = WandBServer()
+    try:
+        yield server
+    finally:
+        server.stop()
