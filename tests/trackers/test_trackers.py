@@ -1,0 +1,294 @@
+"""The behaviour of every tracker, each with the real service behind it."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backends import Backend, BackendOf, Point, Seen, rows_of
+from mlflow_backend import mlflow_backend
+from tensorboard_backend import tensorboard_backend
+from wandb_backend import wandb_offline_backend, wandb_online_backend
+
+from rlexp.errors import TrackerUnreachable
+from rlexp.trackers import (
+    Aggregate,
+    Ended,
+    Reached,
+    Row,
+    Sink,
+    Summary,
+    TrackedExperiment,
+    TrackedRun,
+)
+
+BACKENDS: Mapping[str, BackendOf] = {
+    "mlflow": mlflow_backend,
+    "tensorboard": tensorboard_backend,
+    "wandb": wandb_online_backend,
+    "wandb offline": wandb_offline_backend,
+}
+FILES = {"tensorboard", "wandb offline"}
+"""Those that need no service while they are pushed to."""
+CONF = Path(__file__).parents[2] / "conf" / "tracker"
+BEGUN = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module", params=sorted(BACKENDS))
+def backend(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Backend]:
+    """A service, shared by the tests of this file: each has an experiment of its own."""
+    folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
+    with BACKENDS[request.param](folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def experiment(request: pytest.FixtureRequest, tmp_path: Path) -> TrackedExperiment:
+    """An experiment that no other test has."""
+    (tmp_path / "own").mkdir()
+    name = request.node.originalname.removeprefix("test_")[:40]
+    return TrackedExperiment(
+        id=f"{abs(hash(request.node.nodeid)):032x}"[:32],
+        name=name,
+        project=tmp_path,
+        folder=tmp_path / "own",
+        definition={"name": name, "configurations": []},
+        is_sweep=False,
+    )
+
+
+def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> TrackedRun:
+    """A run of an experiment."""
+    run = TrackedRun(
+        id=f"{experiment.id[:24]}{seed:08x}",
+        name=f"ppo-test-{seed}-0123456789",
+        group="ppo",
+        label="ppo",
+        task="CartPole-v1",
+        phase="test",
+        seed=seed,
+        trial=None,
+        fingerprint="f" * 64,
+        configuration={"algorithm": {"name": "PPO", "gamma": 0.99}, "seed": seed},
+        provenance={"command": ["rlexp", "run"], "code": {"commit": "c" * 40}},
+        started=BEGUN,
+    )
+    return replace(run, **changes)
+
+
+def ended(**changes: Any) -> Ended:
+    """A run that came to its end."""
+    end = Ended(
+        state="completed",
+        time=BEGUN + 100,
+        step=1000,
+        seconds=100.0,
+        attempts=1,
+        score=475.5,
+        score_rule="final",
+        failure=None,
+        reason=None,
+        weights="a" * 64,
+        files={},
+    )
+    return replace(end, **changes)
+
+
+def aggregate(**changes: Any) -> Aggregate:
+    """What three runs of one label came to."""
+    told = Aggregate(
+        label="ppo",
+        task="CartPole-v1",
+        phase="test",
+        planned=3,
+        n=2,
+        failed=1,
+        missing=0,
+        score_rule="final",
+        scores={0: 400.0, 1: 500.0},
+        iqm=450.0,
+        low=400.0,
+        high=500.0,
+        level=0.95,
+        method="percentile",
+        resampling_seed=0,
+    )
+    return replace(told, **changes)
+
+
+def points(rows: Sequence[Row]) -> Counter[Point]:
+    """Every point of the rows, once, as single precision holds it."""
+    return Counter((k, row.step, _single(v)) for row in rows for k, v in row.metrics.items())
+
+
+def seen(backend: Backend, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
+    """The one run that the service has."""
+    (one,) = backend.seen(experiment, run)
+    return one
+
+
+def seen_points(one: Seen) -> Counter[Point]:
+    """The same of what a service shows, twice what is there twice."""
+    return Counter((k, step, _single(v)) for k, step, v in one.points)
+
+
+def _single(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def pushed(sink: Sink, run: TrackedRun, rows: Sequence[Row], reached: Reached) -> Reached:
+    """Push what the service lacks; returns what is safe then."""
+    begun = sink.begin(run, reached)
+    wanted = [row for row in rows if row.step > begun.step]
+    return sink.push(run, wanted) if wanted else begun
+
+
+def test_every_option_has_a_service_in_this_suite() -> None:
+    """What can be chosen is tested."""
+    assert {p.stem for p in CONF.glob("*.yaml")} == {name.split()[0] for name in BACKENDS}
+
+
+def test_what_was_pushed_is_there_once(backend: Backend, experiment: TrackedExperiment) -> None:
+    """Every point at its environment step, the score, the state, the group, the settings."""
+    run, sink = run_of(experiment), backend.tracker().open(experiment)
+    rows = rows_of(range(100, 1100, 100), **{"eval/mean_reward": 12.5, "train/loss": 0.25})
+    pushed(sink, run, rows, Reached())
+    assert sink.end(run, ended()).step == 1000
+    sink.close()
+    one = seen(backend, experiment, run)
+    assert seen_points(one) == points(rows)
+    assert (one.score, one.state, one.group) == (475.5, "completed", "ppo")
+    assert float(one.settings["algorithm.gamma"]) == 0.99
+
+
+def test_a_lagging_cursor_doubles_nothing(backend: Backend, experiment: TrackedExperiment) -> None:
+    """Who pushes again what an earlier process pushed and did not note leaves each point once."""
+    run, rows = run_of(experiment), rows_of(range(10, 210, 10), **{"eval/mean_reward": 1.5})
+    first = backend.tracker().open(experiment)
+    noted = pushed(first, run, rows[:5], Reached())
+    first.push(run, rows[5:10])
+    first.close()
+    second = backend.tracker().open(experiment)
+    pushed(second, run, rows, noted)
+    second.end(run, ended(step=200))
+    second.close()
+    assert seen_points(seen(backend, experiment, run)) == points(rows)
+
+
+def test_a_run_that_goes_on_stays_one_run(backend: Backend, experiment: TrackedExperiment) -> None:
+    """Interrupted, ended, and continued by another process: all points, and the last state."""
+    run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 2.5})
+    first = backend.tracker().open(experiment)
+    pushed(first, run, rows[:4], Reached())
+    noted = first.end(run, ended(state="interrupted", score=None, step=40))
+    first.close()
+    second = backend.tracker().open(experiment)
+    pushed(second, run, rows, noted)
+    second.end(run, ended(step=100, attempts=2))
+    second.close()
+    one = seen(backend, experiment, run)
+    assert seen_points(one) == points(rows)
+    assert (one.score, one.state) == (475.5, "completed")
+
+
+def test_several_runs_are_open_at_a_time(backend: Backend, experiment: TrackedExperiment) -> None:
+    """Each has its own points, whatever the order in which they come."""
+    runs = [run_of(experiment, seed) for seed in range(3)]
+    sink = backend.tracker().open(experiment)
+    for run in runs:
+        sink.begin(run, Reached())
+    for step in (10, 20, 30):
+        for run in runs:
+            sink.push(run, rows_of([step], value=step + run.seed))
+    for run in runs:
+        sink.end(run, ended(step=30))
+    sink.close()
+    for run in runs:
+        one = seen(backend, experiment, run)
+        assert {(s, v) for _, s, v in one.points} == {(s, s + run.seed) for s in (10, 20, 30)}
+
+
+def test_a_failed_run_has_no_score(backend: Backend, experiment: TrackedExperiment) -> None:
+    """It is shown as failed, with what it reached."""
+    run, sink = run_of(experiment), backend.tracker().open(experiment)
+    pushed(sink, run, rows_of([10], value=1.0), Reached())
+    sink.end(run, ended(state="failed", failure="nan", reason="a NaN", score=None, step=10))
+    sink.close()
+    one = seen(backend, experiment, run)
+    assert (one.score, one.state) == (None, "failed")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300])
+def test_odd_numbers_lose_no_other(
+    backend: Backend, experiment: TrackedExperiment, value: float
+) -> None:
+    """What a service cannot hold leaves everything beside it as it is."""
+    own = replace(experiment, id=f"{experiment.id[:28]}{abs(hash(value)) % 65536:04x}")
+    run, sink = run_of(own), backend.tracker().open(own)
+    rows = [Row(step=s, time=BEGUN + s, metrics={"odd": value, "even": 2.0}) for s in (10, 20)]
+    pushed(sink, run, rows, Reached())
+    sink.end(run, ended(step=20))
+    sink.close()
+    even = [p for p in seen(backend, own, run).points if p[0] == "even"]
+    assert sorted(even) == [("even", 10, 2.0), ("even", 20, 2.0)]
+
+
+def test_names_of_any_kind_are_taken(backend: Backend, experiment: TrackedExperiment) -> None:
+    """A label and a metric with odd characters lose nothing, and lead nowhere else."""
+    odd = 'ppo γ=0.9 "/../<script>alert(1)</script>\n%s{x}'
+    run = run_of(experiment, label=odd, group=odd, configuration={odd: {odd: "x" * 10_000}})
+    sink = backend.tracker().open(experiment)
+    pushed(sink, run, rows_of([10, 20], **{"good": 1.0, "odd name: é%/x": 3.0}), Reached())
+    sink.end(run, ended(step=20))
+    sink.summarise(Summary(aggregates=[aggregate(label=odd)], groups=[odd]))
+    sink.close()
+    found = seen(backend, experiment, run).points
+    assert sorted(p for p in found if p[0] == "good") == [("good", 10, 1.0), ("good", 20, 1.0)]
+    assert len([p for p in found if p[2] == 3.0]) == 2
+
+
+def test_a_summary_replaces_the_one_before(
+    backend: Backend, experiment: TrackedExperiment
+) -> None:
+    """The interquartile mean that is shown is the last one that was told."""
+    run, sink = run_of(experiment), backend.tracker().open(experiment)
+    pushed(sink, run, rows_of([10], value=1.0), Reached())
+    sink.end(run, ended(step=10))
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
+    for value in (450.0, 460.0, 455.0):
+        told = [aggregate(iqm=value)]
+        sink.summarise(Summary(aggregates=told, groups=["ppo"], figures={"intervals": svg}))
+    sink.close()
+    assert list(backend.aggregates(experiment).values()) == [455.0]
+
+
+def test_a_service_that_was_away_gets_everything_once(
+    backend: Backend, experiment: TrackedExperiment
+) -> None:
+    """While it is away every call fails in bounded time; afterwards nothing lacks."""
+    run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 3.5})
+    tracker = backend.tracker()
+    sink = tracker.open(experiment)
+    noted = pushed(sink, run, rows[:3], Reached())
+    backend.stop()
+    try:
+        begun = time.monotonic()
+        with suppress(TrackerUnreachable):
+            sink.push(run, rows[3:6])
+            sink.end(run, ended(step=60))
+        sink.close()
+        assert time.monotonic() - begun < 60
+    finally:
+        backend.start()
+    again = tracker.open(experiment)
+    pushed(again, run, rows, noted)
+    again.end(run, ended(step=100))
+    again.close()
+    assert seen_points(seen(backend, experiment, run)) == points(rows)
