@@ -9,6 +9,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
+from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import check_imports
 from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.study import Study
@@ -58,6 +59,7 @@ def evaluate(run_name: str, wanted: Evaluation, study: Study, console: Console) 
     _check_draw(wanted)
     paths = _find(run_name, study)
     record = read_run(paths).record
+    refuse_imported_run(record.spec)
     policy = find_policy(paths, record, wanted.checkpoint)
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
     command = wanted.command(name, wanted.draw, study.allowed)

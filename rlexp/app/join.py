@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rlexp.app.imported import refuse_imported
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Experiment
@@ -19,6 +20,7 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
     if not paths.definition.exists():
         return asked
     there = read_experiment(paths)
+    refuse_imported(there, "; choose another name with experiment=…")
     if there.sweep is not None:
         raise RecordError(
             f"experiment {asked.name} is a sweep: continue it with 'rlexp sweep', "

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import rlexp
+from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import check_imports, foreign_modules
 from rlexp.app.reproduction.again import define, run_again
 from rlexp.app.reproduction.answer import Answer, answer, summary
@@ -73,6 +74,8 @@ def reproduce(target: str, wanted: Wanted, study: Study, console: Console) -> in
     """
     output = _output(wanted, study)
     originals = find_originals(target, wanted.phase, wanted.runs, study)
+    for original in originals:
+        refuse_imported_run(original.record.spec)
     command = wanted.command(target, study.allowed)
     check_imports([original.record.spec for original in originals], study.allowed, command)
     for original in originals:

@@ -188,6 +188,8 @@ def _is_unfinished(
 ) -> bool:
     """Whether a run is missing, or a sweep has something to decide."""
     retry = resumption.options.retry
+    if experiment.imported is not None:
+        return False
     if experiment.sweep is None:
         planned = [f.stored.record for f in found.runs if f.planned and f.stored]
         return any(record.may_run(retry=retry) for record in planned)

@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rlexp.app.imported import refuse_imported
+from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.recorded import Recorded
 from rlexp.app.request import Request
@@ -11,7 +13,7 @@ from rlexp.app.study import Study
 from rlexp.app.survey import Survey
 from rlexp.app.sweep_request import Asked, read_sweep, split_definition
 from rlexp.config.compose import compose
-from rlexp.config.validate import build, validate_settings
+from rlexp.config.validate import build, build_trackers, validate_settings
 from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
@@ -40,7 +42,9 @@ def check_words(words: Sequence[str], *more: str) -> list[str]:
     keys = [parsed.key_or_group for parsed in parse_words(words)]
     for word, key in zip(words, keys, strict=True):
         if not _changes_no_number(key) and key not in more:
-            allowed = ", ".join(("executor", "executor.…", *OF_THE_ATTEMPT, *more))
+            allowed = ", ".join(
+                ("executor", "executor.…", "tracker", "tracker.…", *OF_THE_ATTEMPT, *more)
+            )
             raise ConfigError(
                 f"{word}: what is continued stays as it was asked for; 'rlexp resume' takes only "
                 f"{allowed}; to ask for something else, use 'rlexp run' or 'rlexp sweep'"
@@ -74,13 +78,14 @@ def requests(
         RlexpError: A word would change a number, or the records name code that is not allowed.
     """
     experiment = experiment_of(found)
+    refuse_imported(experiment)
     check_imports(experiment.configurations, study.allowed, command)
-    executor, budget = _driven(experiment, recorded, words, study)
+    executor, budget, trackers = _driven(experiment, recorded, words, study)
     if only is not None:
         _check_asked(experiment, only)
     phases = found.phases or (Phase.TEST,)
     for phase in phases if only is None else (only.phase,):
-        yield Request(experiment, phase, executor, budget, only.id if only else None)
+        yield Request(experiment, phase, executor, budget, trackers, only.id if only else None)
 
 
 def experiment_of(found: Survey) -> Experiment:
@@ -104,11 +109,16 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
 
 def _driven(
     experiment: Experiment, recorded: Recorded, words: Sequence[str], study: Study
-) -> tuple[Executor, Budget]:
-    """How runs are executed: by words, else as they were before, else by the configuration."""
+) -> tuple[Executor, Budget, Trackers]:
+    """How runs are executed: by words, else as they were before, else by the configuration.
+
+    Records never say where they are mirrored to: they may be foreign, and a key would go there.
+    """
     given = check_words(words)
     plain = compose(words, study.folder)[0].plain
     executor: Executor = build(plain["executor"], "executor", study.allowed)
+    mirrors = plain["tracker"]
+    trackers = Trackers(build_trackers(mirrors, study.allowed), mirrors)
     before = {
         key: recorded.settings[key]
         for key in OPERATIONAL
@@ -116,10 +126,10 @@ def _driven(
     }
     own = {key: plain["budget"].get(key) for key in OPERATIONAL}
     try:
-        return executor, _budget(experiment, {**own, **before})
+        return executor, _budget(experiment, {**own, **before}), trackers
     except ConfigError:
         # What a damaged file says of the cadence of checkpoints is no reason not to go on.
-        return executor, _budget(experiment, own)
+        return executor, _budget(experiment, own), trackers
 
 
 def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:

@@ -7,6 +7,7 @@ from os import environ
 from typing import Any
 
 from rlexp.app.history import describe_attempts, describe_checkpoints, tell_attempts
+from rlexp.app.imported import imported_lines, source_in_words
 from rlexp.app.status import sweep_lines
 from rlexp.app.study import Study
 from rlexp.app.summary import describe_run, summarise
@@ -79,6 +80,8 @@ def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> 
         return
     for line in () if found.experiment.sweep is None else sweep_lines(found, study):
         console.line(line)
+    for line in imported_lines(found.experiment):
+        console.line(line)
     for summary in summaries:
         # A sweep that has not chosen yet has no test runs to tell of.
         if summary["runs"] or found.experiment.sweep is None:
@@ -124,6 +127,7 @@ def _show_run(run: RunPaths, console: Console) -> None:
         **describe_run(configuration, stored),
         "phase": str(stored.record.spec.phase),
         "score_is": stored.record.spec.budget["score"],
+        "imported": source_in_words(stored.record.spec),
         "weights": stored.record.weights,
         "evaluations": _evaluations(stored.record),
         "history": describe_attempts(stored, attempts),
@@ -139,7 +143,10 @@ def _show_run(run: RunPaths, console: Console) -> None:
     name = f"{value['experiment']}/{value['run']}"
     console.line()
     console.line(f"Records: {value['folder']}")
-    if attempts:
+    if value["imported"]:
+        told = shlex.join(["rlexp", "show", name, "--provenance"])
+        console.line(f"To see where it comes from: {told}")
+    elif attempts:
         console.line(f"To see what it printed: {shlex.join(['rlexp', 'logs', name])}")
 
 
@@ -148,6 +155,8 @@ def _head(value: dict[str, Any], console: Console) -> None:
     console.line(
         f"  {value['label']} on {value['task']}, {value['phase']} phase, seed {value['seed']}"
     )
+    if value["imported"]:
+        console.line(f"  {value['imported']}")
     failure = f" ({value['failure']})" if value["failure"] else ""
     reason = f": {value['reason']}" if value["reason"] else ""
     console.line(f"  {value['state']}{failure}{reason}")

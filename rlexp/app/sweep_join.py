@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TypeVar
 
+from rlexp.app.imported import refuse_imported
 from rlexp.app.join import union
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import leaf_differences
@@ -28,6 +29,7 @@ def join_sweep(paths: ExperimentPaths, asked: Experiment, *, lag_asked: bool) ->
     if not paths.definition.exists():
         return asked
     there = read_experiment(paths)
+    refuse_imported(there, "; choose another name with experiment=…")
     if there.sweep is None:
         raise RecordError(
             f"experiment {asked.name} exists and is no sweep; "

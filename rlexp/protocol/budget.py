@@ -74,8 +74,8 @@ class Compute:
     device: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no device of the library."""
-        if not DEVICE.fullmatch(self.device):
+        """Refuse what is no device of the library; of imported runs it is not known."""
+        if self.device is not None and not DEVICE.fullmatch(self.device):
             raise ConfigError(
                 f"compute.device={self.device!r} is no device: use cpu, cuda, cuda:N or mps",
             )

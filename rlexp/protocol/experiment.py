@@ -66,6 +66,9 @@ class Experiment:
     `allotted` gives the number of test seeds, by fingerprint, of the configurations that are
     asked for fewer than the plan's: a sequential comparison spends seeds where they decide.
 
+    `imported` gives the seeds of every configuration, by fingerprint, where another tool made the
+    runs: nothing of them can be run here.
+
     Where a `sweep` finds the configurations, `configurations` are those that are run on test
     seeds: the default alone until the winner is chosen, then both. Its trials are run on tuning
     seeds, its finalists on selection seeds.
@@ -79,6 +82,7 @@ class Experiment:
     sweep: Sweep | None = None
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
+    imported: Mapping[str, tuple[int, ...]] | None = None
 
     @property
     def default(self) -> Configuration:
@@ -95,17 +99,19 @@ class Experiment:
         """Every run of a phase: seeds outermost, so that each configuration advances alike."""
         seeds = self.seeds.seeds(phase)
         configurations = self.of_phase(phase)
-        counts = [self._count(c, phase) for c in configurations]
-        for position, seed in enumerate(seeds):
-            for configuration, count in zip(configurations, counts, strict=True):
-                if position < count:
+        wanted = [self._seeds(c, phase) for c in configurations]
+        for seed in seeds:
+            for configuration, own in zip(configurations, wanted, strict=True):
+                if seed in own:
                     yield configuration, configuration.spec(phase, self.seeds.root, seed)
 
-    def _count(self, configuration: Configuration, phase: Phase) -> int:
-        planned = len(self.seeds.seeds(phase))
+    def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
+        planned = self.seeds.seeds(phase)
+        if self.imported is not None:
+            return frozenset(self.imported.get(configuration.fingerprint, ()))
         if phase is not Phase.TEST or not self.allotted:
-            return planned
-        return self.allotted.get(configuration.fingerprint, planned)
+            return frozenset(planned)
+        return frozenset(planned[: self.allotted.get(configuration.fingerprint, len(planned))])
 
     def definition(self) -> dict[str, Any]:
         """The question that the name stands for; how many seeds are spent on it may grow.

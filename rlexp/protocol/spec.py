@@ -75,6 +75,12 @@ class RunSpec:
         return f"{short_name(self.algorithm)}-{self.phase}-{self.seed}-{self.id[:10]}"
 
     @property
+    def imported(self) -> Plain | None:
+        """What says that another tool made the run; nothing for one of ours."""
+        marked = self.algorithm.get("imported")
+        return marked if isinstance(marked, Mapping) else None
+
+    @property
     def streams(self) -> Streams:
         """Every seed that the run hands to a library."""
         return Streams(self.root, self.phase, self.seed)
@@ -102,6 +108,9 @@ def short_name(part: Plain) -> str:
     """The plug-in's name as its module says it: `ppo` for `rlexp.algorithms.ppo.PPO`.
 
     It is part of folder names, so that of a module which is none only harmless letters are kept.
+    What another tool made has the name that it has there.
     """
+    if "_target_" not in part and "name" in part:
+        return re.sub(r"\W", "_", str(part["name"]), flags=re.ASCII)[:LONGEST_NAME]
     path = str(part.get("_target_", "unknown")).split(".")
     return re.sub(r"\W", "_", path[-2] if len(path) > 1 else path[-1])[:LONGEST_NAME]

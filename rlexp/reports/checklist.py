@@ -12,12 +12,17 @@ from rlexp.reports import tuning_answers as tuning
 from rlexp.reports.answer import Answer, Judge, Judged
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages, seeds_in_words
+from rlexp.reports.imported import imported_members
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.wording import states
 
 THAT_MATTER = (9, 10, 11, 12, 13)
 """Items whose answer must not be no where a report is to be strict."""
+IMPORTED = (
+    "Whether they are on seeds that no tuning saw, and how evaluations were seeded, is for the "
+    "author to say."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,15 @@ def _missing(evidence: Evidence) -> Iterator[str]:
         yield f"damaged records: {shortened(evidence.problems, 3)}"
 
 
+def _imported(evidence: Evidence) -> str | None:
+    """What is not known of imported runs, where there are any."""
+    own = imported_members(evidence)
+    return f"Imported from other tools: {counted(len(own), 'run')}. {IMPORTED}" if own else None
+
+
 def _settings(evidence: Evidence) -> Judged:
-    del evidence
+    if imported := _imported(evidence):
+        return Answer.WORDS, imported
     told = (
         "Environments of training, of evaluation and of each phase are seeded apart by "
         "construction. Whether the domain has levels or contexts of its own for training and for "
@@ -91,6 +103,8 @@ def _settings(evidence: Evidence) -> Judged:
 def _test_seeds(evidence: Evidence) -> Judged:
     if evidence.phase is not Phase.TEST or not evidence.members:
         return Answer.NO, "This report holds no test run."
+    if imported := _imported(evidence):
+        return Answer.WORDS, imported
     counts = sorted({cell.planned for cell in evidence.cells.values()})
     told = " or ".join(str(count) for count in counts)
     return Answer.YES, f"{told} of each label on each task; {seeds_in_words(evidence.members)}."
@@ -101,6 +115,8 @@ def _all_on_test_seeds(evidence: Evidence) -> Judged:
         return Answer.NO, f"These are {evidence.phase} runs."
     if not evidence.members:
         return Answer.NO, "There is no result."
+    if imported := _imported(evidence):
+        return Answer.WORDS, imported
     return Answer.YES, "Runs of other phases are refused."
 
 

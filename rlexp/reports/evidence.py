@@ -35,6 +35,11 @@ class Member:
         return self.configuration.task
 
     @property
+    def imported(self) -> Mapping[str, Any] | None:
+        """What says that another tool made it; nothing for a run of ours."""
+        return self.record.spec.imported
+
+    @property
     def name(self) -> str:
         """Its name as commands take it (`EXPERIMENT/RUN`)."""
         return f"{self.experiment}/{self.record.spec.name}"

@@ -6,6 +6,7 @@ from itertools import chain
 
 from rlexp.reports.blocks import Notice, Tone
 from rlexp.reports.evidence import Cell, Evidence, Member
+from rlexp.reports.imported import imported_notices
 from rlexp.reports.leaves import leaves, said
 from rlexp.reports.sentences import counted, listed, numbers, shortened
 from rlexp.reports.tuning_effort import tuned_unequally
@@ -29,6 +30,7 @@ EVALUATION = {
     "evaluation_episodes": "episodes of an evaluation during training",
     "evaluation_every": "steps between evaluations",
 }
+RETURNS = "what returns are of"
 
 Facts = Mapping[str, str]
 """Values by name; what has no value for a run stands there as `unset`, what is unknown does not."""
@@ -51,6 +53,7 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
     """
     found = [notice for kind in KINDS for notice in _differences(kind, evidence)]
     found += [
+        *imported_notices(evidence),
         *_failures(evidence),
         *tuned_unequally(evidence),
         *_dirty(evidence),
@@ -77,11 +80,16 @@ def _steps(member: Member) -> Facts:
 
 
 def _evaluation(member: Member) -> Facts:
-    budget = member.record.spec.budget
-    return {words: said(budget.get(key)) for key, words in EVALUATION.items()}
+    budget, imported = member.record.spec.budget, member.imported
+    returns = {RETURNS: said(imported.get("returns")) if imported else "evaluations"}
+    unknown = "not known" if imported else said(None)
+    values = {words: budget.get(key) for key, words in EVALUATION.items()}
+    return returns | {w: unknown if v is None else said(v) for w, v in values.items()}
 
 
 def _environment(member: Member) -> Facts:
+    if member.imported:
+        return {}
     found = leaves(member.record.spec.environment, "environment")
     return {name: value for name, value in found if not name.startswith("environment.vector")}
 
@@ -107,6 +115,8 @@ def _commit(member: Member) -> Facts:
 
 
 def _compute(member: Member) -> Facts:
+    if member.imported:
+        return {}
     compute = member.record.spec.compute
     return {name: said(compute.get(name)) for name in ("threads", "device")}
 

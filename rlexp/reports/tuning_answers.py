@@ -7,6 +7,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Domain
 from rlexp.reports.answer import Answer, Judged
 from rlexp.reports.evidence import Evidence
+from rlexp.reports.imported import imported_members
 from rlexp.reports.leaves import leaves
 from rlexp.reports.sentences import counted, listed, numbers
 from rlexp.reports.sweep_evidence import SweepEvidence
@@ -174,6 +175,9 @@ def configurations(evidence: Evidence) -> Judged:
     """Item 13: where every setting stands."""
     if not evidence.members:
         return Answer.NO, "No configuration was asked for."
+    if imported := imported_members(evidence):
+        told = counted(len(imported), "imported run")
+        return Answer.WORDS, f"Of {told} not every setting is known."
     cells = counted(len(evidence.cells), "configuration")
     told = f"Every setting of {cells} is in the records, and listed in Provenance"
     undecided = [own.experiment for own in evidence.sweeps if own.selection is None]

@@ -29,7 +29,9 @@ def score_in_words(budget: Mapping[str, Any]) -> str:
     """What the score of a run is, as its budget declares it."""
     match budget["score"]:
         case "final":
-            episodes = counted(budget["final_episodes"], "fresh episode")
+            count = budget["final_episodes"]
+            # Of imported means it is not known how many episodes they are of.
+            episodes = counted(count, "fresh episode") if count else "fresh episodes"
             return f"the mean return of the final policy over {episodes}"
         case "auc":
             return "the mean height of the curve of evaluations during training"

@@ -2,14 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from errno import ENOSPC
 from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.events import Evaluated, Event, Measured, RunEnded, from_plain, to_plain
-from rlexp.store.files import parse_json, read_file
+from rlexp.store.files import parse_json, publish, read_file
 from rlexp.store.secrets import mask_known, secret_values
 
 _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
@@ -47,6 +47,12 @@ class JournalWriter:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+def write_journal(path: Path, events: Iterable[Event]) -> None:
+    """Publish a journal whose events are all known."""
+    lines = [json.dumps(to_plain(e), separators=(",", ":"), allow_nan=False) for e in events]
+    publish(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 @dataclass(slots=True)

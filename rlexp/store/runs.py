@@ -56,6 +56,8 @@ def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
     }
     if experiment.sweep is not None:
         plain["sweep"] = experiment.sweep.plain()
+    if experiment.imported is not None:
+        plain["imported"] = {key: list(seeds) for key, seeds in experiment.imported.items()}
     publish_document(paths, paths.definition, plain)
 
 
@@ -86,6 +88,7 @@ def read_definition(paths: ExperimentPaths) -> Experiment:
             failures=_failures(plain["failures"]),
             allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
             sweep=Sweep.from_plain(plain["sweep"]) if plain.get("sweep") else None,
+            imported=_imported(plain.get("imported")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
@@ -102,6 +105,12 @@ def _seed_plan(plain: Mapping[str, Any]) -> SeedPlan:
         raise ValueError(f"a phase has at most {INDICES:,} seeds")
     tuples = {p: tuple(s) if isinstance(s, list) else s for p, s in lists.items()}
     return SeedPlan(root=plain["root"], **tuples)
+
+
+def _imported(plain: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]] | None:
+    if plain is None:
+        return None
+    return {str(key): tuple(int(seed) for seed in seeds) for key, seeds in plain.items()}
 
 
 def _failures(word: Any) -> Failures:

@@ -65,11 +65,13 @@ def _ordered(cells: Sequence[Cell]) -> list[Member]:
 def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
     records = [m.record for m in members if m.record.attempts]
     timed = [(s, r.spec.compute["threads"]) for r in records if (s := r.seconds_spent)]
+    # Of imported runs it is not known how many threads they had.
+    threaded = [s * threads for s, threads in timed if threads]
     return (
         len(records),
         sum(r.attempts for r in records),
         sum(r.spent for r in records),
-        fsum(s * threads for s, threads in timed) / HOUR if timed else None,
+        fsum(threaded) / HOUR if threaded else None,
         fsum(s for s, _ in timed) / HOUR if timed else None,
         max(s for s, _ in timed) if timed else None,
     )
@@ -78,7 +80,11 @@ def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
 def _text(evidence: Evidence) -> str:
     records = [m.record for m in evidence.members if m.record.attempts]
     steps = sum(r.spent for r in records)
-    seconds = [s * r.spec.compute["threads"] for r in records if (s := r.seconds_spent)]
+    seconds = [
+        s * threads
+        for r in records
+        if (s := r.seconds_spent) and (threads := r.spec.compute["threads"])
+    ]
     untimed = sum(r.seconds is None for r in records)
     told = f"{counted(len(records), 'run')} took {steps:,} environment steps"
     hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""

@@ -90,8 +90,11 @@ def _rule(evidence: Evidence) -> str:
     }
     told = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
     text = "; ".join(told) if len(told) > 1 else rules[evidence.experiments[0].failures]
+    text = f"{text[0].upper()}{text[1:]}."
+    if all(e.imported is not None for e in evidence.experiments):
+        return f"{text} Imported runs end where their records do."
     return (
-        f"{text[0].upper()}{text[1:]}. Repeating the command of an experiment runs what did not "
+        f"{text} Repeating the command of an experiment runs what did not "
         "finish; with --retry it tries final failures again."
     )
 

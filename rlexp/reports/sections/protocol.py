@@ -1,14 +1,15 @@
 """The protocol: seeds, budgets, evaluation, what a score is, how failures count."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import Block, Column, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.evidence import Cell, Evidence, Member
 from rlexp.reports.fairness import warnings
+from rlexp.reports.imported import imported_members
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.search_protocol import search_protocol
 from rlexp.reports.sentences import listed, numbers
@@ -39,16 +40,20 @@ class Protocol:
 
 
 def _texts(evidence: Evidence) -> Iterator[str]:
-    told = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
-    if told:
+    own = [m for m in evidence.members if not m.imported]
+    if own:
         yield (
-            f"The score of a run was declared before it started: {' or '.join(told)}. Returns are "
+            f"The score of a run was declared before it started: {_scores(own)}. Returns are "
             "sums of the task's own reward, not discounted."
         )
-    yield (
-        "Training, evaluation and the final episodes use seeds that differ by construction, and "
-        "so do the phases: no seed that a configuration was tuned on is ever tested on."
-    )
+    if imported := imported_members(evidence):
+        yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
+    if own or not imported:
+        yield (
+            "Training, evaluation and the final episodes use seeds that differ by construction, and "
+            "so do the phases: no seed that a configuration was tuned on is ever tested on."
+            f"{' Of imported runs that is not known.' if imported else ''}"
+        )
     rules = dict.fromkeys(e.failures for e in evidence.experiments)
     by_rule = {
         rule: [e.name for e in evidence.experiments if e.failures == rule] for rule in rules
@@ -56,6 +61,10 @@ def _texts(evidence: Evidence) -> Iterator[str]:
     for rule, names in by_rule.items():
         where = f" (in {listed(names)})" if len(by_rule) > 1 else ""
         yield f"{FAILURES[rule]}{where}"
+
+
+def _scores(members: Sequence[Member]) -> str:
+    return " or ".join(sorted({score_in_words(m.record.spec.budget) for m in members}))
 
 
 def _seeds(evidence: Evidence) -> Table:
@@ -70,10 +79,17 @@ def _seeds(evidence: Evidence) -> Table:
             for phase in Phase
             if experiment.seeds.seeds(phase)
         ),
-        note="Every number handed to a library follows from root, phase and seed. A phase stands "
+        note=f"{_derived(evidence)}A phase stands "
         "here if the experiment sets seeds aside for it, whether or not it was run; this report "
         f"is about the {evidence.phase} phase.",
     )
+
+
+def _derived(evidence: Evidence) -> str:
+    """How numbers follow from seeds, where a run of ours was asked for."""
+    if all(experiment.imported is not None for experiment in evidence.experiments):
+        return ""
+    return "Every number handed to a library follows from root, phase and seed. "
 
 
 def _planned(experiment: Experiment, phase: Phase) -> tuple[Value, ...]:
@@ -81,6 +97,8 @@ def _planned(experiment: Experiment, phase: Phase) -> tuple[Value, ...]:
     return (experiment.name, str(phase), experiment.seeds.root, numbers(seeds), len(seeds))
 
 
+ACTIONS = {True: "deterministic", False: "sampled", None: None}
+"""How evaluations act; of imported runs it may not be known."""
 BUDGET = (
     Column(title="task"),
     Column(title="label", label=True),
@@ -118,7 +136,7 @@ def _budget(cell: Cell) -> tuple[Value, ...]:
         during,
         budget["evaluation_episodes"] if during else None,
         budget["final_episodes"],
-        "deterministic" if budget["evaluation_deterministic"] else "sampled",
+        ACTIONS[budget["evaluation_deterministic"]],
         budget["score"],
     )
 

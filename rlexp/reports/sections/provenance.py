@@ -20,6 +20,7 @@ from rlexp.reports.blocks import (
 )
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.fairness import changed_files, packages
+from rlexp.reports.imported import imported_members, imported_table
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import counted, listed, shortened
 
@@ -37,11 +38,11 @@ class Provenance:
         evidence = inquiry.evidence
         if not evidence.members:
             return None
-        known = [m for m in evidence.members if m.provenance]
+        known = [m for m in evidence.members if m.provenance and not m.imported]
         blocks: list[Block] = [*_integrity(evidence), *_unknown(evidence)]
         if known:
             blocks += [_code(known), _packages(known), _hardware(known), *_commands(known)]
-        blocks += _configurations(evidence)
+        blocks += [*imported_table(evidence), *_imports(evidence), *_configurations(evidence)]
         return Part(name="provenance", title="Provenance", blocks=tuple(blocks), folded=True)
 
 
@@ -173,6 +174,14 @@ def _commands(members: Sequence[Member]) -> Iterator[Listing]:
     lines = {shlex.join(map(str, m.provenance.get("command") or ())) for m in members}
     if known := sorted(lines - {""}):
         yield Listing(name="commands", title="Commands", text="\n".join(known))
+
+
+def _imports(evidence: Evidence) -> Iterator[Listing]:
+    """The commands that imported runs."""
+    yield from (
+        Listing(name="imports", title="Imports", text=listing.text)
+        for listing in _commands(imported_members(evidence))
+    )
 
 
 def _configurations(evidence: Evidence) -> Iterator[Listing]:

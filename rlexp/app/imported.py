@@ -1,0 +1,69 @@
+"""What another tool made: it is looked at as any run is, and never executed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from rlexp.errors import RecordError
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.reports.sentences import counted
+
+
+def refuse_imported(experiment: Experiment, instead: str = "") -> None:
+    """Refuse to run anything of an experiment that was imported.
+
+    Args:
+        experiment: Any.
+        instead: What to do instead, after a comma or a semicolon.
+
+    Raises:
+        RecordError: It was.
+    """
+    if experiment.imported is not None:
+        _refuse(f"experiment {experiment.name}", instead)
+
+
+def refuse_imported_run(spec: RunSpec) -> None:
+    """Refuse to play or to repeat a run that was imported.
+
+    Raises:
+        RecordError: It was.
+    """
+    if spec.imported is not None:
+        _refuse(f"run {spec.name}")
+
+
+def _refuse(what: str, instead: str = "") -> NoReturn:
+    raise RecordError(
+        f"{what} was imported: another tool made it, and there is nothing here to execute"
+        f"{instead or '; report, compare, power, ls, show and verify take it'}"
+    )
+
+
+def source_in_words(spec: RunSpec) -> str | None:
+    """Where an imported run comes from (`imported from sb3-monitor: training episodes`)."""
+    marked = spec.imported
+    if marked is None:
+        return None
+    binned = ", put together in hundredths of the budget" if marked.get("binned") else ""
+    return f"imported from {marked.get('kind')}: {marked.get('returns')}{binned}"
+
+
+def imported_lines(experiment: Experiment) -> Iterator[str]:
+    """How many runs were imported, and of what their returns are, a line for each kind."""
+    counts: Counter[str] = Counter()
+    for configuration in experiment.configurations:
+        told = source_in_words(configuration.spec(Phase.TEST, 0, 0))
+        own = (experiment.imported or {}).get(configuration.fingerprint, ())
+        if told is not None and own:
+            counts[told] += len(own)
+    yield from (f"{counted(number, 'run')} {told}" for told, number in counts.items())
+
+
+def recorded_content(provenance: Mapping[str, Any]) -> str | None:
+    """The sum of what was read of a run when it was imported, as its provenance says."""
+    imported = provenance.get("imported")
+    content = imported.get("content") if isinstance(imported, Mapping) else None
+    return content if isinstance(content, str) else None

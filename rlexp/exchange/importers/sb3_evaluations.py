@@ -1,0 +1,147 @@
+"""`evaluations.npz` of Stable-Baselines3: the returns of every evaluation during training."""
+
+import math
+import zlib
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.exchange.importers.cells import named, seed_in
+from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.study import (
+    ENVIRONMENT,
+    ImportedRun,
+    ImportedStudy,
+    Point,
+    Returns,
+    Unit,
+    Wanted,
+    malformed,
+    until_broken,
+)
+
+NAME = "evaluations.npz"
+ARRAYS = ("timesteps", "results", "ep_lengths")
+"""What the file holds; `successes`, where there are any, are left out."""
+BROKEN = (BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
+"""What reading a damaged archive raises."""
+LARGEST_ARRAY = 1 << 28
+"""Bytes of an array."""
+
+
+def fits(files: Sequence[SourceFile]) -> bool:
+    """Whether there is such a file."""
+    return any(_is_one(file) for file in files)
+
+
+def read_evaluations(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
+    """Read runs, one of each file.
+
+    Raises:
+        MalformedError: A file is not as the library writes it, or nothing names the task.
+    """
+    used = [file for file in files if _is_one(file)]
+    runs = tuple(_run(file, wanted) for file in used)
+    return ImportedStudy(kind="sb3-evaluations", runs=runs, left_out=tuple(others(files, used)))
+
+
+def _is_one(file: SourceFile) -> bool:
+    return file.last.endswith(NAME)
+
+
+def _run(file: SourceFile, wanted: Wanted) -> ImportedRun:
+    loaded = file.load()
+    points, trouble = until_broken(read_points(loaded, wanted.unit or ENVIRONMENT))
+    return ImportedRun(
+        name=file.folder or file.name,
+        label=named(wanted.label, file.name, "label"),
+        task=named(wanted.task, file.name, "task"),
+        seed=seed_in(file.name),
+        points=points,
+        returns=Returns.EVALUATIONS,
+        files=(loaded.sum,),
+        trouble=trouble,
+    )
+
+
+def read_points(loaded: Loaded, unit: Unit) -> tuple[Point, ...]:
+    """Every evaluation in a file.
+
+    Raises:
+        MalformedError: It is not as the library writes it; names the array.
+    """
+    try:
+        with ZipFile(BytesIO(loaded.content)) as archive:
+            steps, returns, lengths = (_array(archive, key, loaded.name) for key in ARRAYS)
+    except BROKEN as error:
+        raise malformed(loaded.name, "", f"it is no npz archive: {error}") from error
+    _check_shapes(steps, returns, lengths, loaded.name)
+    counts = [int(step) for step in steps]
+    for before, step in pairwise(counts):
+        if step <= before:
+            what = f"step {step:,} follows {before:,}: two runs wrote it, one after the other"
+            raise malformed(loaded.name, "timesteps", what)
+    return tuple(
+        Point(
+            step=unit.convert(step),
+            returns=tuple(float(r) for r in own),
+            lengths=tuple(unit.convert(int(n)) for n in long),
+        )
+        for step, own, long in zip(counts, returns, lengths, strict=True)
+    )
+
+
+def _check_shapes(
+    steps: NDArray[Any], returns: NDArray[Any], lengths: NDArray[Any], name: str
+) -> None:
+    if steps.ndim != 1 or returns.ndim != 2 or lengths.shape != returns.shape:
+        told = f"shapes {steps.shape}, {returns.shape} and {lengths.shape}"
+        raise malformed(name, ", ".join(ARRAYS), f"{told}, and not (T,), (T, n) and (T, n)")
+    if not len(steps) or not returns.size or len(steps) != len(returns):
+        what = f"{len(steps)} steps and {len(returns)} evaluations"
+        raise malformed(name, "timesteps, results", what)
+    for key, array in (("timesteps", steps), ("ep_lengths", lengths)):
+        if array.dtype.kind not in "iu" or (array < 0).any() or (array > 1 << 53).any():
+            raise malformed(name, key, "it holds something else than whole numbers from 0 on")
+
+
+def _array(archive: ZipFile, key: str, name: str) -> NDArray[Any]:
+    """An array, whose header must agree with its size before anything is made of it."""
+    try:
+        entry = archive.getinfo(f"{key}.npy")
+    except KeyError as error:
+        raise malformed(name, key, "there is no such array") from error
+    content = _content(archive, entry, key, name)
+    file = BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, by_column, dtype = read(file)
+    except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
+        raise malformed(name, key, f"it is no array: {error}"[:200]) from error
+    if dtype.kind not in "iuf":
+        raise malformed(name, key, f"it holds {dtype}, and not numbers: no object is opened")
+    data = content[file.tell() :]
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
+        raise malformed(name, key, f"{len(data):,} bytes are no array of shape {shape}")
+    flat: NDArray[Any] = np.frombuffer(data, dtype=dtype)
+    return flat.reshape(shape, order="F" if by_column else "C")
+
+
+def _content(archive: ZipFile, entry: ZipInfo, key: str, name: str) -> bytes:
+    if entry.file_size > LARGEST_ARRAY:
+        raise malformed(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
+    with archive.open(entry) as file:
+        # What the archive says of its size may be wrong.
+        content = file.read(LARGEST_ARRAY + 1)
+    if len(content) > LARGEST_ARRAY:
+        raise malformed(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
+    return content

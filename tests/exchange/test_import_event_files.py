@@ -1,0 +1,183 @@
+"""Event files of TensorBoard: read as TensorBoard itself reads them, and refused when damaged."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given as over
+from hypothesis import strategies as st
+from import_sources import RECORDED, given
+
+from rlexp.errors import ConfigError
+from rlexp.exchange.importers.crc32c import masked, masked_all
+from rlexp.exchange.importers.event_files import Scalar, read_scalars
+from rlexp.exchange.importers.sources import Loaded
+from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
+from rlexp.exchange.importers.tensorboard import named_by, read_tensorboard
+
+WANTED = Wanted(unit=ENVIRONMENT)
+CLEANRL = RECORDED / "cleanrl"
+
+
+def recorded() -> bytes:
+    """What the library's SummaryWriter wrote."""
+    [path] = CLEANRL.rglob("*tfevents*")
+    return path.read_bytes()
+
+
+def scalars(content: bytes) -> list[Scalar]:
+    """The scalars in a file of this content."""
+    return list(read_scalars(Loaded("events", content, "")))
+
+
+def test_checksums() -> None:
+    """The check value of CRC-32C, unmasked, is that of its definition."""
+    rotated = masked(b"123456789") - 0xA282EAD8 & 0xFFFFFFFF
+    assert 0xE3069283 == (rotated << 15 | rotated >> 17) & 0xFFFFFFFF
+
+
+@over(st.lists(st.binary(max_size=5), max_size=150))
+def test_checksums_side_by_side(texts: list[bytes]) -> None:
+    """Many texts of one length give what each gives alone."""
+    assert [masked(text) for text in texts] == masked_all(texts)
+
+
+def test_a_run_of_cleanrl() -> None:
+    """Returns, lengths and times of every episode; the folder's name says what it is of."""
+    [run] = read_tensorboard(given(CLEANRL), WANTED).runs
+    assert ("CartPole-v1", "dqn", 1) == (run.task, run.label, run.seed)
+    assert Returns.TRAINING is run.returns
+    assert [(20, (20.0,), (20,)), (55, (35.0, 12.5), (35, 30)), (100, (45.0,), (45,))] == [
+        (p.step, p.returns, p.lengths) for p in run.points
+    ]
+    assert all(point.time is not None for point in run.points)
+
+
+def test_numbers_of_every_form() -> None:
+    """Simple values and tensors of either precision are scalars; histograms and texts are not."""
+    found = {scalar.tag: scalar.value for scalar in scalars(recorded())}
+    assert {"new_style": 1.5, "double": 2.5, "losses/td_loss": 0.5}.items() <= found.items()
+    assert not {"weights", "hyperparameters/text_summary"} & set(found)
+
+
+def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
+    """A file that is written now holds for us what it holds for TensorBoard's own loader."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(tmp_path / "a"))
+    for step in range(300):
+        writer.add_scalar("rollout/ep_rew_mean", step / 7, step * 1000)
+        writer.add_scalar("time/fps", 1e30, -step)
+    writer.close()
+    theirs = EventAccumulator(str(tmp_path / "a"), size_guidance={"scalars": 0})
+    theirs.Reload()
+    [file] = given(tmp_path / "a")
+    ours = list(read_scalars(file.load()))
+    for tag in theirs.Tags()["scalars"]:
+        expected = [(e.step, e.value, e.wall_time) for e in theirs.Scalars(tag)]
+        found = [(s.step, s.value, s.time) for s in ours if s.tag == tag]
+        if tag == "rollout/ep_rew_mean":
+            assert expected == found
+        assert len(expected) == len(found)
+
+
+def record(content: bytes) -> bytes:
+    """A record as it stands in a file."""
+    head = struct.pack("<Q", len(content))
+    return head + struct.pack("<I", masked(head)) + content + struct.pack("<I", masked(content))
+
+
+FIRST = record(b"\x1a\x0dbrain.Event:2")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "no event file"),
+        (b"r,l,t\n" * 40, "checksum of its length"),
+        (record(b"\x10\x01"), "no event file"),
+        (FIRST + b"\x05", "cut off"),
+        (FIRST + record(b"\x10"), "no event"),
+        (FIRST + record(b"\x0b\x00"), "no event: a field of kind 3"),
+        (FIRST + record(b"\x2a\x7f"), "no event: a field is cut off"),
+        (FIRST + record(b"\x10" + b"\xff" * 12), "no event: a number is too long"),
+        (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "no event"),
+    ],
+)
+def test_damaged_files(content: bytes, what: str) -> None:
+    """A file is refused at the record that is damaged."""
+    with pytest.raises(MalformedError, match=what):
+        scalars(content)
+
+
+def test_every_damage_is_noticed() -> None:
+    """Cut anywhere but between records, or with any bit another one, a file is refused."""
+    whole = recorded()[:700]
+    ends = {0}
+    while (at := max(ends)) + 12 <= len(whole):
+        ends.add(at + 16 + int.from_bytes(whole[at : at + 8], "little"))
+    kept = max(end for end in ends if end <= len(whole))
+    whole = whole[:kept]
+    for count in range(1, len(whole)):
+        if count not in ends:
+            with pytest.raises(MalformedError):
+                scalars(whole[:count])
+        with pytest.raises(MalformedError):
+            scalars(whole[:count] + bytes([whole[count] ^ 1 << count % 8]) + whole[count + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "label", "seed"),
+    [
+        ("runs/CartPole-v1__ppo__1__1700000000", "CartPole-v1", "ppo", 1),
+        ("runs/ALE/Breakout-v5__ppo_atari__3__1700", "ALE/Breakout-v5", "ppo_atari", 3),
+        ("a__b-v1__c51__12__9", "a__b-v1", "c51", 12),
+        ("runs/PPO_1", None, None, None),
+        ("runs/a__b__seed__1", None, None, None),
+        ("runs/__b__1__2", None, None, None),
+    ],
+)
+def test_names_of_cleanrl(
+    name: str, task: str | None, label: str | None, seed: int | None
+) -> None:
+    """A folder's name is read from its end, for a task may hold what tells its parts apart."""
+    named = named_by(name)
+    assert (task, label, seed) == (named.task, named.label, named.seed)
+
+
+def test_units_must_be_given() -> None:
+    """A step in such a file may be anything."""
+    with pytest.raises(ConfigError, match="--steps-unit"):
+        read_tensorboard(given(CLEANRL), Wanted())
+    frames = Wanted(unit=Unit(name="frames", per=5))
+    [run] = read_tensorboard(given(CLEANRL), frames).runs
+    assert [4, 11, 20] == [point.step for point in run.points]
+
+
+def test_series_are_chosen_by_name() -> None:
+    """Another series is told apart by its first word; one that is not there is not guessed at."""
+    files = given(CLEANRL)
+    [run] = read_tensorboard(files, Wanted(unit=ENVIRONMENT, metric="losses/td_loss")).runs
+    assert (Returns.TRAINING_MEANS, ()) == (run.returns, run.points[0].lengths)
+    with pytest.raises(MalformedError, match="did you mean 'charts/episodic_return'"):
+        read_tensorboard(files, Wanted(unit=ENVIRONMENT, metric="episodic_return"))
+
+
+@pytest.fixture
+def two_files(tmp_path: Path) -> Path:
+    """A folder into which two runs wrote."""
+    folder = tmp_path / "A__b__1__2"
+    folder.mkdir()
+    for name in ("events.out.tfevents.1", "events.out.tfevents.2"):
+        (folder / name).write_bytes(recorded())
+    return folder
+
+
+def test_two_runs_in_a_folder(two_files: Path) -> None:
+    """Steps that go back are two runs, which are not put together; a file alone is one."""
+    with pytest.raises(MalformedError, match="step 20 follows 100"):
+        read_tensorboard(given(two_files), WANTED)
+    wanted = Wanted(unit=ENVIRONMENT, label="a", task="b")
+    assert 1 == len(read_tensorboard(given(two_files / "events.out.tfevents.1"), wanted).runs)

@@ -1,0 +1,251 @@
+"""What the user gave: folders, files and archives, of which nothing leads elsewhere."""
+
+import gzip
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pytest
+from import_sources import RECORDED, given, write_evaluations, write_table
+
+from rlexp.config.foreign_yaml import read_foreign_yaml
+from rlexp.errors import ConfigError
+from rlexp.exchange.importers import archives
+from rlexp.exchange.importers.given import files_of
+from rlexp.exchange.importers.kinds import KINDS, kind_of, split_kind
+from rlexp.exchange.importers.study import MalformedError
+
+CONTENT = b"label,task,seed,step,return\na,t,0,1,1\n"
+
+
+def names(*paths: Path) -> list[str]:
+    """The names of the files in what was given."""
+    return [file.name for file in given(*paths)]
+
+
+def zipped(path: Path, members: dict[str, bytes]) -> Path:
+    """A zip archive."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+    return path
+
+
+def tarred(path: Path, *members: tarfile.TarInfo) -> Path:
+    """A tar archive, packed as its name says; files hold a table."""
+    mode: Any = "w:gz" if path.name.endswith("gz") else "w"
+    with tarfile.open(path, mode) as archive:
+        for member in members:
+            if member.isreg():
+                member.size = len(CONTENT)
+            archive.addfile(member, io.BytesIO(CONTENT) if member.isreg() else None)
+    return path
+
+
+def test_folders(tmp_path: Path) -> None:
+    """Every file below a folder, by name, numbers in their order."""
+    for name in ("a/10.csv", "a/9.csv", "a/b/c.csv", "d.csv"):
+        (tmp_path / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "logs" / name).write_bytes(CONTENT)
+    expected = ["logs/a/9.csv", "logs/a/10.csv", "logs/a/b/c.csv", "logs/d.csv"]
+    assert expected == names(tmp_path / "logs")
+
+
+def test_same_names_are_told_apart(tmp_path: Path) -> None:
+    """Two folders of one name are called by as much of their paths as it takes."""
+    for name in ("x/logs", "y/logs"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a.csv").write_bytes(CONTENT)
+    assert ["x/logs/a.csv", "y/logs/a.csv"] == names(tmp_path / "x/logs", tmp_path / "y/logs")
+
+
+def test_links_and_pipes_are_passed_over(tmp_path: Path) -> None:
+    """Nothing outside is read through a link, and nothing is waited for."""
+    (tmp_path / "secret.csv").write_bytes(CONTENT)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b.csv").write_bytes(CONTENT)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.csv").symlink_to(tmp_path / "secret.csv")
+    (logs / "inside").symlink_to(tmp_path / "elsewhere")
+    (logs / "around").symlink_to(logs)
+    os.mkfifo(logs / "pipe.csv")
+    (logs / "own.csv").write_bytes(CONTENT)
+    assert ["logs/own.csv"] == names(logs)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    """A path that is not there is named."""
+    with pytest.raises(ConfigError, match="there is nothing at"):
+        names(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("name", ["logs.zip", "logs.tar", "logs.tar.gz", "LOGS.TGZ"])
+def test_archives(tmp_path: Path, name: str) -> None:
+    """What an importer could read is unpacked, and everything else passed over."""
+    path = tmp_path / name
+    wanted, other = "a/b/scores.csv", "a/model.pth"
+    if name.endswith("zip"):
+        zipped(path, {wanted: CONTENT, other: CONTENT})
+    else:
+        renamed = tmp_path / name.lower()
+        tarred(renamed, tarfile.TarInfo(wanted), tarfile.TarInfo(other))
+        renamed.rename(path)
+    place = tmp_path / "unpacked"
+    place.mkdir()
+    [file] = files_of([path], Path.read_bytes, place)
+    assert (f"{name}/a/b/scores.csv", CONTENT) == (file.name, file.load().content)
+
+
+ODD = (
+    "../a.csv",
+    "a/../../b.csv",
+    "/tmp/a.csv",
+    "..\\a.csv",
+    "C:/a.csv",
+    "a\x1b.csv",
+    f"{'x' * 300}.csv",
+)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    """An archive with such a member is refused whole, and nothing is written outside."""
+    for path in (
+        zipped(tmp_path / "a.zip", {"ok.csv": CONTENT, name: CONTENT}),
+        tarred(tmp_path / "a.tar.gz", tarfile.TarInfo("ok.csv"), tarfile.TarInfo(name)),
+    ):
+        before = {p for p in tmp_path.rglob("*") if p.is_file()}
+        place = tmp_path / f"{path.suffix}-unpacked"
+        place.mkdir()
+        with pytest.raises(MalformedError, match="leads elsewhere"):
+            files_of([path], Path.read_bytes, place)
+        after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(place)}
+        assert before == after
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE],
+)
+def test_links_and_devices_in_archives(tmp_path: Path, kind: bytes) -> None:
+    """What is no file and no folder is refused."""
+    member = tarfile.TarInfo("a.csv")
+    member.type, member.linkname = kind, "/etc/passwd"
+    content = member.tobuf(format=tarfile.GNU_FORMAT) + bytes(1024)
+    (tmp_path / "a.tar").write_bytes(content)
+    with pytest.raises(MalformedError, match="link or a device"):
+        names(tmp_path / "a.tar")
+
+
+def test_links_in_zip_archives(tmp_path: Path) -> None:
+    """A zip archive can hold links, too."""
+    entry = ZipInfo("a.csv")
+    entry.external_attr = 0o120777 << 16
+    with ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(entry, "/etc/passwd")
+    with pytest.raises(MalformedError, match="link or a device"):
+        names(tmp_path / "a.zip")
+
+
+def test_bombs(tmp_path: Path) -> None:
+    """What unpacks to very many times its size is refused, wanted or not."""
+    zeros = bytes(40 << 20)
+    zipped(tmp_path / "a.zip", {"a.csv": zeros})
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(_tar("a.bin", zeros)))
+    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(zeros))
+    (tmp_path / "c.tar.gz").write_bytes(gzip.compress(_tar("h", zeros, kind=b"x")))
+    for name, what in {
+        "a.zip": "unpacks to more",
+        "a.tar.gz": "unpacks to more",
+        "c.tar.gz": "header of it is too long",
+    }.items():
+        with pytest.raises(MalformedError, match=what):
+            names(tmp_path / name)
+    assert [] == names(tmp_path / "b.tar.gz")
+
+
+def _tar(name: str, content: bytes, kind: bytes = b"0") -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size, member.type = len(content), kind
+    return member.tobuf(format=tarfile.GNU_FORMAT) + content + bytes(1024)
+
+
+def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes are counted as they come; a header that says another size is refused."""
+    monkeypatch.setattr(archives, "LARGEST_MEMBER", 10)
+    with pytest.raises(MalformedError, match="more than 10 bytes"):
+        names(zipped(tmp_path / "a.zip", {"a.csv": CONTENT}))
+    extra = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
+    (tmp_path / "a.tar").write_bytes(extra + _tar("a.csv", b"1".ljust(512)))
+    with pytest.raises(MalformedError, match="says another size"):
+        names(tmp_path / "a.tar")
+
+
+def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of members is bounded, and none may be there twice."""
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    with pytest.raises(MalformedError, match="more than 3 members"):
+        names(zipped(tmp_path / "a.zip", {f"{n}.txt": b"" for n in range(5)}))
+    with pytest.raises(MalformedError, match="two members"):
+        names(tarred(tmp_path / "a.tar", tarfile.TarInfo("a.csv"), tarfile.TarInfo("a.csv")))
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
+def test_every_damage_of_an_archive(tmp_path: Path, name: str) -> None:
+    """Cut anywhere, or with any byte another one: it is refused, or there is no traceback."""
+    path = tmp_path / name
+    if name == "a.zip":
+        zipped(path, {"a.csv": CONTENT})
+    else:
+        tarred(path, tarfile.TarInfo("a.csv"))
+    whole = path.read_bytes()
+    step = max(1, len(whole) // 60)
+    for number, count in enumerate(range(0, min(len(whole), 2000), step)):
+        flipped = whole[:count] + bytes([whole[count] ^ 0x41]) + whole[count + 1 :]
+        for kind, content in {"cut": whole[:count], "flipped": flipped}.items():
+            path.write_bytes(content)
+            place = tmp_path / f"{number}-{kind}"
+            place.mkdir()
+            with suppress(MalformedError):
+                files_of([path], Path.read_bytes, place)
+
+
+def test_kinds_are_recognised(tmp_path: Path) -> None:
+    """Each kind by its content; what several fit is asked for by name."""
+    kinds: dict[str, Callable[[Path], Any]] = {
+        "sb3-evaluations": lambda path: write_evaluations(path, [1], [[1.0]]),
+        "csv": lambda path: write_table(
+            path / "a.csv", [("a", "t", 0, 1, 1)], "label,task,seed,step,return"
+        ),
+        "marl-eval": lambda path: (path / "a.json").write_text("{}"),
+    }
+    for kind, write in kinds.items():
+        (tmp_path / kind).mkdir()
+        write(tmp_path / kind)
+        assert kind == kind_of("auto", given(tmp_path / kind), read_foreign_yaml).name
+    assert "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_foreign_yaml).name
+    with pytest.raises(ConfigError, match="several kinds fit: name one of sb3-evaluations, marl"):
+        kind_of("auto", given(tmp_path), read_foreign_yaml)
+    with pytest.raises(ConfigError, match="kind mlflow; it looks like csv"):
+        kind_of("mlflow", given(tmp_path / "csv"), read_foreign_yaml)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="no kind fits"):
+        kind_of("auto", given(tmp_path / "empty"), read_foreign_yaml)
+
+
+def test_words_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind may be left out; a word that is neither kind nor path is no path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    assert ("csv", ("logs",)) == split_kind(["csv", "logs"])
+    assert ("auto", ("logs", "more")) == split_kind(["logs", "more"])
+    with pytest.raises(ConfigError, match="did you mean 'sb3-monitor'"):
+        split_kind(["sb3-monitors", "logs"])
+    with pytest.raises(ConfigError, match="what is to be imported"):
+        split_kind([next(iter(KINDS))])

@@ -1,0 +1,264 @@
+"""Monitor and evaluation files of Stable-Baselines3, as it writes them itself and damaged."""
+
+import pickle
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import numpy as np
+import pytest
+from import_sources import WANTED, given, npz, write_evaluations, write_monitors
+
+from rlexp.exchange.importers.sb3_evaluations import read_evaluations
+from rlexp.exchange.importers.sb3_monitor import read_monitors
+from rlexp.exchange.importers.study import MalformedError, Returns, Unit, Wanted
+
+HEAD = '#{"t_start": 100.0, "env_id": "Toy-v0"}\nr,l,t\n'
+
+
+def test_one_environment(tmp_path: Path) -> None:
+    """Every episode stands at the steps that were taken when it ended."""
+    write_monitors(tmp_path / "a", [3, 5, 2])
+    [run] = read_monitors(given(tmp_path / "a"), WANTED).runs
+    assert [3, 8, 10] == [point.step for point in run.points]
+    assert [(3.0,), (5.0,), (2.0,)] == [point.returns for point in run.points]
+    assert [(3,), (5,), (2,)] == [point.lengths for point in run.points]
+    assert (Returns.TRAINING, "Toy-v0", None) == (run.returns, run.task, run.seed)
+    assert run.started is not None
+    assert all(p.time is not None and p.time >= run.started for p in run.points)
+
+
+def test_environments_side_by_side(tmp_path: Path) -> None:
+    """They step together: a step of one is a step of each."""
+    write_monitors(tmp_path / "a", [3, 5], [4, 4], [8])
+    [run] = read_monitors(given(tmp_path / "a"), WANTED).runs
+    assert [9, 12, 24, 24, 24] == [point.step for point in run.points]
+    assert 3 == run.details["environments"]
+    assert ["a/0.monitor.csv", "a/1.monitor.csv", "a/2.monitor.csv"] == [f[0] for f in run.files]
+
+
+def test_a_folder_is_a_run(tmp_path: Path) -> None:
+    """Folders below what is given are runs of their own, and seeds are read off their names."""
+    write_monitors(tmp_path / "logs" / "seed_7", [3])
+    write_monitors(tmp_path / "logs" / "seed_10", [4])
+    runs = read_monitors(given(tmp_path / "logs"), WANTED).runs
+    expected = [("logs/seed_7", 7), ("logs/seed_10", 10)]
+    assert expected == [(run.name, run.seed) for run in runs]
+
+
+def test_task_of_the_header(tmp_path: Path) -> None:
+    """The header names the task, unless the environment has no id."""
+    path = tmp_path / "monitor.csv"
+    path.write_text(HEAD + "1.0,2,0.5\n")
+    [run] = read_monitors(given(path), Wanted(label="PPO")).runs
+    assert "Toy-v0" == run.task
+    path.write_text(HEAD.replace("Toy-v0", "None") + "1.0,2,0.5\n")
+    with pytest.raises(MalformedError, match="name no task: give --task"):
+        read_monitors(given(path), Wanted(label="PPO"))
+
+
+def test_further_columns(tmp_path: Path) -> None:
+    """What an environment adds behind the three columns is nobody's trouble."""
+    path = tmp_path / "monitor.csv"
+    path.write_text(HEAD.replace("r,l,t", "r,l,t,success") + '1.0,2,0.5,"a, b"\r\n')
+    [run] = read_monitors(given(path), WANTED).runs
+    assert [(1.0,)] == [point.returns for point in run.points]
+
+
+def test_frames_are_divided(tmp_path: Path) -> None:
+    """Where steps are frames, so many of them are a step of the environment."""
+    path = tmp_path / "monitor.csv"
+    path.write_text(HEAD + "1.0,400,0.5\n2.0,402,0.6\n")
+    wanted = Wanted(label="PPO", unit=Unit(name="frames", per=4))
+    [run] = read_monitors(given(path), wanted).runs
+    assert [100, 200] == [point.step for point in run.points]
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        ("", "line 1"),
+        ("r,l,t\n1.0,2,0.5\n", "line 1"),
+        ("#{nonsense\nr,l,t\n", "line 1"),
+        ('#{"env_id": "a"}\nr,l,t\n', "t_start"),
+        ('#{"t_start": "x"}\nr,l,t\n', "t_start"),
+        (HEAD.replace("r,l,t", "l,r,t") + "1.0,2,0.5\n", "line 2"),
+        (HEAD + "1.0,2\n", "line 3"),
+        (HEAD + "1.0,2,0.5\none,2,0.6\n", "line 4"),
+        (HEAD + "1.0,2.5,0.5\n", "line 3: l is '2.5'"),
+        (HEAD + "1.0,-2,0.5\n", "line 3: l is '-2'"),
+        (HEAD + "1.0,1e99,0.5\n", "line 3: l is '1e99'"),
+        (HEAD + "1_0,2,0.5\n", "line 3: r is '1_0'"),
+        (HEAD + '1.0,2,"0.5\n', "line"),
+        (HEAD + "1.0,2,0.5\n1.0,2,0.", "line 4: it has no end"),
+        (HEAD.replace("Toy-v0", "a\\u001b[31mb") + "1.0,2,0.5\n", "env_id"),
+    ],
+)
+def test_damaged_monitors(tmp_path: Path, content: str, where: str) -> None:
+    """A file that is not as the library writes it is refused with its line."""
+    (tmp_path / "monitor.csv").write_text(content)
+    with pytest.raises(MalformedError, match=r"monitor\.csv") as refused:
+        read_monitors(given(tmp_path / "monitor.csv"), Wanted(label="PPO"))
+    assert where in str(refused.value)
+
+
+def test_every_cut_is_noticed(tmp_path: Path) -> None:
+    """Cut anywhere, a file is refused, or ends with a whole line."""
+    path = tmp_path / "monitor.csv"
+    whole = HEAD + "1.0,2,0.5\n12.0,22,1.5\n"
+    ends = {len(HEAD), len(HEAD) + len("1.0,2,0.5\n")}
+    for count in range(len(whole)):
+        path.write_text(whole[:count])
+        if count in ends:
+            assert count > len(HEAD) or not read_monitors(given(path), WANTED).runs[0].points
+            continue
+        with pytest.raises(MalformedError):
+            read_monitors(given(path), WANTED)
+
+
+def test_not_a_number_ends_the_run(tmp_path: Path) -> None:
+    """What comes before a return that is no number is kept, and the run failed there."""
+    path = tmp_path / "monitor.csv"
+    path.write_text(HEAD + "1.0,2,0.5\nnan,2,0.6\n3.0,2,0.7\n")
+    [run] = read_monitors(given(path), WANTED).runs
+    assert [2] == [point.step for point in run.points]
+    assert run.trouble is not None
+    assert (4, "nan") == (run.trouble.step, run.trouble.failure)
+
+
+def test_evaluations(tmp_path: Path) -> None:
+    """Every episode of every evaluation is read, with its length."""
+    path = write_evaluations(tmp_path / "seed_3", [100, 200], [[1.0, 2.0], [3.0, 4.0]])
+    [run] = read_evaluations(given(path.parent), WANTED).runs
+    assert [(100, (1.0, 2.0), (10, 10)), (200, (3.0, 4.0), (10, 10))] == [
+        (p.step, p.returns, p.lengths) for p in run.points
+    ]
+    assert (Returns.EVALUATIONS, 3) == (run.returns, run.seed)
+
+
+def test_what_the_callback_writes(tmp_path: Path) -> None:
+    """A short training with the library's own callback is read as it was."""
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import EvalCallback
+    from stable_baselines3.common.env_util import make_vec_env
+
+    callback = EvalCallback(
+        make_vec_env("CartPole-v1"),
+        eval_freq=32,
+        n_eval_episodes=2,
+        log_path=str(tmp_path / "evaluated"),
+        verbose=0,
+    )
+    monitored = make_vec_env("CartPole-v1", n_envs=2, monitor_dir=str(tmp_path / "monitored"))
+    model = PPO("MlpPolicy", monitored, n_steps=64, batch_size=64, n_epochs=1, device="cpu")
+    model.learn(128, callback=callback)
+    monitored.close()
+    [run] = read_evaluations(given(tmp_path / "evaluated"), WANTED).runs
+    assert callback.evaluations_timesteps == [point.step for point in run.points]
+    assert callback.evaluations_results == [list(point.returns) for point in run.points]
+    [trained] = read_monitors(given(tmp_path / "monitored"), Wanted(label="PPO")).runs
+    assert "CartPole-v1" == trained.task
+    assert 0 < trained.points[-1].step <= 128
+
+
+WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        ({"timesteps": None}, "timesteps: there is no such array"),
+        ({"results": None}, "results: there is no such array"),
+        ({"timesteps": [2, 1]}, "step 1 follows 2"),
+        ({"timesteps": [1, 1]}, "step 1 follows 1"),
+        ({"timesteps": [-1, 2]}, "timesteps: it holds something else"),
+        ({"timesteps": [1.5, 2.5]}, "timesteps: it holds something else"),
+        ({"timesteps": [1]}, "1 steps and 2 evaluations"),
+        (
+            {"timesteps": [], "results": np.empty((0, 0)), "ep_lengths": np.empty((0, 0))},
+            "0 steps",
+        ),
+        ({"results": [1.0, 2.0]}, "shapes"),
+        ({"ep_lengths": [[5, 5], [5, 5]]}, "shapes"),
+        ({"results": [["a"], ["b"]]}, "no object is opened"),
+        ({"results": np.array([[{}], [{}]], dtype=object)}, "no object is opened"),
+        ({"results": np.array([[1j], [2j]])}, "no object is opened"),
+    ],
+)
+def test_damaged_evaluations(tmp_path: Path, changed: dict[str, Any], where: str) -> None:
+    """A file that is not as the library writes it is refused with its array."""
+    arrays = {key: value for key, value in {**WHOLE, **changed}.items() if value is not None}
+    path = tmp_path / "evaluations.npz"
+    path.write_bytes(npz(**arrays))
+    with pytest.raises(MalformedError) as refused:
+        read_evaluations(given(path), WANTED)
+    assert where in str(refused.value)
+
+
+class _Canary:
+    """What makes a folder where it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.mkdir, (self.folder,)
+
+
+def test_no_pickle_is_opened(tmp_path: Path) -> None:
+    """An array of objects, which is a pickle, is refused unopened."""
+    canary, path = tmp_path / "canary", tmp_path / "evaluations.npz"
+    path.write_bytes(npz(**{**WHOLE, "results": np.array([[_Canary(canary)]], dtype=object)}))
+    with pytest.raises(MalformedError, match="no object is opened"):
+        read_evaluations(given(path), WANTED)
+    assert not canary.exists()
+    with pytest.raises(FileNotFoundError):
+        canary.rmdir()
+    pickle.loads(pickle.dumps(_Canary(canary)))
+    assert canary.exists()
+
+
+def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
+    """What a header says of its size must be what is there; nothing is made for it before."""
+    path = tmp_path / "evaluations.npz"
+    path.write_bytes(npz(**WHOLE))
+    with ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    results = members["results.npy"]
+    members["results.npy"] = results.replace(b"(2, 1), }       ", b"(2, 99999999), }")
+    assert results != members["results.npy"]
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(MalformedError, match="16 bytes are no array of shape"):
+        read_evaluations(given(path), WANTED)
+
+
+def test_every_damage_of_an_archive(tmp_path: Path) -> None:
+    """Cut anywhere a file is refused; with any byte another one it is, or there is no traceback."""
+    path = tmp_path / "evaluations.npz"
+    whole = npz(**WHOLE)
+    for count in range(0, len(whole), 7):
+        path.write_bytes(whole[:count])
+        with pytest.raises(MalformedError):
+            read_evaluations(given(path), WANTED)
+        path.write_bytes(whole[:count] + bytes([whole[count] ^ 0xFF]) + whole[count + 1 :])
+        with suppress(MalformedError):
+            read_evaluations(given(path), WANTED)
+
+
+def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
+    """A header that is nested without end is refused."""
+    path = tmp_path / "monitor.csv"
+    path.write_text(f'#{{"t_start": {"[" * 90_000}\nr,l,t\n')
+    with pytest.raises(MalformedError, match="line 1"):
+        read_monitors(given(path), WANTED)
+
+
+@pytest.mark.parametrize(("wanted", "option"), [(Wanted(), "label"), (Wanted(label="a"), "task")])
+def test_what_no_file_says(tmp_path: Path, wanted: Wanted, option: str) -> None:
+    """What evaluations are of must be said, and how is said."""
+    path = write_evaluations(tmp_path / "a", [1], [[1.0]])
+    with pytest.raises(MalformedError, match=f"names a {option}: give --{option}"):
+        read_evaluations(given(path), wanted)

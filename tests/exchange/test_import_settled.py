@@ -1,0 +1,259 @@
+"""How runs of other tools become runs of an experiment: seeds, budgets, curves, scores."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given as over
+from hypothesis import strategies as st
+from import_sources import settled, with_seed
+
+from rlexp.errors import ConfigError, ProtocolError
+from rlexp.exchange.importers.settled import Settled
+from rlexp.exchange.importers.study import ImportedRun, Point, Returns, Trouble
+from rlexp.records.events import Ending, Failure
+
+
+def run(*steps: int, seed: int | None = 0, **changed: Any) -> ImportedRun:
+    """A run whose return at each step is a hundredth of it."""
+    made = ImportedRun(
+        name=f"run-{seed}",
+        label="ppo",
+        task="Toy-v0",
+        seed=seed,
+        points=tuple(Point(step=step, returns=(step / 100,)) for step in steps),
+        returns=Returns.EVALUATIONS,
+        files=(("a.csv", "0" * 64),),
+    )
+    return replace(made, **changed)
+
+
+def training(*steps: int, **changed: Any) -> ImportedRun:
+    """The same of training episodes."""
+    return run(*steps, returns=Returns.TRAINING, **changed)
+
+
+def test_the_budget_is_what_was_reached() -> None:
+    """Of all runs of a task the one that went furthest says what the budget was."""
+    found = settled(run(50, 100), run(50, 98, seed=1))
+    assert {100} == {r.configuration.budget.steps for r in found.runs}
+    assert [None, None] == [r.trouble for r in found.runs]
+
+
+def test_a_short_run_has_no_score() -> None:
+    """A run that ended early is interrupted; one whose next point would be beyond is not."""
+    short, near = run(10, 20, 30, seed=1), run(40, 80, seed=2)
+    found = settled(run(50, 100), short, near)
+    reasons = {r.spec.seed: r.trouble.reason if r.trouble else None for r in found.runs}
+    assert {0: None, 1: "its records end at step 30 of 100", 2: None} == reasons
+
+
+def test_a_budget_that_is_given() -> None:
+    """What is beyond it is left out, and it says what is short."""
+    found = settled(run(50, 100, 150, 200), run(50, 100, seed=1), steps=100)
+    first, second = found.runs
+    assert ([50, 100], 2, None) == ([p.step for p in first.points], first.cut, first.trouble)
+    assert (0, None) == (second.cut, second.trouble)
+
+
+def test_a_failure_beyond_the_budget() -> None:
+    """What happened after the budget was reached did not happen."""
+    broken = Trouble(step=150, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
+    [found] = settled(run(50, 100, 140, trouble=broken), steps=100).runs
+    assert found.trouble is None
+    [found] = settled(run(50, 100, trouble=broken), steps=150).runs
+    assert (broken, 150) == (found.trouble, found.step)
+
+
+def test_the_score_is_never_the_best() -> None:
+    """By default the end of training is the score; final episodes where a source names them."""
+    final = Point(step=100, returns=(5.0, 7.0), final=True)
+    assert "last_window" == settled(run(50, 100)).runs[0].configuration.budget.score
+    marked = run(50, 100, points=(*run(50, 100).points, final))
+    [found] = settled(marked).runs
+    assert ("final", 2) == (
+        found.configuration.budget.score,
+        found.configuration.budget.final_episodes,
+    )
+    assert [False, False, True] == [p.final for p in found.points]
+    [found] = settled(marked, score="auc").runs
+    assert [False, False] == [p.final for p in found.points]
+
+
+def test_final_by_request() -> None:
+    """The last evaluation counts as that of the final policy where the user says so."""
+    [found] = settled(run(50, 100), score="final").runs
+    assert [(50, False), (100, False), (100, True)] == [(p.step, p.final) for p in found.points]
+    with pytest.raises(ConfigError, match="are training episodes: use last_window or auc"):
+        settled(training(50, 100), score="final")
+
+
+@over(
+    st.lists(st.integers(1, 40), min_size=1, max_size=400),
+    st.integers(1, 3),
+)
+def test_bins_hold_every_episode(lengths: list[int], several: int) -> None:
+    """Whatever the lengths of episodes, each stands in one point, which is not before its end."""
+    steps = [sum(lengths[: n + 1]) for n in range(len(lengths))]
+    points = tuple(
+        Point(
+            step=step, returns=tuple(float(step) for _ in range(several)), lengths=(1,) * several
+        )
+        for step in steps
+    )
+    [found] = settled(training(points=points)).runs
+    told = [(p.step, value) for p in found.points for value in p.returns]
+    assert sorted(float(s) for s in steps for _ in range(several)) == [v for _, v in told]
+    width = steps[-1] / 100
+    assert all(value <= step < value + width + 1 for step, value in told)
+    ends = [p.step for p in found.points]
+    assert ends == sorted(set(ends))
+    assert len(ends) <= 100
+    assert ends[-1] == steps[-1]
+    assert all(len(p.lengths) == len(p.returns) for p in found.points)
+
+
+def test_very_many_evaluations() -> None:
+    """More evaluations than a report can hold are put together in the same way."""
+    found = settled(run(*range(1, 5001)), run(*range(10, 5001, 10), seed=1))
+    assert [100, 100] == [len(r.points) for r in found.runs]
+    assert found.runs[0].configuration.algorithm["imported"]["binned"]
+
+
+def test_final_episodes_behind_very_many_evaluations() -> None:
+    """They are no part of what is put together."""
+    final = Point(step=3000, returns=(7.0,), final=True)
+    long = run(*range(1, 3001))
+    [found] = settled(replace(long, points=(*long.points, final))).runs
+    assert (101, final) == (len(found.points), found.points[-1])
+    trained = replace(long, points=(*long.points, final), returns=Returns.TRAINING)
+    [found] = settled(trained).runs
+    assert (100, "last_window") == (len(found.points), found.configuration.budget.score)
+
+
+def test_steps_that_fall_together() -> None:
+    """Frames that are one step of the environment are episodes of one evaluation."""
+    points = (Point(step=5, returns=(1.0,)), Point(step=5, returns=(2.0,)))
+    [found] = settled(run(points=points)).runs
+    assert [(5, (1.0, 2.0))] == [(p.step, p.returns) for p in found.points]
+
+
+def test_seeds_that_are_known() -> None:
+    """They stay what they are, however large."""
+    found = settled(run(100, seed=3), run(100, seed=4_000_000_000))
+    assert [3, 4_000_000_000] == [r.spec.seed for r in found.runs]
+    assert not any(r.numbered for r in found.runs)
+    with pytest.raises(ConfigError, match="all of these do"):
+        settled(run(100, seed=3), run(100, seed=4), seed=1)
+
+
+def test_seeds_that_are_not_known() -> None:
+    """They are numbered for each label and task, from the number that is given."""
+    other = run(100, seed=None, label="a2c")
+    found = settled(run(100, seed=None), run(100, seed=None, name="b"), other, seed=5)
+    assert [("ppo", 5), ("ppo", 6), ("a2c", 5)] == [
+        (r.source.label, r.spec.seed) for r in found.runs
+    ]
+    with pytest.raises(ConfigError, match="names no seed, and others do"):
+        settled(run(100, seed=None), run(100, seed=1))
+
+
+def test_one_seed_that_is_said_otherwise() -> None:
+    """The seed of an only run is what the user says."""
+    assert 9 == settled(run(100, seed=3), seed=9).runs[0].spec.seed
+
+
+def test_seeds_twice() -> None:
+    """Two runs of one seed are refused, with both names."""
+    with pytest.raises(ProtocolError, match="run-1 and again would both be seed 1 of ppo"):
+        settled(run(100, seed=1), run(100, seed=1, name="again"))
+
+
+def test_returns_that_are_not_alike() -> None:
+    """Evaluations and episodes of training do not stand together."""
+    with pytest.raises(ProtocolError, match="not of the same"):
+        settled(run(100), training(100, seed=1, label="a2c"))
+
+
+def test_nothing_to_import() -> None:
+    """No run, or none with a return, is no experiment."""
+    with pytest.raises(ConfigError, match="no run was found"):
+        settled()
+    with pytest.raises(ConfigError, match="no run on Toy-v0 holds a return"):
+        settled(run())
+
+
+def test_an_imported_run_is_none_of_ours() -> None:
+    """What defines it says so, and seeds of other labels are not asked for."""
+    found = settled(run(100, seed=1), run(100, seed=2, label="a2c"))
+    for one in found.runs:
+        assert {"kind": "csv", "returns": "evaluations", "binned": False} == one.spec.imported
+        assert "_target_" not in one.spec.algorithm
+    asked = [spec.name for _, spec in found.experiment.specs(one.spec.phase)]
+    assert {r.spec.name for r in found.runs} == set(asked)
+    assert 2 == len(asked)
+    assert asked[0].startswith("ppo-test-1-")
+
+
+def test_names_of_folders_are_harmless() -> None:
+    """Whatever a label is, the name of the folder is short and plain."""
+    [found] = settled(run(100, label="../ü ß/" + "漢" * 100)).runs
+    assert found.spec.name.isascii()
+    assert len(found.spec.name) < 200
+    assert "/" not in found.spec.name
+    assert ".." not in found.spec.name
+
+
+def grown(first: Settled, *runs: ImportedRun, **asked: Any) -> Settled:
+    """Further runs of an experiment."""
+    return settled(*runs, there=first.experiment, **asked)
+
+
+def test_further_seeds() -> None:
+    """What is there keeps its identity, and its budget is that of what is added."""
+    first = settled(run(50, 100), run(50, 100, label="a2c"))
+    found = grown(first, run(50, 102, seed=1))
+    assert [100] == [r.configuration.budget.steps for r in found.runs]
+    before, after = first.experiment.imported, found.experiment.imported
+    assert before is not None
+    assert after is not None
+    own = found.runs[0].configuration.fingerprint
+    assert {**before, own: (0, 1)} == after
+    assert (0, 1) == found.experiment.seeds.test
+
+
+def test_further_labels() -> None:
+    """Another label on the same task gets the same budget."""
+    found = grown(settled(run(50, 100)), run(20, 40, 60, 80, 100, label="a2c"))
+    assert {("ppo", 100), ("a2c", 100)} == {
+        (c.label, c.budget.steps) for c in found.experiment.configurations
+    }
+    assert 1 == len({str(c.budget) for c in found.experiment.configurations})
+
+
+def test_what_does_not_fit_what_is_there() -> None:
+    """Longer runs, another score and other returns are refused, and what to do is said."""
+    first = settled(run(50, 100))
+    with pytest.raises(ProtocolError, match="cut them with --steps 100"):
+        grown(first, run(50, 200, seed=1))
+    assert 1 == grown(first, run(50, 100, 200, seed=1), steps=100).runs[0].cut
+    with pytest.raises(ProtocolError, match=r"--steps 200.*has 100"):
+        grown(first, run(50, 200, seed=1), steps=200)
+    with pytest.raises(ProtocolError, match=r"--score auc.*has last_window"):
+        grown(first, run(50, 100, seed=1), score="auc")
+    with pytest.raises(ProtocolError, match="not of the same"):
+        grown(first, training(50, 100, seed=1))
+    with pytest.raises(ProtocolError, match="of kind csv, and this is mlflow"):
+        grown(first, run(50, 100, seed=1), kind="mlflow")
+    tuned = settled(run(50, 100, settings={"rate": 1}))
+    with pytest.raises(ProtocolError, match="rate 1 and 2"):
+        grown(tuned, run(50, 100, seed=1, settings={"rate": 2}))
+
+
+def test_content_tells_runs_apart() -> None:
+    """The same numbers are the same content, whatever files they stood in; others are not."""
+    [first] = settled(run(50, 100)).runs
+    [again] = settled(run(50, 100, files=(("b.csv", "1" * 64),), started=5.0)).runs
+    assert first.content == again.content
+    others = [run(50, 101), run(50, 100, 150), with_seed(run(50, 100), 1), run(50, 100, task="x")]
+    assert 5 == len({first.content, *(settled(o).runs[0].content for o in others)})

@@ -1,0 +1,222 @@
+"""Tables of CSV, and JSON of marl-eval: there and back, in any order, and damaged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as over
+from hypothesis import strategies as st
+from import_sources import given, write_json, write_table
+
+from rlexp.errors import ConfigError
+from rlexp.exchange.importers.csv_table import read_csv
+from rlexp.exchange.importers.marl_eval import read_marl_eval
+from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
+
+WANTED = Wanted(unit=ENVIRONMENT)
+HEADER = "label,task,seed,step,return"
+WORDS = st.text(
+    st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=8
+) | st.sampled_from(["=cmd|' /C calc'!A0", "a,b", 'say "no"', "[link=file:///x]"])
+RETURNS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3)
+CURVES = st.dictionaries(st.integers(0, 10**9), RETURNS, min_size=1, max_size=4)
+STUDIES = st.dictionaries(
+    st.tuples(WORDS, WORDS, st.integers(0, 2**31)), CURVES, min_size=1, max_size=4
+)
+
+Study = dict[tuple[str, str, int], dict[int, list[float]]]
+
+
+@over(STUDIES, st.randoms(use_true_random=False))
+def test_csv_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study, order: Any) -> None:
+    """Whatever is written is read, in whatever order of steps it stands."""
+    steps = [(key, step, own) for key, curve in study.items() for step, own in curve.items()]
+    order.shuffle(steps)
+    rows = [(*key, step, repr(value)) for key, step, own in steps for value in own]
+    path = write_table(tmp_path_factory.mktemp("csv") / "scores.csv", rows, HEADER)
+    found = {
+        (r.label, r.task, r.seed): {p.step: list(p.returns) for p in r.points}
+        for r in read_csv(given(path), WANTED).runs
+    }
+    assert study == found
+
+
+@over(STUDIES)
+def test_marl_eval_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study) -> None:
+    """Whatever is written is read; what is of the best policy is left out, and that is said."""
+    plain: dict[str, Any] = {}
+    for (label, task, seed), curve in study.items():
+        steps: dict[str, Any] = {
+            f"step_{n}": {"step_count": step, "elapsed_time": 1.0, "return": own}
+            for n, (step, own) in enumerate(curve.items())
+        }
+        steps["absolute_metrics"] = {"return": [1e9]}
+        runs = plain.setdefault("env", {}).setdefault(task.strip(), {}).setdefault(label, {})
+        runs[f"seed_{seed % 10**9}"] = steps
+    path = write_json(tmp_path_factory.mktemp("json") / "scores.json", plain)
+    read = read_marl_eval(given(path), WANTED)
+    found = {
+        (r.label, r.task, r.seed): {p.step: list(p.returns) for p in r.points} for r in read.runs
+    }
+    expected = {(lb, f"env/{t.strip()}", s % 10**9): own for (lb, t, s), own in study.items()}
+    assert {key: found[key] for key in expected} == expected
+    assert len(read.runs) == len(read.left_out)
+
+
+def test_rows_at_one_step_are_episodes(tmp_path: Path) -> None:
+    """Episodes of an evaluation stand together, and lengths with them where all are known."""
+    rows = [("a", "t", 0, 10, 1.0, 7), ("a", "t", 0, 10, 2.0, 8), ("a", "t", 0, 5, 0.5, "")]
+    path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},length")
+    [run] = read_csv(given(path), WANTED).runs
+    assert [(5, (0.5,), ()), (10, (1.0, 2.0), (7, 8))] == [
+        (p.step, p.returns, p.lengths) for p in run.points
+    ]
+
+
+def test_final_episodes(tmp_path: Path) -> None:
+    """Rows that are marked are the final evaluation, and no part of the curve."""
+    rows = [("a", "t", 0, 10, 1.0, 0), ("a", "t", 0, 10, 5.0, 1), ("a", "t", 0, 10, 7.0, "true")]
+    path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},final")
+    [run] = read_csv(given(path), WANTED).runs
+    assert [((1.0,), False), ((5.0, 7.0), True)] == [(p.returns, p.final) for p in run.points]
+
+
+def test_columns_that_options_replace(tmp_path: Path) -> None:
+    """What is the same for every row need not be a column."""
+    path = write_table(tmp_path / "scores.csv", [(10, 1.0)], "step,return")
+    wanted = Wanted(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
+    [run] = read_csv(given(path), wanted).runs
+    assert ("PPO", "Toy-v0", 4) == (run.label, run.task, run.seed)
+
+
+def test_unknown_columns_are_told(tmp_path: Path) -> None:
+    """A column that nothing reads is named, with the one that may have been meant."""
+    path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 1, 1.0, 5)], f"{HEADER},lenght")
+    read = read_csv(given(path), WANTED)
+    assert ("scores.csv, column 'lenght'; did you mean 'length'?",) == read.left_out
+
+
+def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
+    """A byte order mark and lines that end as on Windows are read."""
+    path = tmp_path / "scores.csv"
+    path.write_bytes(b"\xef\xbb\xbfLabel,Task,Seed,Step,Return\r\na,t,0,1e3,1.5\r\n")
+    [run] = read_csv(given(path), WANTED).runs
+    assert 1000 == run.points[0].step
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "line 1"),
+        (HEADER, "no row"),
+        ("label,task,seed,step\na,t,0,1\n", "line 1: there is no column 'return'"),
+        ("label,task,step,return\na,t,1,1\n", "line 1: there is no column 'seed'"),
+        ("label,task,seed,step,step,return\na,t,0,1,1,1\n", "twice"),
+        (f"{HEADER}\na,t,0,1\n", "line 2: it has 4 cells"),
+        (f"{HEADER}\na,t,0,1,1.0\na,t,0,1,1.0,2\n", "line 3: it has 6 cells"),
+        (f"{HEADER}\na,t,0,x,1\n", "line 2: step is 'x'"),
+        (f"{HEADER}\na,t,0,-1,1\n", "line 2: step is '-1'"),
+        (f"{HEADER}\na,t,0,1.5,1\n", "line 2: step is '1.5'"),
+        (f"{HEADER}\na,t,0,nan,1\n", "line 2: step is 'nan'"),
+        (f"{HEADER}\na,t,0,inf,1\n", "line 2: step is 'inf'"),
+        (f"{HEADER}\na,t,zero,1,1\n", "line 2: seed is 'zero'"),
+        (f"{HEADER}\na,t,0,1,high\n", "line 2: return is 'high'"),
+        (f"{HEADER}\na,t,0,1,\n", "line 2: return is ''"),
+        (f"{HEADER}\n,t,0,1,1\n", "line 2: label is ''"),
+        (f"{HEADER}\na,{'t' * 500},0,1,1\n", "line 2: task is"),
+        (f"{HEADER}\na\x1b[31m,t,0,1,1\n", "line 2: label is"),
+        (f'{HEADER}\n"a,t,0,1,1\n', "line"),
+        (f"{HEADER},final\na,t,0,1,1,maybe\n", "line 2: final is 'maybe'"),
+        (f"{HEADER}\na,t,0,1,1\n{'b' * 200_000},t,0,1,1\n", "line"),
+    ],
+)
+def test_damaged_tables(tmp_path: Path, text: str, where: str) -> None:
+    """A table is refused whole, with the line."""
+    path = tmp_path / "scores.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(MalformedError) as refused:
+        read_csv(given(path), WANTED)
+    assert where in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("read", [read_csv, read_marl_eval])
+def test_units_must_be_known(tmp_path: Path, read: Any) -> None:
+    """Nothing in these files says what a step is: the user must."""
+    with pytest.raises(ConfigError, match="--steps-unit environment"):
+        read(given(tmp_path), Wanted())
+
+
+def test_units_are_converted(tmp_path: Path) -> None:
+    """Frames are divided, updates multiplied."""
+    path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 100, 1.0)], HEADER)
+    frames, updates = Unit(name="frames", per=4), Unit(name="updates", steps=2048)
+    for unit, steps in ((frames, 25), (updates, 204_800)):
+        assert steps == read_csv(given(path), Wanted(unit=unit)).runs[0].points[0].step
+
+
+STEP = {"step_count": 1, "return": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("plain", "where"),
+    [
+        ([], "top: it is []"),
+        ({}, "top: it is {}"),
+        ({"e": {"t": {"a": {"0": {}}}}}, "key e/t/a/0"),
+        ({"e": {"t": {"a": {"0": [1]}}}}, "key e/t/a/0: it is [1]"),
+        ({"e": {"t": {"a": {"0": {"step_0": 1}}}}}, "key e/t/a/0/step_0"),
+        ({"e": {"t": {"a": {"0": {"s": {"return": [1]}}}}}}, "it has no 'step_count'"),
+        ({"e": {"t": {"a": {"0": {"s": {"step_count": 1}}}}}}, "name the metric"),
+        (
+            {"e": {"t": {"a": {"0": {"s": {"step_count": 1, "x": [1], "y": [2]}}}}}},
+            "there are: x, y",
+        ),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "return": []}}}}}}, "holds no episode"),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "return": ["high"]}}}}}}, "return is 'high'"),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "return": [True]}}}}}}, "return is True"),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "return": [{}]}}}}}}, "return is {}"),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "step_count": -1}}}}}}, "step_count is -1"),
+        ({"e": {"t": {"a": {"0": {"s": {**STEP, "step_count": 10**400}}}}}}, "step_count is 1000"),
+        ({"e": {"t": {"a\u0007": {"0": {"s": STEP}}}}}, "algorithm is"),
+        ({"e": {"t": {"a": {"0": {"absolute_metrics": STEP}}}}}, "it has no step"),
+    ],
+)
+def test_damaged_json(tmp_path: Path, plain: Any, where: str) -> None:
+    """A file is refused whole, with the key."""
+    path = write_json(tmp_path / "scores.json", plain)
+    with pytest.raises(MalformedError) as refused:
+        read_marl_eval(given(path), WANTED)
+    assert where in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 200_000, '{"e": {"t": 1, "t": 2}}', "\xff", "{}x"]
+)
+def test_no_json(tmp_path: Path, text: str) -> None:
+    """What is no JSON, is nested without end or says a key twice is refused."""
+    path = tmp_path / "scores.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(MalformedError, match=r"scores\.json"):
+        read_marl_eval(given(path), WANTED)
+
+
+def test_every_cut_of_json(tmp_path: Path) -> None:
+    """Cut anywhere, a file is refused."""
+    path = tmp_path / "scores.json"
+    whole = json.dumps({"e": {"t": {"a": {"0": {"s": STEP}}}}})
+    for count in range(len(whole)):
+        path.write_text(whole[:count])
+        with pytest.raises(MalformedError):
+            read_marl_eval(given(path), WANTED)
+
+
+def test_another_metric(tmp_path: Path) -> None:
+    """The metric is chosen by name; one that is not there is not guessed at."""
+    step = {"step_count": 1, "win_rate": [0.5], "return": [1.0]}
+    path = write_json(tmp_path / "scores.json", {"e": {"t": {"a": {"0": {"s": step}}}}})
+    [run] = read_marl_eval(given(path), Wanted(unit=ENVIRONMENT, metric="win_rate")).runs
+    assert ((0.5,), Returns.EVALUATIONS) == (run.points[0].returns, run.returns)
+    with pytest.raises(MalformedError, match="did you mean 'win_rate'"):
+        read_marl_eval(given(path), Wanted(unit=ENVIRONMENT, metric="win_rat"))

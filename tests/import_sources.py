@@ -1,0 +1,115 @@
+"""What importers are given in tests: files that the libraries themselves wrote, and small ones."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from rlexp.exchange.importers.budgets import Asked
+from rlexp.exchange.importers.given import files_of
+from rlexp.exchange.importers.settled import Settled, settle
+from rlexp.exchange.importers.sources import SourceFile
+from rlexp.exchange.importers.study import ENVIRONMENT, ImportedRun, ImportedStudy, Wanted
+
+RECORDED = Path(__file__).parent / "exchange" / "imports"
+"""Files that libraries wrote once, too slow to be written each time."""
+WANTED = Wanted(label="PPO", task="Toy-v0", unit=ENVIRONMENT)
+
+
+class Toy(gymnasium.Env[Any, Any]):
+    """Episodes of given lengths, a reward of one a step."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.action_space = self.observation_space = Discrete(2)
+        self.lengths = list(lengths)
+        self.left = 0
+
+    def reset(self, **kwargs: Any) -> tuple[int, dict[str, Any]]:
+        """Begin the next episode."""
+        self.left = self.lengths.pop(0)
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Take a step of it."""
+        self.left -= 1
+        return 0, 1.0, self.left == 0, False, {}
+
+
+def write_monitors(folder: Path, *lengths: Sequence[int]) -> None:
+    """Let the library's Monitor write a file for each environment, all of them in step."""
+    from stable_baselines3.common.monitor import Monitor
+
+    folder.mkdir(parents=True, exist_ok=True)
+    envs = [Monitor(Toy([*own, 1]), str(folder / str(n))) for n, own in enumerate(lengths)]
+    left = [len(own) for own in lengths]
+    for env in envs:
+        env.reset()
+    for _ in range(sum(lengths[0])):
+        for number, env in enumerate(envs):
+            if left[number] and any(env.step(0)[2:4]):
+                left[number] -= 1
+                if left[number]:
+                    env.reset()
+    for env in envs:
+        env.close()
+
+
+def write_evaluations(
+    folder: Path, steps: Sequence[int], returns: Sequence[Sequence[float]]
+) -> Path:
+    """Write `evaluations.npz` by the call that the library's EvalCallback makes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lengths = [[10] * len(own) for own in returns]
+    np.savez(
+        folder / "evaluations",
+        timesteps=list(steps),
+        results=[list(own) for own in returns],
+        ep_lengths=lengths,
+    )
+    return folder / "evaluations.npz"
+
+
+def write_table(path: Path, rows: Sequence[Sequence[Any]], header: str) -> Path:
+    """Write a table of CSV."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+    return path
+
+
+def write_json(path: Path, plain: Any) -> Path:
+    """Write JSON."""
+    path.write_text(json.dumps(plain))
+    return path
+
+
+def npz(**arrays: Any) -> bytes:
+    """The content of an npz archive."""
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def given(*paths: Path) -> list[SourceFile]:
+    """Files as the command gives them to importers."""
+    with TemporaryDirectory() as temporary:
+        return files_of(paths, Path.read_bytes, Path(temporary))
+
+
+def settled(*runs: ImportedRun, kind: str = "csv", **asked: Any) -> Settled:
+    """Runs of a new experiment, whose tasks have no known scores."""
+    there = asked.pop("there", None)
+    study = ImportedStudy(kind=kind, runs=runs)
+    return settle(study, Asked(**{"name": "alpha", **asked}), there, lambda _: {})
+
+
+def with_seed(run: ImportedRun, seed: int) -> ImportedRun:
+    """The same run with another seed."""
+    return replace(run, name=f"{run.name}-{seed}", seed=seed)
