@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli import runs, statistics, study, sweeps
+from rlexp.cli import exporting, importing, mirrors, runs, statistics, study, sweeps
 from rlexp.cli.options import console_for
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -53,6 +53,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cancel": runs.cancel,
     "rm": runs.remove,
     "verify": runs.verify,
+    "sync": mirrors.sync,
+    "import": importing.import_results,
+    "export": exporting.export,
     "doctor": study.doctor,
     "init": study.init,
 }

@@ -1,1 +1,1 @@
-"""The way out to other tools: a sweep as a study of Optuna."""
+"""The way in and out: results of other tools, records for them, a sweep as a study of Optuna."""

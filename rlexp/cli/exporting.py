@@ -1,0 +1,63 @@
+"""The command that takes records to other tools: export."""
+
+from typing import Annotated
+
+import typer
+
+from rlexp.cli.options import Allow, Json, console_for, here
+
+
+def export(
+    format_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface"
+        ),
+    ],
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET", help="EXPERIMENT, EXPERIMENT/LABEL; for script EXPERIMENT/RUN"
+        ),
+    ],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="The new file or folder")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option("--phase", help="test (default), selection or tuning")
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="Only this task; may be repeated")
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option("--level", help="csv, parquet: runs, evaluations or episodes")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median")
+    ] = None,
+    common_seeds: Annotated[
+        bool, typer.Option("--common-seeds", help="Only the seeds that every task has")
+    ] = False,
+    normalised: Annotated[
+        bool, typer.Option("--normalised", help="rliable: 0 and 1 at the anchors of each task")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there")] = False,
+    allow_import: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Write records for other tools: scores, tables, a script, or a folder for Hugging Face."""
+    from rlexp.app.export import export as use_case
+    from rlexp.app.export_request import Wanted
+
+    wanted = Wanted(
+        format=format_name,
+        output=output,
+        phase=phase,
+        tasks=tuple(task or ()),
+        level=level,
+        metric=metric,
+        common_seeds=common_seeds,
+        normalised=normalised,
+        force=force,
+    )
+    raise typer.Exit(use_case(targets, wanted, here(allow_import), console_for(as_json=as_json)))

@@ -1,0 +1,79 @@
+"""Tables as Parquet, by whichever library that writes it is installed."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rlexp.errors import ConfigError
+from rlexp.exchange.exporters.tables import Cell, Sheet
+
+WRITERS = ("pyarrow", "duckdb")
+"""Packages that write Parquet, the preferred one first."""
+
+
+def writer() -> str:
+    """The package that will write.
+
+    Raises:
+        ConfigError: None is installed; says which to install.
+    """
+    for name in WRITERS:
+        if find_spec(name) is not None:
+            return name
+    raise ConfigError(
+        "parquet is written by a package that is not installed: pip install pyarrow, or export csv"
+    )
+
+
+def write_parquet(sheet: Sheet, path: Path, package: str) -> None:
+    """Write a table.
+
+    Args:
+        sheet: The table; text that is no Unicode has a question mark in its place.
+        path: The file, in an existing folder.
+        package: One of `WRITERS`.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    columns = [_column(sheet.rows, k) for k in range(len(sheet.columns))]
+    {"pyarrow": _by_pyarrow, "duckdb": _by_duckdb}[package](sheet, columns, path)
+
+
+def _column(rows: Sequence[tuple[Cell, ...]], position: int) -> list[Cell]:
+    values = (row[position] for row in rows)
+    return [v.encode(errors="replace").decode() if isinstance(v, str) else v for v in values]
+
+
+def _by_pyarrow(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None:
+    arrow: Any = import_module("pyarrow")
+    kinds = {
+        "text": arrow.string(),
+        "integer": arrow.int64(),
+        "number": arrow.float64(),
+        "boolean": arrow.bool_(),
+    }
+    arrays = [
+        arrow.array(values, type=kinds[kind])
+        for values, (_, kind) in zip(columns, sheet.columns, strict=True)
+    ]
+    table = arrow.Table.from_arrays(arrays, names=sheet.titles)
+    import_module("pyarrow.parquet").write_table(table, str(path))
+
+
+def _by_duckdb(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None:
+    duckdb: Any = import_module("duckdb")
+    kinds = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
+    declared = ", ".join(f'"{name}" {kinds[kind]}' for name, kind in sheet.columns)
+    quoted = str(path).replace("'", "''")
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE sheet ({declared})")
+        if sheet.rows:
+            places = ", ".join("?" * len(sheet.columns))
+            connection.executemany(
+                f"INSERT INTO sheet VALUES ({places})",  # noqa: S608  # places only
+                [list(row) for row in zip(*columns, strict=True)],
+            )
+        connection.execute(f"COPY sheet TO '{quoted}' (FORMAT PARQUET)")

@@ -1,0 +1,73 @@
+"""Scores as rliable takes them: an array of runs × tasks for each label."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.errors import ConfigError
+from rlexp.exchange.exporters.outcomes import Rectangle
+
+Scores = Mapping[str, NDArray[np.float64]]
+"""By label; each of shape (runs, tasks)."""
+_MEMBER = re.compile(r"[\w.+=,@ ()-]{1,100}")
+
+
+def score_dictionary(rectangle: Rectangle) -> Scores:
+    """The scores of every label, of shape (runs, tasks), in units of the return."""
+    return {
+        label: np.asarray(
+            [
+                [rectangle.runs[label, task, seed].score for task in rectangle.tasks]
+                for seed in rectangle.seeds[label]
+            ],
+            dtype=np.float64,
+        )
+        for label in rectangle.labels
+    }
+
+
+def as_json(scores: Scores) -> bytes:
+    """A JSON object of lists by label."""
+    plain = {label: array.tolist() for label, array in scores.items()}
+    return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
+
+
+def as_npz(scores: Scores) -> bytes:
+    """An archive of arrays named by label, which `numpy.load` reads without pickle.
+
+    Raises:
+        ConfigError: A label cannot be the name of a file in an archive.
+    """
+    content = BytesIO()
+    with ZipFile(content, "w", ZIP_STORED) as archive:
+        for label, array in scores.items():
+            _check_member(label)
+            with archive.open(ZipInfo(f"{label}.npy"), "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def _check_member(label: str) -> None:
+    parts = label.split("/")
+    if not all(_MEMBER.fullmatch(part) and part.strip(". ") for part in parts):
+        raise ConfigError(
+            f"label {label!r} cannot name an array in an .npz archive: use --output NAME.json"
+        )
+
+
+def loading(name: str) -> str:
+    """A line of Python that loads the file of this name."""
+    if name.endswith(".npz"):
+        return f"scores = dict(numpy.load({name!r}))"
+    read = f"json.loads(pathlib.Path({name!r}).read_text())"
+    return f"scores = {{k: numpy.array(v) for k, v in {read}.items()}}"
+
+
+def imports(name: str) -> Sequence[str]:
+    """What that line needs to be imported."""
+    return ("numpy",) if name.endswith(".npz") else ("json", "numpy", "pathlib")

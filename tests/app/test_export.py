@@ -1,0 +1,331 @@
+"""`rlexp export`: what is written, what is told, and what is refused before anything is written."""
+
+import csv
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from stored_runs import Stored, configuration, console, failed, output, stored, study
+from typer.testing import CliRunner
+
+from rlexp.app.export import FORMATS, export
+from rlexp.app.export_request import Wanted
+from rlexp.cli.exporting import export as command
+from rlexp.errors import RlexpError
+from rlexp.exchange.exporters import parquet
+from rlexp.protocol.seeds import Phase
+
+CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
+
+
+def alpha(folder: Path) -> Stored:
+    """Two labels on one task: of ppo a run failed and one was never begun."""
+    own = stored(study(folder).layout, "alpha", configuration("ppo"), configuration("a2c"), test=4)
+    for seed in range(3):
+        own.complete(seed, 400.0 + seed, label="a2c")
+    own.complete(0, 100.0)
+    own.complete(1, 101.0)
+    own.attempt(2, failed())
+    return own
+
+
+def write(folder: Path, kind: str, *targets: str, **wanted: Any) -> int:
+    """Export, to `out` in the folder unless told otherwise."""
+    wanted.setdefault("output", "out")
+    asked = Wanted(format=kind, **wanted)
+    return export(targets or ("alpha",), asked, study(folder), console(as_json=False))
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def refused(folder: Path, kind: str, *targets: str, **wanted: Any) -> str:
+    """What an export says that is refused; nothing is written."""
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(RlexpError) as refusal:
+        write(folder, kind, *targets, **wanted)
+    assert before == sorted(folder.rglob("*"))
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+def test_scores_are_arrays_by_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of shape runs × tasks, and failures are none: the page beside them and the console say so."""
+    own = alpha(tmp_path)
+    assert 0 == write(tmp_path, "rliable", output="s.npz")
+    with np.load(tmp_path / "s.npz", allow_pickle=False) as scores:
+        assert {"ppo": (2, 1), "a2c": (3, 1)} == {k: scores[k].shape for k in scores}
+        np.testing.assert_array_equal([[100.0], [101.0]], scores["ppo"])
+    page, told = (tmp_path / "s.npz.md").read_text(), output(capsys)
+    for text in (page.replace("\\", ""), told):
+        assert "5 of 8 test runs have a score" in text
+        assert f"{own.spec(2).name} (failed (nan))" in text
+    assert "ppo: n = 2 runs a task, seeds 0–1" in page
+    assert "mean return of the final policy over 2 fresh episodes" in page
+
+
+@pytest.mark.parametrize("name", ["s.npz", "it's a name.json"])
+def test_the_printed_command_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """As it is pasted into a shell."""
+    alpha(tmp_path)
+    write(tmp_path, "rliable", output=name)
+    line = output(capsys).splitlines()[-1].removeprefix("To try it: ")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        line, shell=True, capture_output=True, check=True, env={**os.environ, "PATH": path}
+    )
+    assert "{'ppo': (2, 1), 'a2c': (3, 1)}" == done.stdout.decode().strip()
+
+
+def test_scores_are_normalised_where_that_is_asked_for(tmp_path: Path) -> None:
+    """By the anchors of the reports; a task without them is refused."""
+    alpha(tmp_path)
+    assert "declare environment.reference.random" in refused(
+        tmp_path, "rliable", output="s.npz", normalised=True
+    )
+
+
+def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
+    """Without the option the refusal names it; with it, the left out run is named."""
+    own = stored(
+        study(tmp_path).layout,
+        "alpha",
+        configuration("ppo"),
+        configuration("ppo", PENDULUM),
+        test=2,
+    )
+    for of, seeds in zip(own.experiment.configurations, ((0, 1), (0,)), strict=True):
+        for seed in seeds:
+            _complete(own, of.task, seed)
+    assert "--common-seeds takes the 1" in refused(tmp_path, "rliable", output="s.json")
+    write(tmp_path, "rliable", output="s.json", common_seeds=True)
+    assert {"ppo": [[7.0, 7.0]]} == json.loads((tmp_path / "s.json").read_text())
+    assert "Left out" in (tmp_path / "s.json.md").read_text()
+    write(tmp_path, "rliable", output="one.json", tasks=(CARTPOLE,))
+    assert {"ppo": [[7.0], [7.0]]} == json.loads((tmp_path / "one.json").read_text())
+
+
+def _complete(own: Stored, task: str, seed: int) -> None:
+    """Store a completed run of the configuration on a task."""
+    chosen = next(c for c in own.experiment.configurations if c.task == task)
+    one = Stored(
+        own.paths,
+        type(own.experiment)(
+            name="alpha", configurations=(chosen,), seeds=own.experiment.seeds, failures="missing"
+        ),
+    )
+    one.complete(seed, 7.0)
+
+
+def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
+    """Of the runs that have a score, with the same seeds for all labels."""
+    alpha(tmp_path)
+    assert "--common-seeds takes the 2" in refused(tmp_path, "marl-eval", output="m.json")
+    write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
+    plain = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
+    assert {"ppo", "a2c"} == plain.keys()
+    assert {"step_count": 50, "return": [25.0, 50.0], "length": [1.0, 1.0]} == plain["ppo"][
+        "seed_0"
+    ]["step_1"]
+
+
+def test_tables_go_into_one_file_or_a_folder(tmp_path: Path) -> None:
+    """A name that ends in .csv is one table, of evaluations unless told; else all of them."""
+    alpha(tmp_path)
+    write(tmp_path, "csv", output="one.csv")
+    write(tmp_path, "csv", output="all")
+    found = rows(tmp_path / "one.csv")
+    assert ["label", "task", "seed", "step", "return"] == list(found[0])[:5]
+    assert ("ppo", "0", "50", "37.5", "false") == tuple(
+        found[0][k] for k in ("label", "seed", "step", "return", "final")
+    )
+    names = {"scores.csv", "evaluations.csv", "episodes.csv"}
+    assert names == {p.name for p in (tmp_path / "all").iterdir()}
+    scores = rows(tmp_path / "all" / "scores.csv")
+    assert ["completed", "completed", "failed (nan)", "planned"] == [
+        row["state"] for row in scores if row["label"] == "ppo"
+    ]
+    assert ["", ""] == [row["score"] for row in scores if row["label"] == "ppo"][2:]
+
+
+def test_a_table_holds_no_formula(tmp_path: Path) -> None:
+    """A label that a spreadsheet would execute begins with an apostrophe."""
+    own = stored(study(tmp_path).layout, "alpha", configuration("=cmd|x"))
+    own.complete(0, -5.0, label="=cmd|x")
+    write(tmp_path, "csv", output="one.csv", level="runs")
+    assert ("'=cmd|x", "-5.0") == tuple(
+        rows(tmp_path / "one.csv")[0][k] for k in ("label", "score")
+    )
+
+
+@pytest.mark.parametrize("package", parquet.WRITERS)
+def test_parquet_holds_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    """By either package that writes it, with kinds of columns, and missing values missing."""
+    pytest.importorskip(package)
+    arrow = pytest.importorskip("pyarrow.parquet")
+    alpha(tmp_path)
+    monkeypatch.setattr(parquet, "WRITERS", (package,))
+    write(tmp_path, "parquet", output="all")
+    write(tmp_path, "parquet", output="again")
+    table = arrow.read_table(tmp_path / "all" / "scores.parquet")
+    kinds = ["string", "string", "string", "int64", "string", "double", "int64", "string"]
+    assert kinds == [str(field.type) for field in table.schema]
+    assert [100.0, 101.0, None, None] == table.column("score").to_pylist()[:4]
+    for path in (tmp_path / "all").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_without_a_writer_of_parquet_there_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what to install."""
+    alpha(tmp_path)
+    monkeypatch.setattr(parquet, "WRITERS", ("no_such_package",))
+    assert "pip install pyarrow" in refused(tmp_path, "parquet", output="x.parquet")
+
+
+def test_tuning_scores_are_exported_as_such_or_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Test is the default; another phase is named in every row, and on the console."""
+    own = alpha(tmp_path)
+    own.complete(0, 900.0, phase=Phase.TUNING)
+    write(tmp_path, "csv", output="test.csv", level="runs")
+    assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
+    assert "Not part of it" in output(capsys)
+    write(tmp_path, "csv", output="tuning.csv", phase="tuning")
+    assert {"tuning"} == {row["phase"] for row in rows(tmp_path / "tuning.csv")}
+    assert "No test scores" in output(capsys)
+    assert "leave it out" in refused(tmp_path, "huggingface", "alpha/ppo", phase="tuning")
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    """Whenever they are exported."""
+    alpha(tmp_path)
+    for kind, name in (("rliable", "s.npz"), ("rliable", "s.json"), ("csv", "s.csv")):
+        write(tmp_path, kind, output=name)
+        before = (tmp_path / name).read_bytes()
+        write(tmp_path, kind, output=name, force=True)
+        assert before == (tmp_path / name).read_bytes()
+
+
+def test_what_is_there_is_replaced_by_force_only(tmp_path: Path) -> None:
+    """A folder only where each of its files is written again."""
+    alpha(tmp_path)
+    write(tmp_path, "csv")
+    assert "--force" in refused(tmp_path, "csv")
+    write(tmp_path, "csv", force=True)
+    (tmp_path / "out" / "mine.txt").write_text("dear")
+    assert "'mine.txt'" in refused(tmp_path, "csv", force=True)
+    assert "no folder" in refused(tmp_path, "csv", output=_file(tmp_path), force=True)
+    assert "exists" in refused(tmp_path, "rliable", output=_folder(tmp_path), force=True)
+
+
+def _file(folder: Path) -> str:
+    (folder / "file").write_text("dear")
+    return "file"
+
+
+def _folder(folder: Path) -> str:
+    (folder / "s.npz").mkdir()
+    return "s.npz"
+
+
+def test_records_and_links_are_never_written_to(tmp_path: Path) -> None:
+    """Neither `runs/`, nor what holds it, nor through a link."""
+    alpha(tmp_path)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere.csv")
+    for name in ("runs/alpha/x", "runs", ".", "..", "a/../runs/x"):
+        assert "--output" in refused(tmp_path, "csv", output=name, force=True)
+    assert "is a link" in refused(tmp_path, "csv", output="link.csv", force=True)
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither half a folder nor a temporary one."""
+    alpha(tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rlexp.app.export_output.sync", fail)
+    assert "No space left" in refused(tmp_path, "csv")
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "options", "told"),
+    [
+        ("rlable", "alpha", {}, "did you mean 'rliable'?"),
+        ("csv", "alpah", {}, "did you mean 'alpha'?"),
+        ("csv", "alpha/pp0", {}, "did you mean 'ppo'?"),
+        ("csv", "alpha", {"phase": "tets"}, "did you mean 'test'?"),
+        ("csv", "alpha", {"level": "episode"}, "did you mean 'episodes'?"),
+        ("csv", "alpha", {"tasks": ("CartPole-v0",)}, "did you mean 'CartPole-v1'?"),
+        ("csv", "alpha", {"common_seeds": True}, "--common-seeds is for rliable, marl-eval"),
+        ("csv", "alpha", {"output": None}, "--output PATH"),
+        ("csv", "alpha", {"output": "x.json"}, "does not end in .csv"),
+        ("rliable", "alpha", {"output": "x.pickle"}, "must end in .npz or .json"),
+        ("csv", "alpha", {"phase": "selection"}, "no selection run has a score"),
+        ("csv", "beta", {}, "no test run has a score (3 runs asked for)"),
+        ("script", "alpha", {}, "name EXPERIMENT/RUN"),
+        ("huggingface", "alpha", {}, "a model card is of one label"),
+    ],
+)
+def test_mistakes_are_one_line_that_helps(
+    tmp_path: Path, kind: str, target: str, options: dict[str, Any], told: str
+) -> None:
+    """And nothing is written."""
+    alpha(tmp_path)
+    stored(study(tmp_path).layout, "beta")
+    assert told in refused(tmp_path, kind, target, **options)
+
+
+def test_damage_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that cannot be read has no score; an experiment that cannot be read is refused."""
+    own = alpha(tmp_path)
+    own.run(0).spec.write_text("{")
+    write(tmp_path, "csv", level="runs")
+    assert "Problem: alpha: ppo-test-0" in output(capsys)
+    assert "unreadable" == rows(tmp_path / "out" / "scores.csv")[0]["state"]
+    own.paths.definition.write_text("[]")
+    assert "experiment.json" in refused(tmp_path, "csv", output="other")
+
+
+def test_the_command_line_gives_every_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words become what is asked for, and JSON says what was written."""
+    alpha(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RLEXP_RUNS", raising=False)
+    app = typer.Typer()
+    app.command()(command)
+    words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs --json")
+    found = CliRunner().invoke(app, words)
+    plain = json.loads(found.stdout)
+    assert (0, 5, 8) == (found.exit_code, plain["n"], plain["planned"])
+    assert [str(tmp_path / "out" / "scores.csv")] == plain["files"]
+    assert 3 == len(plain["without_score"])
+
+
+def test_every_format_is_told_of() -> None:
+    """The help names all of them."""
+    app = typer.Typer()
+    app.command()(command)
+    found = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert all(name in found for name in FORMATS)

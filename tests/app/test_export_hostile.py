@@ -1,0 +1,128 @@
+"""Exports of records that name what a reader, a parser or Python itself might obey."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from evidence_samples import configured, evidence, inquiry, scored
+
+from rlexp.app.export_card import Card, card
+from rlexp.app.export_huggingface import model_file
+from rlexp.exchange.exporters.script import Learner, Recipe, Task, script
+from rlexp.metrics.iqm import InterquartileMean
+from rlexp.protocol.experiment import Configuration
+from rlexp.reports.estimates import per_task
+
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+from hostile_strings import HOSTILE
+
+HARMLESS = "x"
+
+
+def named(text: str) -> Configuration:
+    """A configuration whose label and task are a text."""
+    own = configured()
+    fields = {name: getattr(own, name) for name in own.__slots__}
+    return Configuration(**{**fields, "label": text, "task": text})
+
+
+def card_about(text: str) -> str:
+    """The card of a configuration that is named so."""
+    asked = inquiry(evidence(scored(named(text), [1.0, 2.0, 4.0])), repetitions=100)
+    asked = type(asked)(
+        evidence=asked.evidence, settings=asked.settings, metrics={"iqm": InterquartileMean()}
+    )
+    about = Card(
+        inquiry=asked,
+        estimates=per_task(asked)[0],
+        algorithm="PPO",
+        model="ppo-x.zip",
+        folders={0: "seed-0"},
+        foreign=(),
+        report=False,
+    )
+    return card(about).decode()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_name_stays_a_name_in_a_card(text: str) -> None:
+    """The head is YAML of the same keys, and the body has the same headings, and no markup."""
+    found, expected = card_about(text), card_about(HARMLESS)
+    (head, body), (_, harmless) = (re.split(r"\n---\n", t, maxsplit=1) for t in (found, expected))
+    plain = yaml.safe_load(head.removeprefix("---\n"))
+    assert ["library_name", "tags", "model-index"] == list(plain)
+    assert 4 == len(plain["tags"])
+    assert all(isinstance(tag, str) and "\n" not in tag for tag in plain["tags"])
+    assert _marks(harmless) == _marks(body)
+    assert not re.search(r"(?<!\\)<(?!br>)|(?<!\\)\]\(", body)
+
+
+def _marks(body: str) -> list[str]:
+    """What begins the lines of Markdown: headings, quotes, rows, fences."""
+    begin = re.compile(r"(#+|>|\||```)")
+    return [match[1] for line in body.splitlines() if (match := begin.match(line))]
+
+
+def recipe(text: Any) -> Recipe:
+    """A recipe that holds a text wherever a record could put one."""
+    return Recipe(
+        about={"run": text, "label": text, "task": text},
+        task=Task(
+            id=text,
+            modules=(text,),
+            arguments={"a": text, "b": {"c": [text]}},
+            wrappers=((text, text, {"d": text}),),
+            count=1,
+            frame_stack=1,
+            normalisation=None,
+        ),
+        learner=Learner(
+            package="stable_baselines3",
+            name="PPO",
+            policy="MlpPolicy",
+            hyperparameters={"ent_coef": text},
+            policy_arguments={"e": text},
+            seed=1,
+            actions=2,
+            device="cpu",
+            explores=True,
+            masked=True,
+            noisy=True,
+        ),
+        model="model.zip",
+        statistics="normalisation.npz",
+        threads=1,
+        steps=2,
+        deterministic=True,
+        evaluation_seeds=(1,),
+        sampling=3,
+        training_seeds=(4,),
+        returns=(1.0,),
+        lengths=(2,),
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "'''", '"""', "'); import os; ('", "{__import__('os')}"]
+)
+def test_a_name_stays_a_text_in_a_script(text: str) -> None:
+    """But for the text itself, the script is the same program."""
+    expected = ast.dump(ast.parse(script(recipe(HARMLESS))))
+    found = ast.dump(ast.parse(script(recipe(text))))
+    assert expected == found.replace(repr(text), repr(HARMLESS))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_name_of_a_file_stays_in_its_folder(text: str) -> None:
+    """Of letters, digits, dots, dashes and underscores, and of bounded length."""
+    own = configured()
+    fields = {name: getattr(own, name) for name in own.__slots__}
+    parts = {"environment": {"id": text}, "algorithm": {"_target_": f"rlexp.algorithms.{text}.X"}}
+    (member,) = scored(Configuration(**{**fields, **parts}), [1.0])
+    name = model_file(member)
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,240}", name)
+    assert name.endswith(".zip")

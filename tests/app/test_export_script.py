@@ -1,0 +1,294 @@
+"""`rlexp export script` and `huggingface`: real runs, rebuilt without rlexp."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from finished_runs import Finished, finish, study
+from stored_runs import console
+
+from rlexp.app.export import export
+from rlexp.app.export_request import Wanted
+from rlexp.errors import RlexpError
+from rlexp.protocol.spec import RunSpec
+from rlexp.store.files import read_json
+from rlexp.store.runs import read_run
+
+WRAPPERS = "[{name:ClipReward,arguments:{max_reward:0.5}},{name:TimeAwareObservation}]"
+NETWORKS = "{'pi': [16], 'vf': [16, 8], 'qf': [16, 8]}"
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "ppo": (
+        "algorithm=ppo",
+        "algorithm.n_steps=32",
+        "algorithm.batch_size=32",
+        "algorithm.learning_rate={shape:linear,initial:0.001}",
+        "algorithm.clip_range={shape:constant,initial:0.1}",
+        "agent.actor=[16]",
+        "agent.critic=[16,8]",
+        "agent.activation=elu",
+        "environment=cartpole",
+        "environment.max_episode_steps=60",
+        f"environment.wrappers={WRAPPERS}",
+        "environment.vector.frame_stack=3",
+        "environment.vector.count=2",
+    ),
+    "sac": (
+        "algorithm=sac",
+        "algorithm.learning_starts=16",
+        "algorithm.action_noise={kind:ornstein_uhlenbeck,sigma:0.1}",
+        "agent.network=[16]",
+        "environment=pendulum",
+        "environment.max_episode_steps=40",
+        "environment.vector.normalise_observations=true",
+        "environment.vector.normalise_rewards=true",
+    ),
+    "dqn": (
+        "algorithm=dqn",
+        "algorithm.learning_starts=16",
+        "algorithm.exploration_final_eps=0.3",
+        "environment=cartpole",
+        "budget.evaluation_deterministic=false",
+    ),
+    "tqc": (
+        "algorithm=tqc",
+        "algorithm.learning_starts=16",
+        "algorithm.train_freq=[1,episode]",
+        "agent.network=[16]",
+        "environment=pendulum",
+        "environment.max_episode_steps=40",
+        "environment.vector.normalise_observations=true",
+        "budget.evaluation_deterministic=false",
+    ),
+    "recurrent_ppo": (
+        "algorithm=recurrent_ppo",
+        "agent=lstm",
+        "agent.lstm_hidden_size=8",
+        "algorithm.n_steps=32",
+        "algorithm.batch_size=32",
+        "environment=cartpole",
+    ),
+}
+"""Schedules, noise, networks, wrappers, normalisation, frame stacks, sampled actions, memory."""
+PLAYING = """
+import contextlib, io, json, runpy, sys
+results = {}
+for folder, option in json.loads(sys.argv[1]):
+    sys.argv[1:] = [option] if option else []
+    main = runpy.run_path(folder + "/evaluate.py")["main"]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = main()
+    results[folder + option] = code, said.getvalue()
+print(json.dumps({"results": results, "rlexp": "rlexp" in sys.modules}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Runs and their scripts by kind, and how these ended."""
+
+    runs: Mapping[str, Finished]
+    folders: Mapping[str, Path]
+    played: Mapping[str, Any]
+    hub: Path
+    altered: Path
+
+
+def write(ready: Finished, kind: str, target: str, **wanted: Any) -> int:
+    """Export a run."""
+    asked = Wanted(format=kind, **wanted)
+    return export([target], asked, ready.study, console(as_json=False))
+
+
+def play(pairs: list[tuple[Path, str]]) -> Any:
+    """Run scripts in one process, each with an option or none."""
+    words = json.dumps([(str(folder), option) for folder, option in pairs])
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", PLAYING, words], capture_output=True, check=False, env=environment
+    )
+    assert done.stdout, done.stderr.decode()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """One completed run of three that were asked for."""
+    return finish(tmp_path_factory.mktemp("trained"), "algorithm=a2c", "seeds.test=3")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, trained: Finished) -> Exported:
+    """One run of each kind, trained, exported, and its script executed."""
+    home = tmp_path_factory.mktemp("exported")
+    runs = {kind: finish(home / kind, *words) for kind, words in KINDS.items()}
+    folders = {kind: home / kind / "out" for kind in KINDS}
+    for run in runs.values():
+        write(run, "script", run.name, output="out")
+    write(trained, "huggingface", "tiny", output=str(home / "hub"))
+    altered = _altered(folders["recurrent_ppo"], home / "altered")
+    others = [(home / "hub" / "seed-0", ""), (altered, "")]
+    anew = [(folders[kind], "--train") for kind in ("ppo", "sac")]
+    played = play([*((folder, "") for folder in folders.values()), *anew, *others])
+    return Exported(runs, folders, played, home / "hub", altered)
+
+
+def _altered(folder: Path, copy: Path) -> Path:
+    """A copy of a script that recorded another length of its first episode."""
+    shutil.copytree(folder, copy)
+    script = copy / "evaluate.py"
+    script.write_text(script.read_text().replace("LENGTHS = [", "LENGTHS = [1", 1))
+    return copy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_script_plays_the_same_episodes(exported: Exported, kind: str) -> None:
+    """Return for return, bit for bit, without rlexp."""
+    code, said = exported.played["results"][str(exported.folders[kind])]
+    final = read_run(exported.runs[kind].paths).record.final
+    assert final is not None
+    expected = [
+        f"episode {i}: return {value!r}, length {length}"
+        for i, (value, length) in enumerate(zip(final.returns, final.lengths, strict=True))
+    ]
+    assert expected == said.splitlines()[: len(expected)]
+    assert (0, False) == (code, exported.played["rlexp"])
+
+
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
+def test_the_script_trains_the_same_policy(exported: Exported, kind: str) -> None:
+    """Nothing that decides the numbers is hidden: with --train the returns are the same."""
+    code, said = exported.played["results"][f"{exported.folders[kind]}--train"]
+    assert 0 == code, said
+
+
+def test_hyperparameters_are_readable(exported: Exported) -> None:
+    """As keyword arguments of the library's class."""
+    source = (exported.folders["ppo"] / "evaluate.py").read_text()
+    for line in (
+        "learning_rate=LinearSchedule(0.001, 0.0, 1.0),",
+        "clip_range=ConstantSchedule(0.1),",
+        f"policy_kwargs={{'net_arch': {NETWORKS}, 'activation_fn': nn.ELU}},",
+    ):
+        assert line in source
+    sac = (exported.folders["sac"] / "evaluate.py").read_text()
+    noise = "OrnsteinUhlenbeckActionNoise(np.zeros(shape), np.full(shape, 0.1))"
+    assert f"action_noise={noise}," in sac
+    assert "NormalActionNoise" not in sac.replace(noise, "")
+    assert "import rlexp" not in source
+
+
+def test_other_numbers_are_said_to_be_other(exported: Exported) -> None:
+    """The script ends with 1 and names the first episode that differs."""
+    code, said = exported.played["results"][str(exported.altered)]
+    assert 1 == code
+    assert "1 of them differ" in said
+    assert "episode 0 was" in said
+
+
+def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
+    """Of every file."""
+    run, folder = exported.runs["sac"], exported.folders["sac"]
+    assert {"evaluate.py", "model.zip", "normalisation.npz", "requirements.txt"} == {
+        p.name for p in folder.iterdir()
+    }
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    write(run, "script", run.name, output="out", force=True)
+    assert before == {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.fixture
+def run(trained: Finished, tmp_path: Path) -> Finished:
+    """A copy of it, which a test may spoil."""
+    shutil.copytree(trained.study.folder, tmp_path, dirs_exist_ok=True)
+    place = study(tmp_path)
+    return Finished(place, place.run(trained.name))
+
+
+def test_a_changed_model_is_not_exported(run: Finished, tmp_path: Path) -> None:
+    """Its weights are not those that the run ended with."""
+    model = run.paths.model
+    model.write_bytes(model.read_bytes()[:-100])
+    with pytest.raises(RlexpError, match=r"model\.zip"):
+        write(run, "script", run.name, output="out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("group", "settings", "told"),
+    [
+        ("algorithm", {"_target_": "os.path.join"}, "would be executed: os"),
+        ("environment", {"imports": ["antigravity"]}, "would be executed: antigravity"),
+        ("environment", {"id": "mine:Cart-v1"}, "would be executed: mine"),
+        ("environment", {"arguments": {"x": "${oc.env:HOME}"}}, "environment.arguments.x is read"),
+        ("environment", {"arguments": {"api_key": "abcdefgh"}}, "looks like a secret"),
+    ],
+)
+def test_what_a_script_must_not_hold_is_refused(
+    run: Finished, group: str, settings: Mapping[str, Any], told: str
+) -> None:
+    """Foreign code without permission, variables and secrets."""
+    renamed = _changed(run, group, settings)
+    with pytest.raises(RlexpError) as refusal:
+        write(renamed, "script", renamed.name, output="out")
+    assert told in str(refusal.value)
+    assert "abcdefgh" not in str(refusal.value)
+
+
+def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished:
+    """The run with other settings, as somebody else's record may have them."""
+    plain = read_json(run.paths.spec)
+    plain[group] = {**plain[group], **settings}
+    spec = RunSpec.from_plain(plain)
+    plain["id"] = spec.id
+    run.paths.spec.write_text(json.dumps({"schema": 1, **plain}))
+    folder = run.paths.folder.rename(run.paths.folder.with_name(spec.name))
+    return Finished(run.study, type(run.paths)(folder))
+
+
+def test_a_folder_for_the_hub_says_how_much_it_knows(exported: Exported) -> None:
+    """Its card carries the interval, n, seeds, the rule of the score and missing runs."""
+    hub = exported.hub
+    assert {
+        "README.md",
+        "config.json",
+        "results.json",
+        "seed-0/a2c-CartPole-v1.zip",
+        "seed-0/evaluate.py",
+        "seed-0/requirements.txt",
+    } == {str(p.relative_to(hub)) for p in hub.rglob("*") if p.is_file()}
+    text = (hub / "README.md").read_text()
+    _, head, body = text.split("---\n", 2)
+    plain = yaml.safe_load(head)
+    assert "stable-baselines3" == plain["library_name"]
+    value = plain["model-index"][0]["results"][0]["metrics"][0]["value"]
+    assert value.startswith("IQM ")
+    assert "no interval" in value
+    assert "n = 1 of 3 runs (seeds 0–2), 2 planned without a score" in value
+    for told in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
+        assert told in body
+    results = json.loads((hub / "results.json").read_text())
+    assert (1, 3, "test") == (results["n"], results["planned"], results["phase"])
+    assert ["completed", "planned", "planned"] == [r["state"] for r in results["runs"]]
+    assert 0 == exported.played["results"][str(hub / "seed-0")][0]
+
+
+def test_a_report_is_brought_along(run: Finished, tmp_path: Path) -> None:
+    """Where one was written; the same records then give the same bytes."""
+    page = tmp_path / "reports" / "tiny" / "report.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<html>")
+    for name in ("hub", "again"):
+        write(run, "huggingface", "tiny", output=name)
+    assert "<html>" == (tmp_path / "hub" / "report.html").read_text()
+    files = [p.relative_to(tmp_path / "hub") for p in (tmp_path / "hub").rglob("*") if p.is_file()]
+    assert all(
+        (tmp_path / "hub" / p).read_bytes() == (tmp_path / "again" / p).read_bytes() for p in files
+    )

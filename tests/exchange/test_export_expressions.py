@@ -1,0 +1,101 @@
+"""Values as Python source and as YAML: what records hold stays data."""
+
+import ast
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.errors import RecordError
+from rlexp.exchange.exporters.expressions import Expression, expression, lines_of
+from rlexp.exchange.exporters.requirements import requirements
+from rlexp.exchange.exporters.yaml_text import front_matter
+
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+from hostile_strings import HOSTILE
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.sampled_from(HOSTILE)
+)
+KEYS = st.text(max_size=20)
+"""Of mappings: YAML takes keys of up to 1024 letters, and those of a card are our own."""
+PLAIN = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(PLAIN)
+def test_plain_data_comes_back_from_its_source(value: Any) -> None:
+    """The source is a literal in ASCII, which reads as the value, whatever texts it holds."""
+    source = expression(value)
+    assert source.isascii()
+    assert "\n" not in source
+    assert value == ast.literal_eval(source)
+    module = ast.parse("\n".join(lines_of("NAME", value)))
+    assert [ast.Assign] == [type(node) for node in module.body]
+
+
+def test_a_tuple_of_one_stays_a_tuple() -> None:
+    """`(1)` would be a number."""
+    assert "(1,)" == expression((1,))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, object(), {1, 2}, b"bytes"])
+def test_what_is_no_plain_data_has_no_source(value: Any) -> None:
+    """It is refused instead of being written by its `repr`, which may be anything."""
+    with pytest.raises(RecordError, match="cannot be written"):
+        expression([value])
+
+
+def test_only_our_own_expressions_are_code() -> None:
+    """A text that looks like one stays a text."""
+    assert "{'a': nn.Tanh, 'b': 'nn.Tanh'}" == expression(
+        {"a": Expression("nn.Tanh"), "b": "nn.Tanh"}
+    )
+
+
+@given(st.dictionaries(KEYS, PLAIN, max_size=4))
+def test_the_head_of_a_card_reads_as_it_was_meant(value: dict[str, Any]) -> None:
+    """As YAML, with every text in quotes that it cannot leave; surrogates become �."""
+    text = front_matter(value)
+    assert text.isascii()
+    begin, body, end = text.split("---\n") if value else ("", "{}", "")
+    assert ("", "") == (begin, end)
+    assert _readable(value) == yaml.safe_load(body)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_readable(k): _readable(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if isinstance(value, str):
+        return "".join("�" if "\ud800" <= c <= "\udfff" else c for c in value)
+    return value
+
+
+def test_requirements_hold_versions_only() -> None:
+    """A record cannot put an option or an address into them."""
+    recorded = {
+        "torch": "2.8.0+cpu",
+        "stable_baselines3": "2.9.2",
+        "numpy": "2\n--index-url https://example.org",
+        "gymnasium": "@ https://example.org/x.whl",
+        "pandas": 3,
+    }
+    names = {"torch", "stable-baselines3", "numpy", "gymnasium", "pandas", "x; y", "-r x"}
+    expected = ["gymnasium", "numpy", "pandas", "stable-baselines3==2.9.2", "torch==2.8.0"]
+    assert expected == requirements(names, recorded, "3.11; x").splitlines()
+    assert "# Python 3.11.7\n" == requirements((), {}, "3.11.7")

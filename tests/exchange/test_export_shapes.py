@@ -1,0 +1,202 @@
+"""Runs × tasks for rliable and marl-eval, and tables: what is written, and what is refused."""
+
+import io
+import json
+import pathlib
+import zipfile
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import completed, configuration, ended, evaluated, failed, started
+
+from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.exchange.exporters.marl_eval import as_marl_eval
+from rlexp.exchange.exporters.outcomes import Outcome, rectangle
+from rlexp.exchange.exporters.rliable import as_json, as_npz, loading, score_dictionary
+from rlexp.exchange.exporters.tables import sheet
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Event
+from rlexp.records.run import RunRecord
+
+CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
+
+
+def outcome(label: str, task: str, seed: int, score: float | None) -> Outcome:
+    """A run with a score, or a failed one."""
+    spec = configuration(label, task=task).spec(Phase.TEST, 0, seed)
+    record = failed(spec) if score is None else completed(spec, score)
+    return Outcome(
+        run=f"e/{spec.name}",
+        label=label,
+        task=task,
+        state="completed" if score is not None else "failed (nan)",
+        score=score,
+        record=record,
+    )
+
+
+def outcomes(**scores: tuple[list[float | None], list[float | None]]) -> list[Outcome]:
+    """Runs by label: scores on CartPole, and on Pendulum."""
+    return [
+        outcome(label, task, seed, score)
+        for label, both in scores.items()
+        for task, own in zip((CARTPOLE, PENDULUM), both, strict=True)
+        for seed, score in enumerate(own)
+    ]
+
+
+def test_rows_are_seeds_and_columns_tasks() -> None:
+    """Labels may have different numbers of runs."""
+    runs = outcomes(ppo=([1.0, 2.0], [3.0, 4.0]), a2c=([5.0], [6.0]))
+    shape = rectangle(runs, format_name="rliable", common=False)
+    scores = score_dictionary(shape)
+    assert (CARTPOLE, PENDULUM) == shape.tasks
+    assert {"ppo": [[1.0, 3.0], [2.0, 4.0]], "a2c": [[5.0, 6.0]]} == {
+        k: v.tolist() for k, v in scores.items()
+    }
+
+
+def test_a_missing_run_is_refused_and_never_filled() -> None:
+    """With one line that says what is unequal, and what would do."""
+    runs = outcomes(ppo=([1.0, 2.0, 3.0], [4.0, None, 6.0]))
+    expected = "3 scores of ppo on CartPole-v1 and 2 scores of ppo on Pendulum-v1: --common-seeds"
+    with pytest.raises(ProtocolError, match=expected):
+        rectangle(runs, format_name="rliable", common=False)
+    shape = rectangle(runs, format_name="rliable", common=True)
+    assert [[1.0, 4.0], [3.0, 6.0]] == score_dictionary(shape)["ppo"].tolist()
+    assert [2.0] == [o.score for o in shape.left_out]
+
+
+def test_labels_need_the_same_tasks() -> None:
+    """No column is made up."""
+    runs = [o for o in outcomes(ppo=([1.0], [2.0]), a2c=([3.0], [4.0])) if o.score != 4.0]
+    with pytest.raises(ProtocolError, match="a2c was not asked for on Pendulum-v1"):
+        rectangle(runs, format_name="rliable", common=True)
+
+
+def test_a_cell_without_any_score_is_refused() -> None:
+    """Also with common seeds, of which there are none."""
+    runs = outcomes(ppo=([1.0], [None]))
+    for common in (False, True):
+        with pytest.raises(ProtocolError, match="ppo has no score on Pendulum-v1"):
+            rectangle(runs, format_name="rliable", common=common)
+
+
+def test_disjoint_seeds_are_said_to_be_so() -> None:
+    """There is nothing that --common-seeds could take."""
+    runs = outcomes(ppo=([1.0, None], [None, 2.0]))
+    with pytest.raises(ProtocolError, match="no seed in common"):
+        rectangle(runs, format_name="rliable", common=True)
+
+
+def test_both_files_of_rliable_hold_the_same(tmp_path: Any) -> None:
+    """Neither needs a pickle, and the printed line of Python loads either."""
+    scores = score_dictionary(
+        rectangle(outcomes(ppo=([1.5, 2.0], [3.0, 4.0])), format_name="rliable", common=False)
+    )
+    names: dict[str, Any] = {"numpy": np, "json": json, "pathlib": pathlib}
+    for name, content in (("s.npz", as_npz(scores)), ("s.json", as_json(scores))):
+        path = tmp_path / name
+        path.write_bytes(content)
+        exec(loading(str(path)), names)
+        loaded = names["scores"]
+        assert ["ppo"] == list(loaded)
+        np.testing.assert_array_equal([[1.5, 3.0], [2.0, 4.0]], loaded["ppo"])
+    assert as_npz(scores) == as_npz(dict(scores))
+    np.load(io.BytesIO(as_npz(scores)), allow_pickle=False)["ppo"]
+
+
+@pytest.mark.parametrize("label", ["../x", "/etc/x", "a//b", "a/../b", ".", "a\\b", "a\nb", "\0"])
+def test_a_label_cannot_leave_the_archive(label: str) -> None:
+    """It is no file name: JSON takes it."""
+    scores = {label: np.zeros((1, 1))}
+    with pytest.raises(ConfigError, match="json"):
+        as_npz(scores)
+    assert label == next(iter(json.loads(as_json(scores))))
+
+
+def test_labels_of_several_experiments_name_arrays() -> None:
+    """`old/ppo` is a file in a folder of the archive; `file` is a name like any other."""
+    scores = {"old/ppo": np.zeros((1, 1)), "file": np.ones((1, 1))}
+    with zipfile.ZipFile(io.BytesIO(as_npz(scores))) as archive:
+        assert ["old/ppo.npy", "file.npy"] == archive.namelist()
+
+
+def trained(label: str, seed: int, mean: float) -> Outcome:
+    """A completed run with two evaluations."""
+    spec = configuration(label).spec(Phase.TEST, 0, seed)
+    events: list[Event] = [started(), evaluated(10, 1.0, 2.0), evaluated(20, 3.0, 4.0)]
+    final = evaluated(100, mean - 1, mean + 1, final=True)
+    record = RunRecord.fold(spec, [[*events, final, ended()]])
+    return Outcome(
+        run=f"e/{spec.name}",
+        label=label,
+        task=CARTPOLE,
+        state="completed",
+        score=record.score,
+        record=record,
+    )
+
+
+def test_marl_eval_gets_every_evaluation_and_the_final_one_last() -> None:
+    """Environment → task → algorithm → run → step, with a list of a value for each episode."""
+    runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0)]
+    shape = rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
+    plain = json.loads(as_marl_eval(shape))
+    own = plain["gymnasium"][CARTPOLE]["ppo"]
+    assert ["seed_0", "seed_1"] == list(own)
+    assert ["step_1", "step_2", "absolute_metrics"] == list(own["seed_0"])
+    assert {"step_count": 20, "return": [3.0, 4.0], "length": [1.0, 1.0]} == own["seed_1"][
+        "step_2"
+    ]
+    assert [5.0, 7.0] == own["seed_1"]["absolute_metrics"]["return"]
+
+
+def test_marl_eval_needs_the_same_seeds_of_all_labels() -> None:
+    """Its arrays have a place for every run of every label."""
+    runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0), trained("a2c", 0, 5.0)]
+    with pytest.raises(ProtocolError, match="marl-eval needs the same seeds"):
+        rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
+    shape = rectangle(runs, format_name="marl-eval", common=True, across_labels=True)
+    assert {"ppo": (0,), "a2c": (0,)} == shape.seeds
+
+
+def test_marl_eval_has_no_place_for_what_is_no_number() -> None:
+    """JSON lacks it, too."""
+    spec = configuration().spec(Phase.TEST, 0, 0)
+    final = evaluated(100, 1.0, final=True)
+    events: list[Event] = [started(), evaluated(10, float("nan")), final, ended()]
+    record = RunRecord.fold(spec, [events])
+    run = Outcome(
+        run="e/r", label="ppo", task=CARTPOLE, state="completed", score=1.0, record=record
+    )
+    shape = rectangle([run], format_name="marl-eval", common=False)
+    with pytest.raises(RecordError, match="run e/r has a return at step 10"):
+        as_marl_eval(shape)
+
+
+def test_lengths_are_given_where_every_run_has_them() -> None:
+    """An imported run may have none, and marl-eval wants the same metrics of all."""
+    own, other = trained("ppo", 0, 5.0), trained("ppo", 1, 6.0)
+    events: list[Event] = [started(), replace(evaluated(10, 1.0), lengths=()), ended()]
+    record = RunRecord.fold(other.record.spec, [events])
+    runs = [own, replace(other, record=record)]
+    shape = rectangle(runs, format_name="marl-eval", common=False)
+    plain = json.loads(as_marl_eval(shape))["gymnasium"][CARTPOLE]["ppo"]
+    assert {"step_count": 10, "return": [1.0, 2.0]} == plain["seed_0"]["step_1"]
+    assert {"return": [1.0]} == plain["seed_1"]["absolute_metrics"]
+
+
+def test_tables_have_a_row_for_each_run_evaluation_or_episode() -> None:
+    """A failed run stands among the runs, with its state and without a score."""
+    runs = [trained("ppo", 0, 5.0), outcome("a2c", CARTPOLE, 1, None)]
+    scores, curves, episodes = (sheet(k, runs) for k in ("runs", "evaluations", "episodes"))
+    assert [("ppo", 5.0), ("a2c", None)] == [(row[0], row[5]) for row in scores.rows]
+    assert "failed (nan)" == scores.rows[1][4]
+    assert ["label", "task", "seed", "step", "return"] == curves.titles[:5]
+    assert [(10, 1.5), (20, 3.5), (100, 5.0)] == [row[3:5] for row in curves.rows]
+    assert [False, False, True] == [row[curves.titles.index("final")] for row in curves.rows]
+    assert 6 == len(episodes.rows)
+    assert {"test"} == {row[curves.titles.index("phase")] for row in curves.rows}
