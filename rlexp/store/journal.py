@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.events import Evaluated, Event, Measured, RunEnded, from_plain, to_plain
-from rlexp.store.files import parse_json, publish, read_file
+from rlexp.store.files import open_file, parse_json, publish, read_file
 from rlexp.store.secrets import mask_known, secret_values
 
 _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
@@ -96,7 +96,7 @@ def read_journal(path: Path, *, measurements: bool = True) -> Journal:
 def follow(path: Path, offset: int) -> tuple[list[bytes], int]:
     """Complete lines after `offset` bytes, and the offset behind them."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             file.seek(offset)
             content = file.read()
     except FileNotFoundError:

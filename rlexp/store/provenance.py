@@ -25,6 +25,8 @@ VARIABLES = re.compile(
     r"(CUDA|OMP|MKL|OPENBLAS|NUMEXPR|TORCH|PYTORCH|PYTHON)[A-Z0-9_]*|SLURM_JOB_ID|MUJOCO_GL",
 )
 """Environment variables that are recorded; no other is."""
+MIRRORS = ("tensorboard", "mlflow.db", "mlartifacts", "wandb")
+"""What trackers write beside records."""
 LARGEST_PATCH = 5_000_000
 _GIT = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null")
 _DIFF = (
@@ -97,11 +99,13 @@ def read_code(folder: Path, records: Path | None = None) -> Code:
 
 
 def _excluded(root: Path, records: Path | None) -> list[str]:
-    """What leaves the records out of an answer of git."""
-    if records is None or not records.resolve().is_relative_to(root.resolve()):
+    """What leaves the records and their mirrors out of an answer of git."""
+    if records is None:
         return []
-    inside = records.resolve().relative_to(root.resolve())
-    return [f":(top,exclude,literal){inside}"] if inside.parts else []
+    top, place = root.resolve(), records.resolve()
+    own = [place, *(place.parent / name for name in MIRRORS)]
+    inside = [path.relative_to(top) for path in own if path.is_relative_to(top)]
+    return [f":(top,exclude,literal){path}" for path in inside if path.parts]
 
 
 def _mask_patch(patch: str, values: frozenset[str]) -> str:
