@@ -31,6 +31,10 @@ class RecordError(RlexpError):
     """Something under `runs/` is missing, damaged, locked or of another version."""
 
 
+class HeldError(RecordError):
+    """Another process holds what only one may: it may let go."""
+
+
 class ExecutorError(RlexpError):
     """The processes that execute runs cannot be started or reached."""
 

@@ -14,6 +14,9 @@ from rlexp.console import Console
 from rlexp.console.words import outline, printable
 from rlexp.store.secrets import mask_all
 
+MIRRORS = "tracker"
+"""The group of runs of which several options, or none, may be chosen."""
+
 
 def show_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:
     """Show every configuration that words lead to, resolved but for variables; returns 0.
@@ -84,6 +87,8 @@ def _written(
         return f"sweep NAME {group}=…"
     if group in of_reports:
         return f"report --set {group}=[…]"
+    if group == MIRRORS:
+        return f"{group}=[…]"
     return f"{group}=…" if group in of_runs else f"+{group}=…"
 
 

@@ -109,8 +109,9 @@ def drive_source(
             "give commands on one experiment from one machine, whose locks others may not see"
         )
     with (
-        listening() as signals,
+        # Outermost: in the end, Ctrl-C ends the wait for services.
         mirroring(paths, driving.trackers, driving.command, study, console),
+        listening() as signals,
     ):
         opened = driving.executor.open(
             ENTRY, PRELOAD, threads=driving.threads, folder=study.folder

@@ -10,13 +10,15 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.pushing import Pushing, pause_after, pending
+from rlexp.app.pushing import Pushing, pause_after, pending, place_of
+from rlexp.app.survey import DAMAGE
 from rlexp.config.validate import build
-from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
+from rlexp.errors import HeldError, RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.store.cursors import Cursors
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
@@ -25,6 +27,8 @@ from rlexp.trackers import Tracker
 
 PAUSE = 2.0
 """Seconds between two looks at the journals."""
+LOCKED = 8.0
+"""Seconds that it waits for another process that pushes, before it says so."""
 ORPHAN_SECONDS = 5.0
 """How long it goes on when the command is gone without a word."""
 
@@ -45,18 +49,26 @@ class Mirror:
 
     def start(self) -> None:
         """Begin to push."""
-        threading.Thread(target=self._work, name=self.name, daemon=True).start()
+        if self._place:
+            threading.Thread(target=self._work, name=self.name, daemon=True).start()
+        else:
+            self.say(self.name, "open", place="")
+            self.over.set()
 
     def tell(self) -> None:
         """Say how much is left to be pushed."""
-        cursors = Cursors(self.paths, self.name, self._place)
-        rows, runs = pending(self.paths, cursors)
+        rows, runs = (None, None) if self._place else (0, 0)
+        try:
+            if self._place:
+                rows, runs = pending(self.paths, Cursors(self.paths, self.name, self._place))
+        except (RlexpError, *DAMAGE) as error:
+            self.problem = self.problem or str(error)
         done = self.over.is_set() and self.problem is None
         self.say(self.name, "end", rows=rows, runs=runs, problem=self.problem, done=done)
 
     @property
     def _place(self) -> str:
-        return self.tracker.place(self.paths.folder.parent.parent)
+        return place_of(self.tracker, self.paths)
 
     def _work(self) -> None:
         try:
@@ -66,13 +78,27 @@ class Mirror:
         self.over.set()
 
     def _hold(self) -> None:
-        cursors = Cursors(self.paths, self.name, self._place)
-        with cursors.holding(time.time()):
-            pushing = Pushing(self.paths, self.tracker, cursors)
+        """Push as soon as nobody else does: the mirror of a killed command lives on for a while."""
+        given_up = time.monotonic() + LOCKED
+        while True:
+            cursors = Cursors(self.paths, self.name, self._place)
             try:
-                self._push(pushing)
-            finally:
-                pushing.close()
+                with cursors.holding(time.time()):
+                    self._push_with(cursors)
+                    return
+            except HeldError as error:
+                if time.monotonic() > given_up:
+                    self._found(error)
+                    if self.once or self.finishing.is_set():
+                        return
+            self.finishing.wait(0.5)
+
+    def _push_with(self, cursors: Cursors) -> None:
+        pushing = Pushing(self.paths, self.tracker, cursors)
+        try:
+            self._push(pushing)
+        finally:
+            pushing.close()
 
     def _push(self, pushing: Pushing) -> None:
         opened = False
@@ -80,6 +106,7 @@ class Mirror:
             last = self.finishing.is_set()
             try:
                 if self.once and pushing.is_current():
+                    self.problem = None
                     return
                 pushing.open()
                 if not opened:
@@ -95,11 +122,19 @@ class Mirror:
             except (TrackerUnreachable, OSError) as error:
                 self._found(error)
                 self._failures += 1
-            self.finishing.wait(pause_after(self._failures) if self._failures else PAUSE)
-            if self.finishing.is_set() and self._failures:
-                # The last seconds are not slept away, nor is the service hammered.
-                self._failures = 1
-                time.sleep(0.5)
+            self._pause(last=last)
+
+    def _pause(self, *, last: bool) -> None:
+        """Wait for the next look; a service that failed is given longer and longer."""
+        if not self._failures:
+            self.finishing.wait(PAUSE)
+        elif last and not self.once:
+            # The last seconds of a command are not slept away.
+            time.sleep(1.0)
+        elif last:
+            time.sleep(pause_after(self._failures))
+        else:
+            self.finishing.wait(pause_after(self._failures))
 
     def _worked(self, pushing: Pushing) -> None:
         self._failures = 0
@@ -202,9 +237,12 @@ def _silent() -> int:
 
 def _step_back() -> None:
     """Take only the time of the processors that nobody else wants."""
-    os.nice(19)
+    # Where that is not permitted, it takes its share like any other process.
+    with suppress(OSError):
+        os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 if __name__ == "__main__":

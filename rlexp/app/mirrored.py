@@ -21,7 +21,8 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
 from rlexp.trackers import Tracker
 
-MARGIN = 3.0
+GONE = "the process that mirrors records has ended"
+MARGIN = 5.0
 """Seconds beyond those that the mirror waits, after which it is killed."""
 OPENING = 60.0
 """Seconds that a required tracker gets to answer."""
@@ -69,6 +70,8 @@ class Mirrored:
         self._opened: set[str] = set()
         self._problems: dict[str, str] = {}
         self._changed = threading.Condition()
+        self._gone = self._finishing = False
+        self.interrupted = False
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "rlexp.app.mirror"],
             stdin=subprocess.PIPE,
@@ -101,13 +104,16 @@ class Mirrored:
         heard = self._opened, self._problems
         with self._changed:
             self._changed.wait_for(
-                lambda: all(any(n in known for known in heard) for n in names), OPENING
+                lambda: self._gone or all(any(n in known for known in heard) for n in names),
+                OPENING,
             )
             missing = sorted(names - self._opened)
         if missing:
             self.kill()
             name = missing[0]
-            problem = self._problems.get(name, f"it did not answer in {OPENING:.0f} seconds")
+            problem = self._problems.get(name) or (
+                GONE if self._gone else f"it did not answer in {OPENING:.0f} seconds"
+            )
             raise TrackerUnreachable(
                 f"{name} is required and not there: {problem}; nothing was started. "
                 f"To train all the same, leave out tracker.{name}.required"
@@ -115,6 +121,7 @@ class Mirrored:
 
     def finish(self) -> dict[str, dict[str, Any]]:
         """Let it push what is left within the time that it has; returns its last answers."""
+        self._finishing = True
         waits = [t.wait for t in self._order.trackers.built.values()]
         longest = max(waits) if self._order.wait is None else self._order.wait
         if not self._order.once:
@@ -125,7 +132,7 @@ class Mirrored:
             pass
         except KeyboardInterrupt:
             # The user has waited long enough; what was not pushed is pushed another time.
-            pass
+            self.interrupted = True
         self.kill()
         return self._answers
 
@@ -152,6 +159,12 @@ class Mirrored:
             with suppress(ValueError, KeyError):
                 self._hear(json.loads(line))
         self._process.stdout.close()
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()
+        early = not self._answers
+        if self._console and early and not self._finishing:
+            self._console.note(f"{GONE}; runs and records go on without it")
 
     def _hear(self, answer: dict[str, Any]) -> None:
         name = str(answer["tracker"])
@@ -217,26 +230,31 @@ def tell_pending(
     console: Console,
 ) -> None:
     """Say what was not pushed, and the command that does it later."""
-    for name in trackers.built:
-        answer = answers.get(name)
-        if answer is not None and answer.get("done") and not answer.get("rows"):
-            continue
-        words = sync_words(name, command)
-        later = shlex.join(["rlexp", "sync", paths.name, *words, *study.permission])
-        console.note(f"{name}: {_left(answer)}; to push it later: {later}")
+    left = [
+        f"{name}: {_left(answers.get(name))}"
+        for name in trackers.built
+        if not _has_all(answers.get(name))
+    ]
+    for text in left:
+        console.note(text)
+    if left:
+        words = [w for w in command if w.lstrip("+").startswith(("tracker=", "tracker."))]
+        again = shlex.join(["rlexp", "sync", paths.name, *words, *study.permission])
+        secret = len(without_secrets(words)) < len(words)
+        told = "give the same command again" if secret else again
+        console.note(f"To push it later: {told}")
 
 
-def sync_words(name: str, command: Sequence[str]) -> list[str]:
-    """The words of a command that are about one tracker."""
-    own = [w for w in command if w.lstrip("+").startswith(f"tracker.{name}.")]
-    return [f"tracker=[{name}]", *without_secrets(own)]
+def _has_all(answer: Mapping[str, Any] | None) -> bool:
+    return answer is not None and bool(answer.get("done")) and answer.get("rows") == 0
 
 
 def _left(answer: Mapping[str, Any] | None) -> str:
     if answer is None:
         return "it did not end in time, and what it lacks was not counted"
-    rows, runs = int(answer["rows"]), int(answer["runs"])
-    what = (
-        f"{counted(rows, 'record')} of {counted(runs, 'run')} pending" if runs else "not all said"
-    )
-    return f"{what} ({answer['problem']})" if answer.get("problem") else what
+    rows, runs, problem = answer.get("rows"), answer.get("runs"), answer.get("problem")
+    if rows is None or runs is None:
+        what = "what it lacks cannot be counted"
+    else:
+        what = f"{counted(rows, 'record')} of {counted(runs, 'run')} pending"
+    return f"{what} ({problem})" if problem else what

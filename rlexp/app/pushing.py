@@ -1,20 +1,21 @@
 """Pushes what the records of an experiment hold to one tracker, and keeps how far it is."""
 
+import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from rlexp.app.feed import Feed
+from rlexp.app.feed import Feed, count_rows, is_final
 from rlexp.app.survey import DAMAGE
 from rlexp.app.tracked import Labels, ended, tracked_experiment, tracked_run
 from rlexp.app.tracked_summary import read_summary
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.protocol.spec import canonical
-from rlexp.records.run import RunRecord
-from rlexp.store.cursors import Cursors
+from rlexp.records.run import RunRecord, State
+from rlexp.store.cursors import Cursor, Cursors
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import read_run
 from rlexp.trackers import (
     Reached,
     Row,
@@ -48,14 +49,12 @@ class Pushing:
         paths: The experiment.
         tracker: Where to.
         cursors: How far it is.
-        stopped: Says whether to stop between two calls.
         refused: What single runs were refused for.
     """
 
     paths: ExperimentPaths
     tracker: Tracker
     cursors: Cursors
-    stopped: Callable[[], bool] = lambda: False
     refused: dict[str, str] = field(default_factory=dict)
     _labels: Labels = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
@@ -96,8 +95,8 @@ class Pushing:
             OSError: The disk does not take the cursor.
         """
         for paths in self.paths.runs():
-            if self.stopped():
-                return
+            if paths.folder.name in self.refused:
+                continue
             try:
                 self._push(paths, unended=unended)
             except TrackerRefused as error:
@@ -143,29 +142,44 @@ class Pushing:
 
     def _push(self, paths: RunPaths, *, unended: bool) -> None:
         name = paths.folder.name
-        cursor = self.cursors.of(name)
         attempts = paths.attempts()
-        if not attempts or cursor.attempt >= attempts[-1].number or name in self.refused:
+        if not attempts or self.cursors.of(name).attempt >= attempts[-1].number:
             return
         run = self._runs.get(name) or self._runs.setdefault(name, _Run(Feed(paths)))
-        run.feed.read(cursor.step if run.step is None else run.step)
+        self._read(name, run)
         record = run.feed.stand(unended=unended)
-        if not run.feed.ready(record) and record is None:
-            return
-        tracked = self._begin(name, run)
         rows = run.feed.ready(record)
-        for start in range(0, len(rows), ROWS):
-            self._take(name, run, tracked, rows[start : start + ROWS])
-        if record is not None:
-            self._end(paths, run, tracked, record)
+        lost = record is not None and record.state is State.LOST
+        if not rows and (record is None or (lost and self._knows_loss(name, run))):
+            return
+        try:
+            tracked = self._begin(name, run)
+            rows = run.feed.ready(record)
+            for start in range(0, len(rows), ROWS):
+                self._take(name, run, tracked, rows[start : start + ROWS])
+            if record is not None:
+                self._end(name, run, tracked, record)
+        except OSError:
+            # What was written beyond the cursor is written over when the run is opened again.
+            del self._runs[name]
+            raise
+
+    def _read(self, name: str, run: _Run) -> None:
+        """Read what is new; from the beginning where a run began anew with other numbers."""
+        run.feed.read(self.cursors.of(name).step if run.step is None else run.step)
+        if run.feed.begun != self.cursors.of(name).begun:
+            self.cursors.move(name, **asdict(Cursor(begun=run.feed.begun)))
+            run.tracked = run.step = None
+            run.feed.again(-1)
+
+    def _knows_loss(self, name: str, run: _Run) -> bool:
+        return self.cursors.of(name).lost == run.feed.attempt
 
     def _begin(self, name: str, run: _Run) -> TrackedRun:
         if run.step is not None and run.tracked is not None:
             return run.tracked
         cursor, feed = self.cursors.of(name), run.feed
-        run.tracked = tracked_run(
-            self._experiment, feed.paths, feed.spec, self._labels, feed.started
-        )
+        run.tracked = tracked_run(self._experiment, feed, self._labels)
         reached = self.open().begin(run.tracked, Reached(step=cursor.step, kept=cursor.kept))
         self._move(name, reached)
         if reached.step < cursor.step:
@@ -179,18 +193,18 @@ class Pushing:
         self._move(name, self.open().push(tracked, rows))
         run.step = rows[-1].step
 
-    def _end(self, paths: RunPaths, run: _Run, tracked: TrackedRun, record: RunRecord) -> None:
-        reached = self.open().end(tracked, ended(paths, record))
-        told = {"attempt": run.feed.attempt} if record.ended is not None else {}
-        self._move(tracked.name, reached, **told)
-        del self._runs[tracked.name]
+    def _end(self, name: str, run: _Run, tracked: TrackedRun, record: RunRecord) -> None:
+        reached = self.open().end(tracked, ended(run.feed, record))
+        told = "lost" if record.state is State.LOST else "attempt"
+        self._move(name, reached, **{told: run.feed.attempt})
+        del self._runs[name]
 
     def _move(self, name: str, reached: Reached, **more: Any) -> None:
         self.cursors.move(name, step=reached.step, kept=reached.kept, **more)
 
 
 def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
-    """How many rows a service does not have, and of how many runs something is to be said."""
+    """About how many rows a service does not have, and of how many runs something is to be said."""
     rows = runs = 0
     for run in paths.runs():
         cursor = cursors.of(run.folder.name)
@@ -198,18 +212,26 @@ def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
             attempts = run.attempts()
             if not attempts or cursor.attempt >= attempts[-1].number:
                 continue
-            feed = Feed(run)
-            feed.read(cursor.step)
-            record = feed.stand(unended=False)
+            record = read_run(run).record
+            waiting = count_rows(run, cursor.step)
         except (RlexpError, *DAMAGE):
             continue
-        rows += feed.waiting
-        runs += bool(feed.waiting or record is not None)
+        # The last step of a run that goes on is not over.
+        waiting -= bool(waiting and not is_final(record))
+        rows += waiting
+        settled = record.state is not State.RUNNING and cursor.lost != attempts[-1].number
+        runs += bool(waiting or settled)
     return rows, runs
+
+
+def place_of(tracker: Tracker, paths: ExperimentPaths) -> str:
+    """Where a tracker mirrors to; within the project's folder without that, which may be moved."""
+    project = paths.folder.parent.parent
+    return tracker.place(project).replace(f"{project}{os.sep}", "")
 
 
 def pause_after(failures: int) -> float:
     """Seconds until the next attempt after so many in a row that failed."""
     # Processes that failed together do not come back together.
     jitter = 0.75 + 0.5 * (time.monotonic_ns() % 1000) / 1000
-    return min(2.0**failures, 60.0) * jitter
+    return 2.0 ** min(failures, 6) * jitter

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.app.mirrored import Mirrored, Order, Trackers
+from rlexp.app.pushing import place_of
 from rlexp.app.study import Study
 from rlexp.config.compose import compose, group_options
 from rlexp.config.validate import build_trackers
@@ -14,6 +15,7 @@ from rlexp.console import Console
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.cursors import places
 from rlexp.store.layout import ExperimentPaths
+from rlexp.trackers import Tracker
 
 PENDING = 69
 """Exit code where something could not be pushed."""
@@ -47,7 +49,7 @@ def sync(words: Sequence[str], wanted: Wanted, study: Study, console: Console) -
     rows = [
         row
         for paths in experiments
-        for row in _sync(paths, settings, wanted, study, console, named=bool(names))
+        for row in _sync(paths, settings, wanted, study, named=bool(names))
     ]
     if not rows:
         _tell_nothing(settings, study, console)
@@ -61,25 +63,25 @@ def _sync(
     settings: Sequence[str],
     wanted: Wanted,
     study: Study,
-    console: Console,
     *,
     named: bool,
 ) -> list[dict[str, Any]]:
     """Push one experiment; what is wrong with it stops no other one."""
     try:
-        trackers = _trackers(paths, settings, study)
+        trackers = _trackers(paths, settings, study=study, named=named)
         if not trackers.built:
             return []
-        order = Order(trackers=trackers, once=True, idle=False, wait=wanted.wait)
-        answers = Mirrored(paths, order, study, None).finish()
     except RlexpError as error:
         if named:
             raise
-        console.error(f"{paths.name}: {error}")
-        return [_row(paths, "", "", {"problem": str(error), "rows": 0})]
-    project = paths.folder.parent.parent
+        return [_row(paths, "", "", {"problem": str(error), "rows": None})]
+    order = Order(trackers=trackers, once=True, idle=False, wait=wanted.wait)
+    mirror = Mirrored(paths, order, study, None)
+    answers = mirror.finish()
+    if mirror.interrupted:
+        raise KeyboardInterrupt
     return [
-        _row(paths, name, tracker.place(project), answers.get(name))
+        _row(paths, name, place_of(tracker, paths), answers.get(name))
         for name, tracker in trackers.built.items()
     ]
 
@@ -92,13 +94,15 @@ def _row(
         "experiment": paths.name,
         "tracker": tracker,
         "place": place,
-        "pending": told.get("rows", 0),
+        "pending": told.get("rows"),
         "problem": told.get("problem"),
     }
 
 
-def _trackers(paths: ExperimentPaths, settings: Sequence[str], study: Study) -> Trackers:
-    """Those that are named, by words or the configuration; else those that were used before.
+def _trackers(
+    paths: ExperimentPaths, settings: Sequence[str], *, study: Study, named: bool
+) -> Trackers:
+    """Those that words name; else those of the configuration, and those that were used before.
 
     Of the latter only the names are taken from the records, which may be foreign: a key would be
     sent to whatever server they name.
@@ -106,26 +110,30 @@ def _trackers(paths: ExperimentPaths, settings: Sequence[str], study: Study) -> 
     Raises:
         ConfigError: One is unknown, or was used at another place than it is set to now.
     """
-    named = compose(settings, study.folder)[0].plain["tracker"] or {}
-    if named:
-        return Trackers(build_trackers(named, study.allowed), named)
+    if any(word.lstrip("+").startswith("tracker=") for word in settings):
+        plain = compose(settings, study.folder)[0].plain["tracker"] or {}
+        return Trackers(build_trackers(plain, study.allowed), plain)
     used = places(paths)
+    usual = list(compose([], study.folder)[0].plain["tracker"] or {}) if used or named else []
     known = group_options("tracker", study.folder)
-    chosen = [name for name in dict.fromkeys(name for name, _ in used) if name in known]
+    chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in known)]))
     if not chosen:
         return Trackers()
     plain = compose([f"tracker=[{','.join(chosen)}]", *settings], study.folder)[0].plain["tracker"]
     built = build_trackers(plain, study.allowed)
-    project = paths.folder.parent.parent
-    for name, place in used:
-        if name in built and place != built[name].place(project):
-            again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
-            raise ConfigError(
-                f"{paths.name} was mirrored by {name} to {place}, and now {name} is set to "
-                f"{built[name].place(project)}: name the tracker with its settings, as in "
-                f"'{again} tracker.{name}.…'"
-            )
+    for name in {name for name, _ in used if name in built}:
+        _check_place(name, built[name], [place for own, place in used if own == name], paths)
     return Trackers(built, plain)
+
+
+def _check_place(name: str, tracker: Tracker, used: Sequence[str], paths: ExperimentPaths) -> None:
+    now = place_of(tracker, paths)
+    if now not in used:
+        again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
+        raise ConfigError(
+            f"{paths.name} was mirrored by {name} to {used[-1]}, and now {name} is set to {now}: "
+            f"name the tracker with its settings, as in '{again} tracker.{name}.…'"
+        )
 
 
 def _check_words(settings: Sequence[str]) -> None:

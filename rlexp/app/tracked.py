@@ -1,11 +1,10 @@
 """An experiment and its runs as trackers see them: read from disk, secrets masked."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
+from rlexp.app.feed import Feed, provenance_of
 from rlexp.app.survey import DAMAGE
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -14,7 +13,7 @@ from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.run import RunRecord
 from rlexp.store.cursors import identity
 from rlexp.store.files import read_json
-from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_trials
@@ -32,7 +31,7 @@ class Labels:
     def find(self, spec: RunSpec) -> tuple[Configuration | None, int | None]:
         """The configuration of a run, and the number of the trial that it belongs to."""
         found = self._look(spec)
-        if found == (None, None):
+        if found[0] is None:
             self._read()
             found = self._look(spec)
         return found
@@ -80,21 +79,20 @@ def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperim
     )
 
 
-def tracked_run(
-    experiment: TrackedExperiment,
-    paths: RunPaths,
-    spec: RunSpec,
-    labels: Labels,
-    started: float | None,
-) -> TrackedRun:
-    """A run that has begun."""
+def tracked_run(experiment: TrackedExperiment, feed: Feed, labels: Labels) -> TrackedRun:
+    """A run that has begun.
+
+    One that began anew after a failure, or with other code, is another run to a service: its
+    numbers may be others.
+    """
+    spec, begun = feed.spec, "" if feed.begun == 1 else f"/{feed.begun}"
     secrets = secret_values(os.environ)
     configuration, trial = labels.find(spec)
     label = configuration.label if configuration else short_name(spec.algorithm)
     searched = experiment.is_sweep and spec.phase is not Phase.TEST
     return TrackedRun(
-        id=sha256(f"{experiment.id}/{spec.id}".encode()).hexdigest()[:32],
-        name=paths.folder.name,
+        id=sha256(f"{experiment.id}/{spec.id}{begun}".encode()).hexdigest()[:32],
+        name=feed.paths.folder.name,
         group=experiment.name if searched else label,
         label=label,
         task=configuration.task if configuration else str(spec.environment.get("id", "unknown")),
@@ -103,14 +101,14 @@ def tracked_run(
         trial=trial,
         fingerprint=spec.fingerprint,
         configuration=mask_all(spec.plain(), secrets),
-        provenance=mask_all(_provenance(paths.attempts()[-1]), secrets),
-        started=started or 0.0,
+        provenance=mask_all(provenance_of(feed.newest), secrets),
+        started=feed.started or 0.0,
     )
 
 
-def ended(paths: RunPaths, record: RunRecord) -> Ended:
+def ended(feed: Feed, record: RunRecord) -> Ended:
     """How a run stands that no process works at."""
-    newest = paths.attempts()[-1]
+    paths, newest = feed.paths, feed.newest
     places = {p.name: p for p in (paths.spec, newest.provenance, paths.model, paths.normalisation)}
     return Ended(
         state=str(record.state),
@@ -126,10 +124,3 @@ def ended(paths: RunPaths, record: RunRecord) -> Ended:
         # A link could lead to any file of the user's.
         files={n: p for n, p in places.items() if p.is_file() and not p.is_symlink()},
     )
-
-
-def _provenance(attempt: AttemptPaths) -> Mapping[str, Any]:
-    try:
-        return read_json(attempt.provenance)
-    except (RlexpError, *DAMAGE):
-        return {}

@@ -123,7 +123,7 @@ def _of_median_score(
     run = paths.run(record.spec.name)
     feed = Feed(run)
     feed.read(record.step)
-    return tracked_run(experiment, run, record.spec, labels, feed.started)
+    return tracked_run(experiment, feed, labels)
 
 
 def _report(folder: Path) -> Mapping[str, Path]:

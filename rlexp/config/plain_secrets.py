@@ -8,8 +8,8 @@ from typing import Any
 from rlexp.config.variables import has_variable
 from rlexp.store.secrets import mask_known, secret_values
 
-RECORDED = ("agent", "algorithm", "environment", "budget", "compute")
-"""What a run's records hold word for word."""
+RECORDED = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
+"""What records and printed commands hold word for word."""
 # Narrower than what is masked: many a harmless setting is called a key.
 _NAME = re.compile(
     r"(.*[_-])?(api_?key|access_?key|secret(_?key)?|(access|auth|api)_?token|passw(or)?d)",

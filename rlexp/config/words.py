@@ -66,6 +66,8 @@ def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
         raise ConfigError(
             f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
         )
+    if key == "tracker" and parsed.is_delete():
+        raise ConfigError(f"{word}: name the trackers that are wanted, or none: tracker=[]")
     if key == "tracker" and parsed.is_sweep_override():
         names = split_word(word)[1]
         raise ConfigError(f"{word}: several trackers are a list: tracker=[{names}]")

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -32,49 +32,83 @@ class Cursor:
     Attributes:
         step: It has every row up to this environment step; -1 where it has none.
         attempt: The attempt whose end it was told; 0 where none.
+        lost: The attempt of which it was told that it is lost; 0 where none.
+        begun: The attempt that began what counts: with another one, everything is pushed anew.
         kept: What the tracker wants to see again.
     """
 
     step: int = -1
     attempt: int = 0
+    lost: int = 0
+    begun: int = 1
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 def identity(paths: ExperimentPaths) -> str:
-    """The name by which services know the experiment: made at random once, 32 hexadecimal digits.
+    """The name by which services know the experiment: drawn once, 32 hexadecimal digits.
+
+    A copy under another name is another experiment.
 
     Raises:
-        RecordError: What is there is damaged.
+        RecordError: What is there is damaged, or a link.
         OSError: It cannot be written.
     """
     path = paths.trackers / "identity.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{token_hex(4)}.identity.json")
-        fresh.write_bytes(json_bytes({"id": token_hex(16)}))
-        try:
-            # A link is made only where there is none: of two commands, one decides.
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    found = read_json(path).get("id")
-    if not isinstance(found, str) or not IDENTITY.fullmatch(found):
+    _check_no_link(paths.trackers)
+    if path.exists():
+        plain = read_json(path)
+        found = plain.get("id")
+        if not isinstance(found, str) or not IDENTITY.fullmatch(found):
+            raise RecordError(
+                f"{path} is damaged: remove {path.parent} to push everything anew, as new runs"
+            )
+        if plain.get("experiment") == paths.name:
+            return found
+        path.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}))
+    return identity(paths)
+
+
+def _create(path: Path, content: bytes) -> None:
+    """Write a file that must not be there; of two commands, the first one's stands."""
+    fresh = path.with_name(f".{token_hex(4)}.{path.name}")
+    fresh.write_bytes(content)
+    try:
+        # A link is made only where there is none.
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A file system without such links: two commands that begin at once may differ once.
+        if not path.exists():
+            fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _check_no_link(folder: Path) -> None:
+    """Refuse to read and write through a link, which may lead anywhere."""
+    if folder.is_symlink():
         raise RecordError(
-            f"{path} is damaged: remove {path.parent} to push everything anew, as new runs"
+            f"{folder} is a link, through which nothing is written: remove it, or put a folder "
+            "in its place"
         )
-    return found
 
 
 def places(paths: ExperimentPaths) -> list[tuple[str, str]]:
-    """The trackers that the experiment was ever mirrored by, with the place of each."""
+    """The trackers that the experiment was ever mirrored by, with the place of each.
+
+    Raises:
+        RecordError: What says so is damaged, or a link.
+    """
+    _check_no_link(paths.trackers)
     found = []
-    if paths.trackers.is_dir() and not paths.trackers.is_symlink():
-        for path in sorted(paths.trackers.glob("*/place.json")):
-            plain = read_json(path)
-            found.append((str(plain.get("tracker")), str(plain.get("place"))))
-    return found
+    for path in sorted(paths.trackers.glob("*/place.json")):
+        _check_no_link(path.parent)
+        plain = read_json(path)
+        found.append((str(plain.get("tracker")), str(plain.get("place"))))
+    return list(dict.fromkeys(found))
 
 
 class Cursors:
@@ -87,9 +121,13 @@ class Cursors:
             paths: The experiment.
             tracker: Its name in the configuration.
             place: Where it mirrors to, without secrets; another place has cursors of its own.
+
+        Raises:
+            RecordError: What is there is damaged, or a link.
         """
-        name = f"{tracker}-{sha256(place.encode()).hexdigest()[:8]}"
-        self.folder = paths.trackers / name
+        key = f"{place}\n{identity(paths)}"
+        self.folder = paths.trackers / f"{tracker}-{sha256(key.encode()).hexdigest()[:8]}"
+        _check_no_link(self.folder)
         self._what = f"the mirror of {paths.name} in {tracker}"
         self._named = {"tracker": tracker, "place": place}
         self._path = self.folder / "cursors.jsonl"
@@ -163,5 +201,4 @@ class Cursors:
 
 
 def _line(run: str, cursor: Cursor) -> bytes:
-    plain = {"run": run, "step": cursor.step, "attempt": cursor.attempt, "kept": cursor.kept}
-    return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({"run": run, **asdict(cursor)}, separators=(",", ":")).encode() + b"\n"

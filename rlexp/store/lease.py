@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from rlexp.errors import RecordError
+from rlexp.errors import HeldError, RecordError
 from rlexp.store.files import parse_json, read_file
 
 UNWRITABLE = frozenset({ENOSPC, EDQUOT, EROFS, EACCES, EPERM})
@@ -30,7 +30,8 @@ def hold(path: Path, what: str, *, now: float, patience: float = 0.5) -> Iterato
         patience: Seconds to wait for another holder to let go.
 
     Raises:
-        RecordError: Another process holds it; names that process. Or files cannot be locked there.
+        HeldError: Another process holds it; names that process.
+        RecordError: Files cannot be locked there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
@@ -39,7 +40,7 @@ def hold(path: Path, what: str, *, now: float, patience: float = 0.5) -> Iterato
     try:
         lock.acquire(timeout=patience, poll_interval=0.02)
     except Timeout as error:
-        raise RecordError(f"{what} is in use by {holder(path)}; wait for it or stop it") from error
+        raise HeldError(f"{what} is in use by {holder(path)}; wait for it or stop it") from error
     except (OSError, NotImplementedError) as error:
         if isinstance(error, OSError) and error.errno in UNWRITABLE:
             raise

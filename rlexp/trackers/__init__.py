@@ -268,7 +268,7 @@ class Tracker(Protocol):
     def place(self, project: Path) -> str:
         """Where it mirrors to, in words and without secrets: it is shown, and stored.
 
-        How far a place is says nothing of another one.
+        How far a place is says nothing of another one. Nothing is mirrored where it is empty.
 
         Args:
             project: The folder in which `runs/` is.

@@ -21,6 +21,8 @@ from rlexp.trackers import (
 )
 from rlexp.trackers.flat import flattened
 
+OWNER = ".experiment"
+"""The file that says whose folder it is."""
 STATUS = {"completed": 1, "pruned": 1, "failed": 2}
 """As its hyperparameter plug-in counts them: success, failure; what goes on is unknown."""
 
@@ -45,9 +47,20 @@ class TensorBoard:
             raise TrackerRefused(
                 "tensorboard is not installed: pip install 'rlexp[tensorboard]'"
             ) from error
-        folder = Path(self.place(experiment.project)) / experiment.name
+        return EventFiles(_own_folder(Path(self.place(experiment.project)), experiment))
+
+
+def _own_folder(place: Path, experiment: TrackedExperiment) -> Path:
+    """The experiment's folder; with its id in the name where another one has taken that name."""
+    for name in (experiment.name, f"{experiment.name}-{experiment.id[:8]}"):
+        folder = place / name
         folder.mkdir(parents=True, exist_ok=True)
-        return EventFiles(folder)
+        owner = folder / OWNER
+        if not owner.exists():
+            owner.write_text(experiment.id)
+        if owner.read_text() == experiment.id:
+            return folder
+    raise TrackerRefused(f"{folder} belongs to another experiment; remove it")
 
 
 class EventFiles:
@@ -64,7 +77,8 @@ class EventFiles:
         length = int(reached.kept.get("length") or 0)
         if not path.is_file() or path.stat().st_size < length:
             length = 0
-        self._open[run.id] = EventFile(path, length, run.started)
+        file = self._open[run.id] = EventFile(path, length, run.started)
+        file.step = reached.step if length else -1
         return reached if length else Reached()
 
     def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
@@ -72,7 +86,8 @@ class EventFiles:
         file = self._open[run.id]
         for row in rows:
             file.scalars(row.metrics, row.step, row.time)
-        return Reached(step=rows[-1].step, kept={"length": file.length()})
+        file.step = rows[-1].step
+        return Reached(step=file.step, kept={"length": file.length()})
 
     def end(self, run: TrackedRun, ended: Ended) -> Reached:
         """Write the hyperparameters and the score; what comes later is written over them."""
@@ -84,7 +99,7 @@ class EventFiles:
             file.scalars({"score": ended.score}, ended.step, ended.time)
         file.length()
         file.close()
-        return Reached(step=ended.step, kept={"length": length})
+        return Reached(step=file.step, kept={"length": length})
 
     def summarise(self, summary: Summary) -> None:
         """Write the aggregates of each label anew."""
@@ -111,6 +126,7 @@ class EventFile:
     path: Path
     kept: int
     begun: float
+    step: int = -1
     _file: IO[bytes] = field(init=False)
     _writer: Any = field(init=False)
 

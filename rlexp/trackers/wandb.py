@@ -66,7 +66,7 @@ class WandB:
         """
         found = self._resolved(project)
         if found.mode == "disabled":
-            return "W&B disabled"
+            return ""
         where = f"{found.entity}/{self.project}" if found.entity else self.project
         return f"W&B project {where} at {found.address}"
 

@@ -51,9 +51,9 @@ def ending(ended: Ended) -> dict[str, Any]:
         "attempts": ended.attempts,
         "seconds": ended.seconds,
     }
-    told = {name: value for name, value in about.items() if value is not None}
     return {
-        "summary": _shown(told),
+        # What does not hold any more is said to be nothing, or W&B would go on showing it.
+        "summary": _shown(about),
         "exit_code": 0 if ended.state in {"completed", "pruned"} else 1,
     }
 

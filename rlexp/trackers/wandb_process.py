@@ -161,6 +161,7 @@ class Session:
         log, run_id = Path(run.settings.log_internal), run.settings.run_id
         run.finish(exit_code=exit_code)
         if not self._is_online:
+            self._wait_until_closed(run_id)
             self._folders.finish(run_id, last)
             return
         if trouble := trouble_in(log):
@@ -173,6 +174,24 @@ class Session:
         # What was written offline, and not synced, would come there twice.
         self._folders.forget_unfinished(run_id)
         self._folders.forget_unsynced(run_id)
+
+    def _wait_until_closed(self, run_id: str) -> None:
+        """Wait until W&B's core has closed the files of a run: `finish` returns before.
+
+        Raises:
+            TrackerUnreachable: It does not.
+        """
+        import psutil
+
+        deadline = time.monotonic() + self._told["timeout"]
+        while any(
+            run_id in file.path and file.path.endswith(".wandb")
+            for child in psutil.Process().children(recursive=True)
+            for file in _open_files(child)
+        ):
+            if time.monotonic() > deadline:
+                raise TrackerUnreachable("W&B does not close its files")
+            time.sleep(0.02)
 
     def _api(self) -> Any:
         """W&B's own way to ask the service something else than its commands do."""
@@ -191,6 +210,15 @@ class Session:
             return -1
         line = json.loads(tail[-1]) if isinstance(tail[-1], str) else tail[-1]
         return int(line.get("_step", -1))
+
+
+def _open_files(process: Any) -> list[Any]:
+    import psutil
+
+    try:
+        return list(process.open_files())
+    except psutil.Error:
+        return []
 
 
 def _answers(session: Session) -> dict[str, Callable[[dict[str, Any]], Any]]:

@@ -156,8 +156,9 @@ def test_a_word_beats_a_benchmark(folder: Path) -> None:
         ),
         (["algorithm=glob(*)"], "a grid needs its values one by one"),
         (["algorithm.gamma=interval(0,1)"], "a grid needs its values one by one"),
-        (["tracker=[wandb]"], "there is no tracker to choose from; leave it out"),
-        (["~tracker"], "there is no tracker to choose from; leave it out"),
+        (["tracker=[wandbb]"], "there is no tracker=wandbb; did you mean 'wandb'?"),
+        (["tracker=wandb,mlflow"], "several trackers are a list: tracker=[wandb,mlflow]"),
+        (["~tracker"], "name the trackers that are wanted, or none: tracker=[]"),
         (["+budget.steps=5"], "remove + prefix: 'budget.steps=5'"),
     ],
 )

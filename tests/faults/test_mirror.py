@@ -76,12 +76,13 @@ def test_a_killed_command_doubles_and_loses_nothing(study: StudyFolder) -> None:
     time.sleep(1.0)
     command.kill()
     command.wait()
-    wait_until(lambda: not mirrors(study), 15.0)
     code, output = study.give("run", *WORDS, TENSORBOARD)
     assert code == 0, output
     assert set(points(study).values()) == {1}
     evaluations = {step for name, step in points(study) if name == "eval/mean_reward"}
     assert evaluations == {e["step"] for e in study.events("one", "evaluated") if not e["final"]}
+    assert "in use" not in output
+    wait_until(lambda: not mirrors(study), 15.0)
 
 
 def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> None:
@@ -89,7 +90,7 @@ def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> 
     (study.folder / "tensorboard").write_text("a file where the folder should be")
     code, output = study.give("run", *WORDS, TENSORBOARD)
     assert code == 0, output
-    printed = re.search(r"to push it later: rlexp (.*)", output)
+    printed = re.search(r"To push it later: rlexp (.*)", output)
     assert printed, output
     (study.folder / "tensorboard").unlink()
     code, output = study.give(*shlex.split(printed[1]))

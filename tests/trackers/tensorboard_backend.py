@@ -23,16 +23,21 @@ class TensorBoardBackend:
         return TensorBoard(folder=str(self.folder))
 
     def seen(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[Seen]:
-        files = sorted((self.folder / experiment.name / run.name).glob("*tfevents*"))
+        files = sorted((self._of(experiment) / run.name).glob("*tfevents*"))
         return [_seen(path) for path in files]
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
-        folder = self.folder / experiment.name / "summary"
+        folder = self._of(experiment) / "summary"
         found = {}
         for path in sorted(folder.glob("*/*tfevents*")):
             label = path.parent.name.split(" ", maxsplit=1)[0]
             (found[label],) = [v for k, _, v in _points(path) if k == "aggregate/iqm"]
         return found
+
+    def _of(self, experiment: TrackedExperiment) -> Path:
+        """The folder that says that it belongs to the experiment."""
+        (owner,) = [p for p in self.folder.glob("*/.experiment") if p.read_text() == experiment.id]
+        return owner.parent
 
     def stop(self) -> None:
         """Files are always there."""

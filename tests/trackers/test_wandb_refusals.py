@@ -97,7 +97,7 @@ def test_disabled_does_nothing(
     """Disabled, as W&B's variable says it, it takes everything, asks nobody and writes nothing."""
     monkeypatch.setenv("WANDB_MODE", "disabled")
     tracker = WandB(base_url=backend.server.url)
-    assert tracker.place(tmp_path) == "W&B disabled"
+    assert tracker.place(tmp_path) == ""
     sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
     assert sink.begin(run, Reached(step=3)).step == 3
     assert sink.push(run, [Row(step=9, time=0.0, metrics={})]).step == 9

@@ -1,0 +1,259 @@
+"""`rlexp sync` pushes what is missing, nothing twice, and never where foreign records say."""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from finished_runs import study
+from samples import continued, ended, evaluated, experiment, started
+
+from rlexp.app.sync import Wanted, sync
+from rlexp.console import Console
+from rlexp.errors import ConfigError
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Ending, Event, Failure, Measured
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import new_attempt, write_experiment, write_run
+
+TENSORBOARD = "tracker=[tensorboard]"
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ExperimentPaths:
+    """An experiment of two runs, of which nothing has begun."""
+    made = ExperimentPaths(tmp_path / "runs" / "sample")
+    write_experiment(made, experiment())
+    for _, spec in experiment().specs(Phase.TEST):
+        write_run(made.run(spec.name), spec)
+    return made
+
+
+def attempt(run: RunPaths, *events: Event, made_with: str = "1") -> None:
+    """A further attempt, in which this happened, with a version of a package."""
+    folder = new_attempt(run, {}, {"packages": {"torch": made_with}}, "")
+    journal = JournalWriter(folder.journal)
+    for event in events:
+        journal.append(event)
+    journal.close()
+
+
+def loss(step: int, value: float = 0.5) -> Measured:
+    """What a learner logs of its loss at a step."""
+    return Measured(time=float(step), step=step, metrics={"loss": value})
+
+
+def synced(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, list[dict[str, object]]]:
+    """The exit code, and a row for each tracker."""
+    place = study(paths.folder.parent.parent)
+    wanted = Wanted(wait=30.0)
+    code = sync([paths.name, *(words or [TENSORBOARD])], wanted, place, Console(as_json=True))
+    return code, json.loads(capsys.readouterr().out)
+
+
+def points(paths: ExperimentPaths, run: RunPaths) -> Counter[tuple[str, int, float]]:
+    """What TensorBoard shows of a run's losses."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.util.tensor_util import make_ndarray
+
+    folder = paths.folder.parent.parent / "tensorboard" / paths.name / run.folder.name
+    return Counter(
+        (value.tag, event.step, float(make_ndarray(value.tensor)))
+        for path in folder.glob("*tfevents*")
+        for event in EventFileLoader(str(path)).Load()
+        for value in event.summary.value
+        if value.tag == "loss"
+    )
+
+
+def losses(steps: Sequence[int], value: float = 0.5) -> Counter[tuple[str, int, float]]:
+    """The same as it is recorded."""
+    return Counter(("loss", step, value) for step in steps)
+
+
+def test_the_second_time_changes_nothing(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a byte, neither of the mirror nor of how far it is."""
+    first, second = paths.runs()
+    attempt(first, started(), loss(10), loss(20), evaluated(100, 5.0, final=True), ended())
+    attempt(second, started(), loss(10), ended(40, failure=Failure.NAN))
+    code, (row,) = synced(paths, capsys)
+    assert (code, row["pending"], row["problem"]) == (0, 0, None)
+    assert points(paths, first) == losses([10, 20])
+    before = contents(paths.folder.parent.parent)
+    assert synced(paths, capsys)[0] == 0
+    assert before == contents(paths.folder.parent.parent)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file in a folder."""
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("end", [ended(30, Ending.INTERRUPTED), None], ids=["stopped", "lost"])
+def test_a_run_that_goes_on_lacks_nothing_in_the_end(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], end: Event | None
+) -> None:
+    """The step at which it stood is pushed when it is over, and nothing is pending meanwhile."""
+    run = paths.runs()[0]
+    attempt(run, started(), loss(10), loss(20), loss(30), *([end] if end else []))
+    for _ in range(2):
+        code, (row,) = synced(paths, capsys)
+        assert (code, row["pending"]) == (0, 0)
+    attempt(run, started(2), continued(20), loss(30), evaluated(30, 1.0), loss(40), ended(40))
+    assert synced(paths, capsys)[0] == 0
+    assert points(paths, run) == losses([10, 20, 30, 40])
+
+
+def test_a_retry_with_other_numbers_shows_only_these(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The environment was mended: nothing of the failed attempt is mixed with what came of it."""
+    run = paths.runs()[0]
+    attempt(run, started(), loss(10, 1.0), loss(20, 1.0), ended(20, failure=Failure.ENVIRONMENT))
+    assert synced(paths, capsys)[0] == 0
+    attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), loss(30, 8.0), ended(30))
+    assert synced(paths, capsys)[0] == 0
+    assert points(paths, run) == losses([10, 20, 30], 8.0)
+
+
+def test_a_repeat_with_other_packages_shows_only_its_numbers(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It began anew, for checkpoints of other versions are not continued from."""
+    run = paths.runs()[0]
+    attempt(run, started(), loss(10, 1.0), loss(20, 1.0), loss(30, 1.0))
+    assert synced(paths, capsys)[0] == 0
+    attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), ended(20), made_with="2")
+    assert synced(paths, capsys)[0] == 0
+    assert points(paths, run) == losses([10, 20], 8.0)
+
+
+def test_a_copy_is_another_experiment(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is pushed under its own name, and the first one stays."""
+    run = paths.runs()[0]
+    attempt(run, started(), loss(10), ended(10))
+    assert synced(paths, capsys)[0] == 0
+    copy = ExperimentPaths(paths.folder.with_name("copy"))
+    shutil.copytree(paths.folder, copy.folder)
+    assert synced(copy, capsys)[0] == 0
+    assert points(copy, copy.run(run.folder.name)) == losses([10]) == points(paths, run)
+
+
+def test_an_experiment_that_is_made_again_is_not_mixed_with_the_one_before(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two folders, each with its own points once."""
+    run = paths.runs()[0]
+    attempt(run, started(), loss(10), ended(10))
+    assert synced(paths, capsys)[0] == 0
+    shutil.rmtree(paths.trackers)
+    assert synced(paths, capsys)[0] == 0
+    folders = sorted((paths.folder.parent.parent / "tensorboard").iterdir())
+    assert len(folders) == 2
+    assert [len(list(f.glob("ppo-*/*tfevents*"))) for f in folders] == [1, 1]
+
+
+def test_a_study_that_moved_is_still_known(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What lies in the project's folder moves with it."""
+    attempt(paths.runs()[0], started(), loss(10), ended(10))
+    assert synced(paths, capsys)[0] == 0
+    (tmp_path / "moved").mkdir()
+    for name in ("runs", "tensorboard"):
+        (tmp_path / name).rename(tmp_path / "moved" / name)
+    moved = ExperimentPaths(tmp_path / "moved" / "runs" / paths.name)
+    code, (row,) = synced(moved, capsys, "tracker.tensorboard.wait=9")
+    assert (code, row["pending"], row["place"]) == (0, 0, "tensorboard")
+
+
+@pytest.mark.parametrize("linked", ["trackers", "place"])
+def test_nothing_is_written_through_a_link(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path, linked: str
+) -> None:
+    """A foreign folder may hold links: they are named, and what they lead to stays as it is."""
+    attempt(paths.runs()[0], started(), loss(10), ended(10))
+    assert synced(paths, capsys)[0] == 0
+    victim = tmp_path / "victim"
+    (victim / "wandb").mkdir(parents=True)
+    (victim / "wandb" / "precious").write_text("kept")
+    folder = paths.trackers
+    if linked == "place":
+        (folder,) = paths.trackers.glob("tensorboard-*")
+    shutil.rmtree(folder)
+    folder.symlink_to(victim)
+    code, (row,) = synced(paths, capsys)
+    assert (code, "is a link" in str(row["problem"])) == (69, True)
+    assert [p.name for p in victim.rglob("*")] == ["wandb", "precious"]
+
+
+@pytest.mark.parametrize("linked", ["run", "attempts", "attempt", "journal"])
+def test_nothing_is_read_through_a_link(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path, linked: str
+) -> None:
+    """Files beside `runs/` are not pushed; the other runs are."""
+    first, second = paths.runs()
+    for run in (first, second):
+        attempt(run, started(), loss(10), ended(10))
+    places = {
+        "run": first.folder,
+        "attempts": first.folder / "attempts",
+        "attempt": first.attempt(1).folder,
+        "journal": first.attempt(1).journal,
+    }
+    places[linked].rename(tmp_path / "elsewhere")
+    places[linked].symlink_to(tmp_path / "elsewhere")
+    code, (row,) = synced(paths, capsys)
+    assert (code, "link" in str(row["problem"])) == (69, True)
+    assert points(paths, second) == losses([10])
+    assert not points(paths, first)
+
+
+def test_a_pipe_holds_nobody_up(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and the other runs are pushed."""
+    first, second = paths.runs()
+    attempt(first, started())
+    attempt(second, started(), loss(10), ended(10))
+    first.attempt(1).journal.unlink()
+    os.mkfifo(first.attempt(1).journal)
+    code, (row,) = synced(paths, capsys)
+    assert code == 69
+    assert "regular file" in str(row["problem"])
+    assert points(paths, second) == losses([10])
+
+
+def test_one_damaged_cursor_hides_no_other_tracker(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong with it is said; the other one is told as it is."""
+    attempt(paths.runs()[0], started(), loss(10), ended(10))
+    both = "tracker=[tensorboard,mlflow]"
+    assert synced(paths, capsys, both)[0] == 0
+    (cursors,) = paths.trackers.glob("mlflow-*/cursors.jsonl")
+    cursors.unlink()
+    cursors.mkdir()
+    code, rows = synced(paths, capsys, both)
+    told = {row["tracker"]: row for row in rows}
+    assert (code, told["tensorboard"]["problem"], told["tensorboard"]["pending"]) == (69, None, 0)
+    assert told["mlflow"]["problem"]
+
+
+def test_plain_secrets_in_settings_are_refused(
+    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is written or sent; a reference to a variable is the way."""
+    with pytest.raises(ConfigError, match="holds a secret in plain text") as caught:
+        synced(paths, capsys, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
+    assert "sesame" not in str(caught.value)

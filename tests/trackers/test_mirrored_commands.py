@@ -1,0 +1,135 @@
+"""Commands whose MLflow server, with its PostgreSQL database, fails while they train."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faulty_proxy import HOLE, PASS, FaultyProxy, Mode, slow, status
+from mlflow_backend import Served, mlflow_server_backend, shared_server
+from postgresql_server import binaries
+
+from rlexp.store.journal import read_journal
+from rlexp.trackers.rows import rows_of
+
+WORDS = ("budget.evaluation_every=1024", "budget.final_episodes=2", "algorithm.n_steps=64")
+RUN = (
+    "run",
+    "budget.steps=8192",
+    *WORDS,
+    "seeds.test=1",
+    "experiment=one",
+    "algorithm.n_epochs=2",
+)
+KILLED = "the server is killed"
+FAULTS: dict[str, Mode | None] = {
+    KILLED: None,
+    "every answer is 500": status(500),
+    "the key is refused": status(401),
+    "it is slow": slow(0.4),
+    "it never answers": HOLE,
+}
+WAIT = 2.0
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[Served]:
+    """A server behind a proxy."""
+    if binaries() is None:
+        pytest.skip("needs PostgreSQL")
+    with mlflow_server_backend(tmp_path) as opened:
+        yield opened
+
+
+def rlexp(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    """A command that was started in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "rlexp", *words],
+        cwd=folder,
+        env={**os.environ, "RLEXP_HOME": str(folder / "home"), "NO_COLOR": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def given(folder: Path, *words: str) -> str:
+    """What a command prints that comes to its end."""
+    command = rlexp(folder, *words)
+    output, _ = command.communicate(timeout=200)
+    assert command.returncode == 0, output
+    return output
+
+
+def until_pushed(proxy: FaultyProxy) -> None:
+    """Wait until the first rows have reached the server."""
+    end = time.monotonic() + 60
+    while not any("log-batch" in request.path for request in proxy.requests):
+        assert time.monotonic() < end, "nothing was pushed"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_server_that_fails_in_mid_run_costs_nothing(
+    fault: str, backend: Served, tmp_path: Path
+) -> None:
+    """The run is that of a command without trackers; its end is bounded; later each point is once."""
+    if fault != KILLED and not os.environ.get("RLEXP_LONG_FAULTS"):
+        pytest.skip("takes long: make test-faults")
+    settings = ("tracker=mlflow", f"tracker.mlflow.uri={backend.proxy.url}")
+    quickly = ("tracker.mlflow.timeout=2", f"tracker.mlflow.wait={WAIT}")
+    command = rlexp(tmp_path, *RUN, *settings, *quickly)
+    until_pushed(backend.proxy)
+    mode = FAULTS[fault]
+    if mode is None:
+        shared_server().kill()
+    else:
+        backend.proxy.mode = mode
+    output, _ = command.communicate(timeout=200)
+    assert command.returncode == 0, output
+    (ended,) = events(tmp_path, "ended")
+    assert time.time() - ended["time"] < WAIT + 15, output
+    if mode is None:
+        shared_server().start()
+    backend.proxy.mode = PASS
+    assert json.loads(given(tmp_path, "sync", "one", *settings, "--json"))[0]["pending"] == 0
+    given(tmp_path, "sync", "one", *settings)
+    assert points(backend) == recorded(tmp_path) != Counter()
+    given(tmp_path, *RUN, "experiment=two")
+    assert {e["weights"] for e in events(tmp_path, "ended")} == {ended["weights"]}
+
+
+def events(folder: Path, kind: str) -> list[dict[str, float]]:
+    """Events of every run."""
+    found = []
+    for path in sorted(folder.glob("runs/*/*/attempts/*/events.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        found += [line for line in lines if line["event"] == kind]
+    return found
+
+
+def recorded(folder: Path) -> Counter[tuple[str, int]]:
+    """How often each metric is recorded at each step of the first experiment."""
+    (path,) = folder.glob("runs/one/*/attempts/1/events.jsonl")
+    rows = rows_of(read_journal(path).events)
+    return Counter((name, row.step) for row in rows for name in row.metrics)
+
+
+def points(backend: Served) -> Counter[tuple[str, int]]:
+    """The same of what the server shows of the newest experiment of that name."""
+    client = backend.client()
+    experiments = client.search_experiments(filter_string="name = 'one'")
+    runs = client.search_runs([e.experiment_id for e in experiments])
+    newest = max((r for r in runs if "seed" in r.data.tags), key=lambda r: r.info.start_time)
+    return Counter(
+        (name, metric.step)
+        for name in newest.data.metrics
+        if name != "score"
+        for metric in client.get_metric_history(newest.info.run_id, name)
+    )
