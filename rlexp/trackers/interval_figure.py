@@ -24,11 +24,24 @@ def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
         for position, aggregate in enumerate(own, start=1):
             parts += _line(aggregate, own, top + position * LINE)
         top += (len(own) + 2) * LINE
+    parts += _text(MARGIN, top - LINE, _method(aggregates))
     size = f'width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
     style = 'font-family="sans-serif" font-size="13"'
     background = f'<rect width="{WIDTH}" height="{top}" fill="white"/>'
     body = "".join(parts)
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{background}{body}</svg>\n'
+
+
+def _method(aggregates: Sequence[Aggregate]) -> str:
+    """What is drawn, and how the intervals were computed."""
+    known = dict.fromkeys(
+        (a.level, a.method, a.resampling_seed) for a in aggregates if a.low is not None and a.level
+    )
+    told = [
+        f"{level:.0%} interval: {method}" + ("" if seed is None else f", seed {seed}")
+        for level, method, seed in known
+    ]
+    return "; ".join(["Interquartile mean over seeds", *told])
 
 
 def _line(aggregate: Aggregate, own: Sequence[Aggregate], top: float) -> Iterator[str]:

@@ -93,7 +93,7 @@ class EventFiles:
         """Write the hyperparameters and the score; what comes later is written over them."""
         file = self._open.pop(run.id)
         length = file.length()
-        for value in _session(run, ended):
+        for value in _session(f"{self._folder.name} {run.name}", run, ended):
             file.summary(value, 0, ended.time)
         if ended.score is not None:
             file.scalars({"score": ended.score}, ended.step, ended.time)
@@ -167,7 +167,7 @@ class EventFile:
         self._file.close()
 
 
-def _session(run: TrackedRun, ended: Ended) -> Iterator[Any]:
+def _session(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
     """What the hyperparameter plug-in reads."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
@@ -179,7 +179,7 @@ def _session(run: TrackedRun, ended: Ended) -> Iterator[Any]:
         told["trial"] = run.trial
     settings = {**told, **flattened(run.configuration)}
     plain = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
-    yield hparams_pb(plain, trial_id=run.id, start_time_secs=run.started)
+    yield hparams_pb(plain, trial_id=name, start_time_secs=run.started)
     end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
     value = Values.Value(
         tag=metadata.SESSION_END_INFO_TAG,
