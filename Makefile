@@ -31,7 +31,7 @@ test-services: $(READY)
 # Every fault of docs/faults.md in full: about an hour.
 test-faults: export RLEXP_LONG_FAULTS = 1
 test-faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/docs/test_faults.py
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/trackers tests/docs/test_faults.py
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ settings.load_profile("shared cores")
 # Where the tests run in the background of a shell, they and all they start would ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONG_FOLDERS = ("docs", "faults", "trackers")
+LONG_FOLDERS = ("docs", "faults", "trackers", "training")
 """Their files take minutes each: begun first, none of them is waited for alone in the end."""
 
 

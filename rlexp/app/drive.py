@@ -27,8 +27,14 @@ from rlexp.store.provenance import Code, collect, read_code
 from rlexp.store.runs import folder_size
 
 ENTRY = "rlexp.app.worker:execute"
-PRELOAD = ("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker")
-"""What every run needs; `torch._dynamo` is pulled in by the first model."""
+PRELOAD = (
+    *("!tensorboard", "torch", "stable_baselines3", "sb3_contrib", "torch._dynamo"),
+    "rlexp.app.worker",
+)
+"""What every run needs; `torch._dynamo` is pulled in by the first model.
+
+stable-baselines3 would import TensorBoard where it is installed, for half a second, and for nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,8 @@ class Executor(Protocol):
         Args:
             entry: The function that executes a job, as `module:function`; it takes the job's
                 words and returns an exit code.
-            preload: Modules that every job needs.
+            preload: Modules that every job needs; one after a `!` is kept from being imported by
+                them.
             threads: Of each job.
             folder: The study's folder, from which the jobs' code is importable.
 

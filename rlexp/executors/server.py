@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +217,18 @@ class Server:
             os.write(self._answers, json.dumps(message).encode() + b"\n")
 
 
+def _import(preload: Sequence[str]) -> None:
+    hidden = [name.removeprefix("!") for name in preload if name.startswith("!")]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
+    for name in preload:
+        if not name.startswith("!"):
+            importlib.import_module(name)
+    # A job that wants it can have it.
+    for name in hidden:
+        del sys.modules[name]
+
+
 def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     """Import everything, then serve.
 
@@ -224,14 +236,14 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
         entry: The function that executes a job, as `module:function`.
         log_limit: Bytes of output kept of each job.
         folder: The study's folder; importable, after everything that is installed.
-        preload: Modules to import before the first fork.
+        preload: Modules to import before the first fork; one after a `!` is kept from being
+            imported by them.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.append(folder)
-    for name in preload:
-        importlib.import_module(name)
+    _import(preload)
     module, _, function = entry.partition(":")
     server = Server(getattr(importlib.import_module(module), function), int(log_limit), answers)
     gc.collect()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from rlexp.app.summary import describe_run, read_entries
 from rlexp.protocol.seeds import Phase
@@ -24,9 +23,6 @@ HERE = Path(__file__).parent
 ODD = HERE.parent / "training" / "odd_environments.py"
 STUCK = HERE / "stuck_environments.py"
 QUICK = HERE / "quick_command.py"
-IN_FULL = bool(os.environ.get("RLEXP_LONG_FAULTS"))
-"""Whether every case is tried, which takes an hour (`make test-faults`), or a few of each."""
-long = pytest.mark.skipif(not IN_FULL, reason="takes long: make test-faults")
 LONG = ("budget.steps=2_000_000", "budget.evaluation_every=null", "algorithm.n_steps=256")
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from studies import long, new_study, wait_until
+from in_full import long
+from studies import new_study, wait_until
 
 from rlexp.store.files import read_json
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from studies import IN_FULL, StudyFolder, long, new_study, odd
+from in_full import IN_FULL, long
+from studies import StudyFolder, new_study, odd
 from tracing import injecting, traced
 
 

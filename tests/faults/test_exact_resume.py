@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from studies import IN_FULL, StudyFolder, long, new_study, wait_until
+from in_full import IN_FULL, long
+from studies import StudyFolder, new_study, wait_until
 
 from rlexp.engine.loop import read_progress
 from rlexp.training.keeping import SPACING
@@ -142,6 +143,7 @@ def test_a_signal_leaves_a_checkpoint(number: signal.Signals, study: StudyFolder
     assert f"continues from a checkpoint at step {step:,}" in output
 
 
+@long
 def test_what_a_signal_interrupted_continues(study: StudyFolder) -> None:
     """As a scheduler takes a job away, and gives it back."""
     step = signalled(study, signal.SIGTERM)

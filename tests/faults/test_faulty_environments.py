@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, odd
 
 TINY = ("budget.steps=256",)
@@ -75,6 +76,7 @@ def test_a_flood_of_output_is_capped(study: StudyFolder) -> None:
     assert b"the log was capped here" in log.read_bytes()
 
 
+@long
 def test_a_failure_counts_as_the_worst_score_only_where_declared(study: StudyFolder) -> None:
     """With failures=worst, a failed run is the declared minimum, and the summary says so."""
     words = odd("raise", *TINY, "environment.arguments.at=50")

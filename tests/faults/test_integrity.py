@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from in_full import long
 from injection import fail_at, kill_at, traced
-from studies import StudyFolder, long, new_study, odd, wait_until
+from studies import StudyFolder, new_study, odd, wait_until
 from test_disk import _may_mount
 from test_sweep_kill import WORDS as SWEEP
 

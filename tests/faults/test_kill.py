@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from studies import LONG, StudyFolder, long, new_study, wait_until
+from in_full import long
+from studies import LONG, StudyFolder, new_study, wait_until
 
 SHORT = (
     "budget.steps=6000",
@@ -35,6 +36,7 @@ def test_kill_9_of_the_command_leaves_no_process(study: StudyFolder) -> None:
     wait_until(lambda: not study.processes(), 2.0)
 
 
+@long
 def test_kill_9_of_the_command_and_a_repeat_give_the_same_numbers(study: StudyFolder) -> None:
     """The killed command, repeated at once, ends with the weights of one that ran through."""
     assert study.give("run", "experiment=control", *SHORT)[0] == 0

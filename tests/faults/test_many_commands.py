@@ -9,9 +9,10 @@ from pathlib import Path
 
 import optuna
 import pytest
+from in_full import IN_FULL, long
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.pool import NullPool
-from studies import IN_FULL, StudyFolder, new_study, wait_until
+from studies import StudyFolder, new_study, wait_until
 
 from rlexp.exchange.quiet import silence
 from rlexp.store.layout import ExperimentPaths
@@ -56,6 +57,7 @@ def test_of_three_commands_at_once_one_runs(study: StudyFolder) -> None:
     assert [("completed", 1)] * 2 == [(r["state"], r["attempts"]) for r in study.runs("x")]
 
 
+@long
 def test_of_two_sweeps_on_one_name_one_runs(study: StudyFolder) -> None:
     """The second is refused; so is a later one that searches another space."""
     words = (*SWEEP, RATE, "sweep.trials=3", "experiment=s")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.journal import read_journal
@@ -141,6 +142,7 @@ def test_a_required_service_that_is_away_stops_a_command_before_it_starts(
     assert not study.events("one", "started")
 
 
+@long
 def test_ctrl_c_twice_does_not_wait_for_a_service(study: StudyFolder, black_hole: int) -> None:
     """The second one ends the mirror, too."""
     uri = f"tracker.mlflow.uri=http://127.0.0.1:{black_hole}"

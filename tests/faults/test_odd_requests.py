@@ -4,7 +4,8 @@ import resource
 from pathlib import Path
 
 import pytest
-from studies import IN_FULL, new_study
+from in_full import IN_FULL
+from studies import new_study
 
 RUN = ("run", "budget.steps=3000", "budget.evaluation_every=1000", "seeds.test=2")
 NAMES = ("../x", "-rf", "a:b", "x" * 300, "a\nb")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import StudyFolder, long, new_study, wait_until
+from in_full import long
+from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.files import read_json
 

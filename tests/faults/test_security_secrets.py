@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
 PLACES = (
@@ -155,6 +156,7 @@ def test_nothing_that_looks_at_a_run_tells_a_secret(study: StudyFolder) -> None:
         check(study, "" if words[0] == "evaluate" else output)
 
 
+@long
 def test_passwords_of_databases_are_not_told(study: StudyFolder) -> None:
     """A study's database is away: the sweep says so, and names no password."""
     login, query = SECRETS["storage login"].replace("/", "%2F"), SECRETS["storage query"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from studies import IN_FULL, new_study
+from in_full import IN_FULL
+from studies import new_study
 
 RUNS = 500 if IN_FULL else 150
 WARM = RUNS // 3

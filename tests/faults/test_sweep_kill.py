@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import IN_FULL, StudyFolder, long, new_study, wait_until
+from in_full import IN_FULL, long
+from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths

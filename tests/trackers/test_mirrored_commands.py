@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from faulty_proxy import HOLE, PASS, FaultyProxy, Mode, slow, status
+from in_full import IN_FULL
 from mlflow_backend import Served, mlflow_server_backend, shared_server
 from postgresql_server import binaries
 
@@ -80,7 +81,7 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(
     fault: str, backend: Served, tmp_path: Path
 ) -> None:
     """The run is that of a command without trackers; its end is bounded; later each point is once."""
-    if fault != KILLED and not os.environ.get("RLEXP_LONG_FAULTS"):
+    if fault != KILLED and not IN_FULL:
         pytest.skip("takes long: make test-faults")
     settings = ("tracker=mlflow", f"tracker.mlflow.uri={backend.proxy.url}")
     quickly = ("tracker.mlflow.timeout=2", f"tracker.mlflow.wait={WAIT}")

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from in_full import long
 from mlflow_backend import template
 from mlflow_samples import ended, experiment_of, pushed, rows, run_of, variables_kept
 
@@ -57,6 +58,7 @@ def python(program: str, folder: Path, *words: str) -> "subprocess.CompletedProc
     )
 
 
+@long
 def test_plain_mlflow_shows_what_was_mirrored(tmp_path: Path) -> None:
     """MLflow without arguments, in a folder of any name, finds the runs; nothing was printed."""
     project = tmp_path / "ü ö#a"

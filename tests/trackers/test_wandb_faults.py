@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from backends import rows_of
+from in_full import long
 from wandb_backend import WandBBackend, wandb_online_backend
 from wandb_samples import ended, experiment_in, tracked_run
 from wandb_storage import SUMMARY, StoredRun
@@ -106,6 +107,7 @@ def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> N
     assert losses(backend, run) == STEPS
 
 
+@long
 def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None:
     """While the server is down rows are taken, and the end fails in time; later all is there."""
     run = tracked_run()
