@@ -240,3 +240,9 @@ def _value(stored: float) -> float:
     if abs(stored) == LARGEST:
         return math.copysign(math.inf, stored)
     return stored
+
+
+def the_one(backend: Shown, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
+    """The one run that it has under the run's id."""
+    (found,) = backend.seen(experiment, run)
+    return found

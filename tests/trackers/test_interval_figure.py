@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from test_trackers import aggregate
+from tracked_samples import aggregate
 
 from rlexp.trackers.interval_figure import draw_intervals
 
@@ -22,9 +22,9 @@ def texts(picture: ET.Element) -> list[str]:
 def test_it_says_n_and_method() -> None:
     """Beside each number its n, and below how the intervals were computed, with the seed."""
     written = texts(drawn({}))
-    assert "ppo (n = 2)" in written
+    assert "ppo (n = 3)" in written
     assert "450 [400, 500]" in written
-    assert "Interquartile mean over seeds; 95% interval: percentile, seed 0" in written
+    assert "Interquartile mean over seeds; 95% interval: percentile, seed 7" in written
 
 
 def test_a_longer_interval_is_a_longer_line() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends import Seen
 from faulty_proxy import GARBAGE, HOLE, LOST, PASS, REFUSE, Mode, slow, status
-from mlflow_backend import Served, mlflow_server_backend
-from mlflow_samples import (
+from mlflow_backend import Served, mlflow_server_backend, the_one
+from postgresql_server import PASSWORD, binaries
+from tracked_samples import (
     aggregate,
     ended,
     experiment_of,
@@ -21,10 +21,9 @@ from mlflow_samples import (
     run_of,
     variables_kept,
 )
-from postgresql_server import PASSWORD, binaries
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers import Reached, Summary, TrackedExperiment, TrackedRun
+from rlexp.trackers import Reached, Summary, TrackedExperiment
 from rlexp.trackers.mlflow import MLflow
 
 pytestmark = pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL: initdb and pg_ctl")
@@ -57,12 +56,6 @@ def backend(server: Served) -> Iterator[Served]:
 def experiment(tmp_path: Path) -> TrackedExperiment:
     """An experiment of this test's own."""
     return experiment_of(tmp_path)
-
-
-def seen(backend: Served, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
-    """The one run that the server has."""
-    (found,) = backend.seen(experiment, run)
-    return found
 
 
 LATER = {
@@ -109,7 +102,7 @@ def test_it_may_work_later(mode: Mode, backend: Served, experiment: TrackedExper
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "5"
     sink.push(run, told)
     sink.end(run, ended())
-    found = seen(backend, experiment, run)
+    found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.state) == (points(told), "completed")
 
 

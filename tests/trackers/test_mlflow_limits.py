@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlflow_samples import BEGUN
+from tracked_samples import BEGUN
 
 from rlexp.trackers import Row
 from rlexp.trackers.mlflow_limits import (

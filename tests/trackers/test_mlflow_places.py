@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from in_full import long
 from mlflow_backend import template
-from mlflow_samples import ended, experiment_of, pushed, rows, run_of, variables_kept
+from tracked_samples import ended, experiment_of, pushed, rows, run_of, variables_kept
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow import MLflow
@@ -21,7 +21,7 @@ CANARY = "opensesame"
 PUSHES = """
 import sys; sys.path[:0] = sys.argv[1:2]
 from pathlib import Path
-from mlflow_samples import *
+from tracked_samples import *
 from rlexp.trackers.mlflow import MLflow
 experiment = experiment_of(Path.cwd(), name="here")
 sink = MLflow().open(experiment)

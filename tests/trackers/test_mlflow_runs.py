@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mlflow_backend import Embedded, mlflow_backend
-from mlflow_samples import (
+from tracked_samples import (
     BEGUN,
     ended,
     experiment_of,

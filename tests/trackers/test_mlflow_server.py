@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends import Seen
 from faulty_proxy import LOST, PASS
-from mlflow_backend import Served, mlflow_server_backend, shared_server
-from mlflow_samples import (
+from mlflow_backend import Served, mlflow_server_backend, shared_server, the_one
+from postgresql_server import PASSWORD, binaries
+from tracked_samples import (
     aggregate,
     ended,
     experiment_of,
@@ -23,7 +23,6 @@ from mlflow_samples import (
     run_of,
     variables_kept,
 )
-from postgresql_server import PASSWORD, binaries
 
 from rlexp.errors import TrackerUnreachable
 from rlexp.trackers import Reached, Sink, Summary, TrackedExperiment, TrackedRun, Winner
@@ -56,12 +55,6 @@ def experiment(tmp_path: Path) -> TrackedExperiment:
     return experiment_of(tmp_path)
 
 
-def seen(backend: Served, experiment: TrackedExperiment, run: TrackedRun) -> Seen:
-    """The one run that the server has."""
-    (found,) = backend.seen(experiment, run)
-    return found
-
-
 def test_odd_numbers_and_repetitions(backend: Served, experiment: TrackedExperiment) -> None:
     """Over the network too: nan and infinities are what they are, and pushed again are once."""
     run = run_of(experiment)
@@ -70,7 +63,7 @@ def test_odd_numbers_and_repetitions(backend: Served, experiment: TrackedExperim
     sink.begin(run, Reached())
     for _ in range(3):
         sink.push(run, told)
-    found = [(step, value) for _, step, value in seen(backend, experiment, run).points]
+    found = [(step, value) for _, step, value in the_one(backend, experiment, run).points]
     assert sorted(map(str, found)) == sorted(str((s, v)) for _, s, v in points(told))
 
 
@@ -96,7 +89,7 @@ def test_lost_answers(backend: Served, experiment: TrackedExperiment) -> None:
     stubborn(lambda: sink.push(run, told))
     stubborn(lambda: sink.end(run, ended()))
     stubborn(lambda: sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"])))
-    found = seen(backend, experiment, run)
+    found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.score) == (points(told), 475.5)
     assert backend.aggregates(experiment) == {"ppo": 450.0}
 
@@ -146,7 +139,7 @@ def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None
     server, run, told = shared_server(), run_of(experiment), rows(range(10, 40_010, 10))
     tracker = replace(backend.tracker(), timeout=2.0)
     sink = tracker.open(experiment)
-    noted = Reached(step=pushed(sink, run, told[:100]))
+    noted = Reached(step=pushed(sink, run, told[:100]).step)
     died = threading.Event()
 
     def kill_it() -> None:
@@ -169,7 +162,7 @@ def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None
     assert noted.step < again.begin(run, noted).step < 40_000
     pushed(again, run, told, noted)
     again.end(run, ended(step=40_000))
-    found = seen(backend, experiment, run)
+    found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.score) == (points(told), 475.5)
 
 
@@ -192,7 +185,7 @@ def test_its_database_dies(backend: Served, experiment: TrackedExperiment) -> No
         assert PASSWORD not in str(error.value)
     sink.push(run, told[50:])
     sink.end(run, ended())
-    found = seen(backend, experiment, run)
+    found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.state) == (points(told), "completed")
 
 

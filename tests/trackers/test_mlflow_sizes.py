@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from mlflow_backend import Embedded, mlflow_backend
-from mlflow_samples import BEGUN, experiment_of, points, pushed, run_of, variables_kept
+from tracked_samples import BEGUN, experiment_of, points, pushed, run_of, variables_kept
 
 from rlexp.trackers import Reached, Row
 
@@ -43,6 +43,6 @@ def test_a_row_without_metrics(backend: Embedded) -> None:
     many = {f"m{i}": float(i) for i in range(1000)}
     told = [Row(step=n, time=BEGUN, metrics=m) for n, m in enumerate([{}, many, {}])]
     with closing(backend.tracker().open(experiment)) as sink:
-        assert pushed(sink, run, told) == 2
+        assert pushed(sink, run, told).step == 2
     (found,) = backend.runs("rlexp.run", run.id)
     assert sorted(backend.points(found)) == points(told)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mlflow_backend import Embedded, mlflow_backend
-from mlflow_samples import aggregate, ended, experiment_of, pushed, rows, run_of, variables_kept
+from tracked_samples import aggregate, ended, experiment_of, pushed, rows, run_of, variables_kept
 
 from rlexp.errors import TrackerRefused
 from rlexp.trackers import Aggregate, Summary, TrackedExperiment, TrackedRun, Winner

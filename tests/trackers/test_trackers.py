@@ -5,24 +5,20 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from backends import Backend, BackendOf, Point, Seen, rows_of
 from mlflow_backend import mlflow_backend
 from tensorboard_backend import tensorboard_backend
+from tracked_samples import BEGUN, aggregate, ended, pushed, run_of
 from wandb_backend import wandb_offline_backend, wandb_online_backend
 
 from rlexp.errors import TrackerUnreachable
 from rlexp.trackers import (
-    Aggregate,
-    Ended,
     Reached,
     Row,
-    Sink,
     Summary,
     TrackedExperiment,
     TrackedRun,
@@ -37,7 +33,6 @@ BACKENDS: Mapping[str, BackendOf] = {
 FILES = {"tensorboard", "wandb offline"}
 """Those that need no service while they are pushed to."""
 CONF = Path(__file__).parents[2] / "conf" / "tracker"
-BEGUN = 1_800_000_000.0
 
 
 @pytest.fixture(scope="module", params=sorted(BACKENDS))
@@ -65,65 +60,6 @@ def experiment(request: pytest.FixtureRequest, tmp_path: Path) -> TrackedExperim
     )
 
 
-def run_of(experiment: TrackedExperiment, seed: int = 0, **changes: Any) -> TrackedRun:
-    """A run of an experiment."""
-    run = TrackedRun(
-        id=f"{experiment.id[:24]}{seed:08x}",
-        name=f"ppo-test-{seed}-0123456789",
-        group="ppo",
-        label="ppo",
-        task="CartPole-v1",
-        phase="test",
-        seed=seed,
-        trial=None,
-        fingerprint="f" * 64,
-        configuration={"algorithm": {"name": "PPO", "gamma": 0.99}, "seed": seed},
-        provenance={"command": ["rlexp", "run"], "code": {"commit": "c" * 40}},
-        started=BEGUN,
-    )
-    return replace(run, **changes)
-
-
-def ended(**changes: Any) -> Ended:
-    """A run that came to its end."""
-    end = Ended(
-        state="completed",
-        time=BEGUN + 100,
-        step=1000,
-        seconds=100.0,
-        attempts=1,
-        score=475.5,
-        score_rule="final",
-        failure=None,
-        reason=None,
-        weights="a" * 64,
-        files={},
-    )
-    return replace(end, **changes)
-
-
-def aggregate(**changes: Any) -> Aggregate:
-    """What three runs of one label came to."""
-    told = Aggregate(
-        label="ppo",
-        task="CartPole-v1",
-        phase="test",
-        planned=3,
-        n=2,
-        failed=1,
-        missing=0,
-        score_rule="final",
-        scores={0: 400.0, 1: 500.0},
-        iqm=450.0,
-        low=400.0,
-        high=500.0,
-        level=0.95,
-        method="percentile",
-        resampling_seed=0,
-    )
-    return replace(told, **changes)
-
-
 def points(rows: Sequence[Row]) -> Counter[Point]:
     """Every point of the rows, once, as single precision holds it."""
     return Counter((k, row.step, _single(v)) for row in rows for k, v in row.metrics.items())
@@ -142,13 +78,6 @@ def seen_points(one: Seen) -> Counter[Point]:
 
 def _single(value: float) -> float:
     return float(f"{value:.6g}")
-
-
-def pushed(sink: Sink, run: TrackedRun, rows: Sequence[Row], reached: Reached) -> Reached:
-    """Push what the service lacks; returns what is safe then."""
-    begun = sink.begin(run, reached)
-    wanted = [row for row in rows if row.step > begun.step]
-    return sink.push(run, wanted) if wanted else begun
 
 
 def test_every_option_has_a_service_in_this_suite() -> None:

@@ -1,4 +1,4 @@
-"""An experiment, its runs and what came of them, as MLflow's tests mirror them."""
+"""An experiment, its runs and what came of them, as tests mirror them."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -102,11 +102,11 @@ def rows(steps: Sequence[int], **metrics: float) -> list[Row]:
 
 def pushed(
     sink: Sink, run: TrackedRun, told: Sequence[Row], reached: Reached | None = None
-) -> int:
-    """Push what the service lacks; returns the step that it has then."""
+) -> Reached:
+    """Push what the service lacks; returns what is safe then."""
     begun = sink.begin(run, reached or Reached())
     wanted = [row for row in told if row.step > begun.step]
-    return (sink.push(run, wanted) if wanted else begun).step
+    return sink.push(run, wanted) if wanted else begun
 
 
 def points(told: Sequence[Row]) -> list[tuple[str, int, float]]:
