@@ -55,6 +55,8 @@ def legal_key(name: str) -> str:
     """A name as a key: one that had to be changed ends in a hash, so that no two become one."""
     parts = [part if part.strip(".") else "_" for part in ILLEGAL.sub("_", name).split("/")]
     key = "/".join(parts)
+    # It might be a path that leads upwards.
+    key = f"_{key}" if key.startswith("..") else key
     if key == name and len(key) <= KEY:
         return key
     mark = f"-{_digest(name)[:8]}"

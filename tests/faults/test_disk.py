@@ -108,8 +108,8 @@ QUICK = ("run", "experiment=x", "budget.steps=3000", "budget.evaluation_every=10
 FAULTS = [("error=ENOSPC", 19), ("signal=KILL", 12)]
 if IN_FULL:
     errors = ("error=ENOSPC", "error=EDQUOT")
-    FAULTS = [(error, n) for error in errors for n in range(1, 60, 3)]
-    FAULTS += [("signal=KILL", n) for n in range(1, 60, 2)]
+    FAULTS = [(error, n) for error in errors for n in range(1, 45, 3)]
+    FAULTS += [("signal=KILL", n) for n in range(1, 50, 2)]
 
 
 @traced

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tracked_samples import BEGUN
 
@@ -31,6 +31,7 @@ def installed() -> None:
 
 
 @given(NAMES)
+@example("..0")
 def test_keys_are_legal(name: str) -> None:
     """MLflow takes any name as a key, and one that is legal stays as it is."""
     from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag_name
