@@ -6,7 +6,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlexp.app.drift import versions
 from rlexp.app.export_checks import check_parts
@@ -15,8 +15,9 @@ from rlexp.app.export_request import Wanted
 from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import OURS, check_imports, foreign_modules
 from rlexp.app.policies import Policy, check_archives, find_policy
+from rlexp.app.recorded import provenance_of
 from rlexp.app.study import Study
-from rlexp.app.survey import DAMAGE, configuration_of
+from rlexp.app.survey import configuration_of
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.requirements import requirements
 from rlexp.exchange.exporters.script import script
@@ -24,7 +25,6 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
 from rlexp.reports.sentences import counted
-from rlexp.store.files import read_json
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
@@ -206,18 +206,11 @@ def _one_line() -> Iterator[None]:
 
 
 def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
-    provenance = provenance_of(paths)
+    attempts = paths.attempts()
+    provenance = provenance_of(attempts[-1]) if attempts else {}
     recorded = provenance.get("packages")
     packages = recorded if isinstance(recorded, Mapping) else {}
     names = {*NEEDED, *(name for name in versions(spec) if name in packages)} - {OURS, CONTRIB}
     if recipe.learner.package == "sb3_contrib":
         names.add(CONTRIB)
     return requirements(names, packages, provenance.get("python"))
-
-
-def provenance_of(paths: RunPaths) -> Mapping[str, Any]:
-    """What the last attempt wrote of itself; nothing where that cannot be read."""
-    try:
-        return read_json(paths.attempts()[-1].provenance)
-    except (RlexpError, IndexError, *DAMAGE):
-        return {}

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
-from rlexp.app.survey import DAMAGE
-from rlexp.errors import RecordError, RlexpError
+from rlexp.app.recorded import provenance_of
+from rlexp.errors import RecordError
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
-from rlexp.store.files import read_file, read_json
+from rlexp.store.files import read_file, refuse_link
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import StoredAttempt, read_attempts, read_run, read_spec
@@ -35,7 +35,7 @@ class Feed:
             RecordError: That is missing or damaged, or its folder is a link.
         """
         for folder in (paths.folder, paths.folder / "attempts"):
-            _check_no_link(folder)
+            refuse_link(folder)
         self.paths = paths
         self.spec = read_spec(paths)
         self.started: float | None = None
@@ -90,7 +90,7 @@ class Feed:
 
     def _fold(self, attempts: list[AttemptPaths]) -> None:
         for attempt in attempts:
-            _check_no_link(attempt.folder)
+            refuse_link(attempt.folder)
         # The newest is followed: what comes while the others are read is not lost.
         lines, self._offset = _follow(attempts[-1], 0)
         newest = list(events_of(lines))
@@ -140,14 +140,6 @@ def count_rows(paths: RunPaths, after: int) -> int:
     return sum(step > after for step in steps)
 
 
-def provenance_of(attempt: AttemptPaths) -> Mapping[str, Any]:
-    """Where an attempt's numbers come from; nothing where that is damaged."""
-    try:
-        return read_json(attempt.provenance)
-    except (RlexpError, *DAMAGE):
-        return {}
-
-
 def _begun(earlier: list[StoredAttempt], newest: AttemptPaths, events: list[Event]) -> int:
     """The attempt that began what counts.
 
@@ -187,8 +179,3 @@ def _made_with(attempt: AttemptPaths) -> tuple[Any, ...]:
 
 def _has_end(events: list[Event]) -> bool:
     return any(isinstance(event, RunEnded) for event in events)
-
-
-def _check_no_link(folder: Any) -> None:
-    if folder.is_symlink():
-        raise RecordError(f"{folder} is a link, and links are not followed")

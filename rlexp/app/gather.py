@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.app.integrity import examine
+from rlexp.app.recorded import provenance_of
 from rlexp.app.study import Study
-from rlexp.app.survey import DAMAGE, Found, Survey, survey
+from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
-from rlexp.errors import ProtocolError, RecordError, RlexpError, did_you_mean
+from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence import Evidence, Member, unambiguous
 from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import mask_all, secret_values
 
@@ -132,10 +132,7 @@ def _provenance(run: Found) -> Mapping[str, Any]:
     """What the last attempt wrote of itself; damage is no reason to lose the run's score."""
     assert run.stored is not None
     attempts = run.stored.paths.attempts() if run.stored.record.attempts else []
-    try:
-        plain = read_json(attempts[-1].provenance) if attempts else {}
-    except (RlexpError, *DAMAGE):
-        return {}
+    plain = provenance_of(attempts[-1]) if attempts else {}
     masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
     return masked if _is_provenance(masked) else {}
 

@@ -18,7 +18,7 @@ from typing import Any
 from rlexp.app.pushing import Pushing, pause_after, pending, place_of
 from rlexp.app.survey import DAMAGE
 from rlexp.config.validate import build
-from rlexp.errors import HeldError, RlexpError, TrackerRefused, TrackerUnreachable
+from rlexp.errors import HeldError, RlexpError, TrackerUnreachable
 from rlexp.store.cursors import Cursors
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
@@ -138,17 +138,15 @@ class Mirror:
 
     def _worked(self, pushing: Pushing) -> None:
         self._failures = 0
-        refused = pushing.refused
-        self.problem = next(iter(refused.values()), None)
-        if refused:
-            self.say(self.name, "problem", text=self.problem, refused=True)
+        self.problem = next(iter(pushing.refused.values()), None)
+        if self.problem:
+            self.say(self.name, "problem", text=self.problem)
 
     def _found(self, error: Exception) -> None:
         known = isinstance(error, RlexpError | OSError)
         text = str(error) if known else f"{type(error).__name__}: {error}"
         self.problem = " ".join(text.split())[:400]
-        refused = isinstance(error, TrackerRefused)
-        self.say(self.name, "problem", text=self.problem, refused=refused)
+        self.say(self.name, "problem", text=self.problem)
 
 
 class Answers:
@@ -183,7 +181,7 @@ def main() -> None:
     """Mirror what the first line of standard input says, until it says enough."""
     answers = Answers(_silent())
     order = json.loads(sys.stdin.readline() or "{}")
-    if order.get("idle"):
+    if not order.get("once"):
         _step_back()
     sys.path.append(order["folder"])
     mirrors = _mirrors(order, answers)

@@ -47,14 +47,13 @@ class Order:
 
     Attributes:
         trackers: What it pushes to.
-        once: Whether it pushes what is there and ends, for nothing is running.
-        idle: Whether it leaves the processors to everybody else.
+        once: Whether it pushes what is there and ends, for nothing is running; else it leaves the
+            processors to what runs.
         wait: Seconds to wait for every tracker, instead of what its settings say.
     """
 
     trackers: Trackers
     once: bool = False
-    idle: bool = True
     wait: float | None = None
 
 
@@ -89,7 +88,6 @@ class Mirrored:
                 "allowed": list(study.allowed),
                 "folder": str(study.folder),
                 "once": order.once,
-                "idle": order.idle,
                 "wait": order.wait,
             }
         )
@@ -216,7 +214,7 @@ def catch_up(
 ) -> None:
     """Push what an earlier command could not."""
     if trackers.built:
-        order = Order(trackers=trackers, once=True, idle=False)
+        order = Order(trackers=trackers, once=True)
         answers = Mirrored(paths, order, study, console).finish()
         tell_pending(answers, trackers, paths, command, study, console)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rlexp.app.survey import DAMAGE, Survey
@@ -32,12 +33,12 @@ def read_recorded(found: Survey) -> Recorded:
     if not stored:
         return Recorded()
     newest = max(stored, key=_time).paths.attempts()[-1]
-    provenance = _read(newest, "provenance")
+    provenance = provenance_of(newest)
     words = provenance.get("command")
     return Recorded(
         command=tuple(map(str, words)) if isinstance(words, list) else (),
         folder=str(provenance.get("folder") or ""),
-        settings=_read(newest, "settings"),
+        settings=_whatever(newest.settings),
     )
 
 
@@ -46,8 +47,13 @@ def _time(stored: StoredRun) -> float:
     return max(record.started or 0.0, record.ended or 0.0)
 
 
-def _read(attempt: AttemptPaths, name: str) -> Mapping[str, Any]:
+def provenance_of(attempt: AttemptPaths) -> Mapping[str, Any]:
+    """Where an attempt's numbers come from; nothing where that is missing or damaged."""
+    return _whatever(attempt.provenance)
+
+
+def _whatever(path: Path) -> Mapping[str, Any]:
     try:
-        return read_json(attempt.settings if name == "settings" else attempt.provenance)
+        return read_json(path)
     except (RlexpError, *DAMAGE):
         return {}

@@ -23,9 +23,8 @@ PENDING = 69
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be pushed, how, and for how long it is tried."""
+    """For how long it is tried."""
 
-    words: tuple[str, ...] = ()
     wait: float = 300.0
 
 
@@ -75,7 +74,7 @@ def _sync(
         if named:
             raise
         return [_row(paths, "", "", {"problem": str(error), "rows": None})]
-    order = Order(trackers=trackers, once=True, idle=False, wait=wanted.wait)
+    order = Order(trackers=trackers, once=True, wait=wanted.wait)
     mirror = Mirrored(paths, order, study, None)
     answers = mirror.finish()
     if mirror.interrupted:

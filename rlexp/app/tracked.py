@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from rlexp.app.feed import Feed, provenance_of
+from rlexp.app.feed import Feed
+from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import DAMAGE
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment

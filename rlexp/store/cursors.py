@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.store.files import json_bytes, parse_json, publish, read_file, read_json
+from rlexp.store.files import json_bytes, parse_json, publish, read_file, read_json, refuse_link
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold, is_held
 
@@ -54,7 +54,7 @@ def identity(paths: ExperimentPaths) -> str:
         OSError: It cannot be written.
     """
     path = paths.trackers / "identity.json"
-    _check_no_link(paths.trackers)
+    refuse_link(paths.trackers)
     if path.exists():
         plain = read_json(path)
         found = plain.get("id")
@@ -87,25 +87,16 @@ def _create(path: Path, content: bytes) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def _check_no_link(folder: Path) -> None:
-    """Refuse to read and write through a link, which may lead anywhere."""
-    if folder.is_symlink():
-        raise RecordError(
-            f"{folder} is a link, through which nothing is written: remove it, or put a folder "
-            "in its place"
-        )
-
-
 def places(paths: ExperimentPaths) -> list[tuple[str, str]]:
     """The trackers that the experiment was ever mirrored by, with the place of each.
 
     Raises:
         RecordError: What says so is damaged, or a link.
     """
-    _check_no_link(paths.trackers)
+    refuse_link(paths.trackers)
     found = []
     for path in sorted(paths.trackers.glob("*/place.json")):
-        _check_no_link(path.parent)
+        refuse_link(path.parent)
         plain = read_json(path)
         found.append((str(plain.get("tracker")), str(plain.get("place"))))
     return list(dict.fromkeys(found))
@@ -127,7 +118,7 @@ class Cursors:
         """
         key = f"{place}\n{identity(paths)}"
         self.folder = paths.trackers / f"{tracker}-{sha256(key.encode()).hexdigest()[:8]}"
-        _check_no_link(self.folder)
+        refuse_link(self.folder)
         self._what = f"the mirror of {paths.name} in {tracker}"
         self._named = {"tracker": tracker, "place": place}
         self._path = self.folder / "cursors.jsonl"

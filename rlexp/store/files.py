@@ -94,6 +94,19 @@ def last_line(descriptor: int) -> tuple[bytes, int]:
         step *= 4
 
 
+def refuse_link(path: Path) -> None:
+    """Refuse to go through a link, which may lead anywhere.
+
+    Raises:
+        RecordError: It is one.
+    """
+    if path.is_symlink():
+        raise RecordError(
+            f"{path} is a link, through which nothing is written or read: remove it, or put a "
+            "folder in its place"
+        )
+
+
 def read_file(path: Path) -> bytes:
     """The content of a regular file of at most a gigabyte.
 

@@ -13,7 +13,7 @@ from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
-from rlexp.store.files import publish, publish_json, read_json
+from rlexp.store.files import publish, publish_json, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
@@ -130,20 +130,11 @@ def write_run(paths: RunPaths, spec: RunSpec) -> None:
             of one that has.
         RecordError: What is there is a link.
     """
-    _check_no_link(paths)
+    for path in (paths.folder, paths.folder / "attempts", paths.checkpoints, paths.replay):
+        refuse_link(path)
     if not _holds(paths, spec):
         check_phase(ExperimentPaths(paths.folder.parent), spec)
         publish_json(paths.spec, {"id": spec.id, **spec.plain()})
-
-
-def _check_no_link(paths: RunPaths) -> None:
-    """Refuse to write through a link, which may lead anywhere."""
-    for path in (paths.folder, paths.folder / "attempts", paths.checkpoints, paths.replay):
-        if path.is_symlink():
-            raise RecordError(
-                f"{path} is a link, through which nothing is written: remove it, or put a "
-                "folder in its place"
-            )
 
 
 def _holds(paths: RunPaths, spec: RunSpec) -> bool:
