@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.noise import Noise
 from rlexp.algorithms.schedules import Schedule
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import RecordError
 from rlexp.exchange.exporters.expressions import Expression, expression
 from rlexp.exchange.exporters.script import LEARNING, Learner, Recipe, Task
@@ -66,6 +67,12 @@ def describe(
 
 def _task(training: "Training") -> Task:
     environment: Any = training.environment
+    if isinstance(environment, ComposedTask):
+        names = ", ".join(environment.components)
+        raise RecordError(
+            f"a script cannot rebuild the components of the environment ({names}): "
+            "export a run without components"
+        )
     module, _, name = environment.id.rpartition(":")
     limit, vector = environment.max_episode_steps, environment.vector
     normalised = vector.normalise_observations or vector.normalise_rewards

@@ -11,6 +11,7 @@ from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose
 from rlexp.config.validate import Parts, Root, validate
 from rlexp.config.variables import has_variable
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -110,6 +111,14 @@ def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
 def plain_part(given: dict[str, Any], part: Any) -> dict[str, Any]:
     """A validated plug-in as JSON values, so that `1` and `1.0` define the same run."""
     target = given["_target_"]
+    if isinstance(part, ComposedTask):
+        return {
+            **plain_part(given, part.environment),
+            "components": {
+                name: plain_part(given["components"][name], component)
+                for name, component in part.components.items()
+            },
+        }
     try:
         plain = json.loads(json.dumps(asdict(part), allow_nan=False))
     except ValueError as error:

@@ -3,12 +3,14 @@
 import importlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from rlexp.config.plain_secrets import find_plain_secrets
 from rlexp.config.variables import fill_variables
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Failures
@@ -19,6 +21,10 @@ T = TypeVar("T")
 
 HOMES = {"section": "rlexp.reports.sections."}
 """Where the plug-ins of a group are that have no package of their own name."""
+COMPONENTS = "components"
+"""Key of an environment under which its components are, by name."""
+PLACES = {"component": f"environment.{COMPONENTS}"}
+"""Where the plug-ins of a group stand in a configuration, if not under its name."""
 RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
 ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
 UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
@@ -68,7 +74,7 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
     mistakes = find_plain_secrets(plain)
     root = _collect(mistakes, Root, plain, "")
     parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
-    trackers = _trackers(mistakes, plain.get("tracker"), allowed)
+    trackers = _named(mistakes, plain.get("tracker"), "tracker", allowed)
     if mistakes or root is None:
         raise ConfigError(_told(mistakes))
     return root, Parts(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
@@ -94,7 +100,7 @@ def build_trackers(plain: Any, allowed: Sequence[str] = ()) -> dict[str, Any]:
         ConfigError: Every mistake in them, on one line.
     """
     mistakes = find_plain_secrets({"tracker": plain})
-    built = _trackers(mistakes, plain, allowed)
+    built = _named(mistakes, plain, "tracker", allowed)
     if mistakes:
         raise ConfigError(_told(mistakes))
     return built
@@ -131,20 +137,28 @@ def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -
     except ConfigError as error:
         mistakes.append(str(error))
         return None
-    settings = {k: v for k, v in plain.items() if k != "_target_"}
-    return _collect(mistakes, target, fill_variables(settings), f"{group}.")
+    settings = {k: v for k, v in plain.items() if k not in {"_target_", COMPONENTS}}
+    part = _collect(mistakes, target, fill_variables(settings), f"{group}.")
+    if group != "environment" or not plain.get(COMPONENTS):
+        return part
+    components = _named(mistakes, plain[COMPONENTS], "component", allowed)
+    return None if part is None else ComposedTask(part, components)
 
 
-def _trackers(mistakes: list[str], plain: Any, allowed: Sequence[str]) -> dict[str, Any]:
+def _named(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -> dict[str, Any]:
+    """Several plug-ins of a group, by name."""
+    place = PLACES.get(group, group)
     if not isinstance(plain, Mapping):
         if plain != []:
-            mistakes.append("tracker must be a list of options, tracker=[first,second]")
+            mistakes.append(f"{place} must be a list of options, {group}=[first,second]")
         return {}
     found: dict[str, Any] = {}
     for name, part in plain.items():
         own: list[str] = []
-        found[name] = _part(own, part, "tracker", allowed)
-        mistakes += [text.replace("tracker.", f"tracker.{name}.", 1) for text in own]
+        found[name] = _part(own, part, group, allowed)
+        mistakes += [
+            re.sub(rf"\b{group}(?=\.|$| must)", f"{place}.{name}", text, count=1) for text in own
+        ]
     return found
 
 

@@ -2,12 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from annotated_types import Ge, Gt
 
 if TYPE_CHECKING:
     import gymnasium
+
+
+MEASURES = "measures"
+"""Key of an info dictionary under which wrappers put numbers of an episode, by name, as it ends."""
+
+
+class Stage(StrEnum):
+    """What an environment is made for."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    IN_DISTRIBUTION = "in_distribution"
+    """The final policy is played on what it was trained on, without what only helps learning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

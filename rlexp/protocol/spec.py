@@ -67,7 +67,11 @@ class RunSpec:
         return digest(plain)
 
     def _defining(self) -> dict[str, Any]:
-        return {name: without_null(value) for name, value in self.plain().items()}
+        plain = {name: without_null(value) for name, value in self.plain().items()}
+        if components := plain["environment"].get("components"):
+            present = {name: without_null(part) for name, part in components.items()}
+            plain["environment"] = {**plain["environment"], "components": present}
+        return plain
 
     @property
     def name(self) -> str:

@@ -98,6 +98,8 @@ def _evaluation(event: Evaluated) -> _Fact:
     for number, (height, length) in enumerate(zip(event.returns, event.lengths, strict=False)):
         values[f"returns[{number}]"] = height
         values[f"lengths[{number}]"] = length
+    for name, measured in (event.measures or {}).items():
+        values |= {f"{name}[{number}]": value for number, value in enumerate(measured)}
     return _Fact(step=event.step, event=event.tag, values=values)
 
 

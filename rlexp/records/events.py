@@ -36,6 +36,11 @@ class Failure(StrEnum):
         return self not in {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
 
 
+Measures = Mapping[str, tuple[float, ...]]
+"""Further numbers of an evaluation by name (`success`, `cost`, `context/length`): one for each
+episode, NaN where an episode had none."""
+
+
 @dataclass(frozen=True, slots=True)
 class StopRequest:
     """How and why a run is to end before its budget does; a pruned one, judged at step `rung`."""
@@ -92,7 +97,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Every episode of one evaluation: undiscounted returns and lengths in steps."""
+    """Every episode of one evaluation: undiscounted returns, lengths in steps, further measures."""
 
     tag: ClassVar[str] = "evaluated"
     time: float
@@ -101,11 +106,11 @@ class Evaluated:
     lengths: tuple[int, ...]
     seconds: float
     final: bool = False
+    measures: Measures | None = None
 
     def __post_init__(self) -> None:
         """Refuse an evaluation of no episodes, which has no mean."""
-        if not self.returns:
-            raise ValueError("an evaluation needs an episode")
+        _check_episodes(self.returns, self.measures)
 
     @property
     def mean(self) -> float:
@@ -114,6 +119,28 @@ class Evaluated:
             return math.fsum(self.returns) / len(self.returns)
         except (OverflowError, ValueError):
             return math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """Further episodes of the final policy, on another distribution: no part of the score.
+
+    `distribution` is `in_distribution` where the policy is played on what it was trained on while
+    its evaluations hold that out.
+    """
+
+    tag: ClassVar[str] = "examined"
+    time: float
+    step: int
+    distribution: str
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seconds: float
+    measures: Measures | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an examination of no episodes, which has no mean."""
+        _check_episodes(self.returns, self.measures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +173,29 @@ class RunEnded:
     rung: int | None = None
 
 
-Event = RunStarted | Refused | Continued | Measured | Evaluated | Checkpointed | RunEnded
+Event = (
+    RunStarted | Refused | Continued | Measured | Evaluated | Examined | Checkpointed | RunEnded
+)
 KINDS: Mapping[str, type[Event]] = {
     kind.tag: kind
-    for kind in (RunStarted, Refused, Continued, Measured, Evaluated, Checkpointed, RunEnded)
+    for kind in (
+        RunStarted,
+        Refused,
+        Continued,
+        Measured,
+        Evaluated,
+        Examined,
+        Checkpointed,
+        RunEnded,
+    )
 }
 
 
 def to_plain(event: Event) -> dict[str, Any]:
     """The event as JSON values; a number that JSON lacks becomes its name (`"nan"`)."""
     values = {f.name: _encode(getattr(event, f.name)) for f in fields(event)}
+    if values.get("measures", values) is None:
+        del values["measures"]
     return {"event": event.tag, **values}
 
 
@@ -170,9 +210,11 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
         kind = KINDS[plain["event"]]
         if kind is Measured:
             values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
-        elif kind is Evaluated:
+        elif kind in {Evaluated, Examined}:
             values["returns"] = tuple(float(r) for r in values["returns"])
             values["lengths"] = tuple(int(n) for n in values["lengths"])
+            if values.get("measures") is not None:
+                values["measures"] = _measures(values["measures"])
         elif kind is RunEnded:
             values["ending"] = Ending(values["ending"])
             if values.get("failure") is not None:
@@ -180,13 +222,29 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
         elif kind is Continued and values.get("drift") is not None:
             values["drift"] = str(values["drift"])
         values["time"] = float(values["time"])
-        if kind in {Evaluated, RunEnded} or (kind is Checkpointed and "seconds" in values):
+        if kind in {Evaluated, Examined, RunEnded} or (
+            kind is Checkpointed and "seconds" in values
+        ):
             values["seconds"] = float(values["seconds"])
         if kind is not RunStarted:
             values["step"] = int(values["step"])
         return kind(**values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(f"not an event: {error!r}") from error
+
+
+def _measures(plain: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    return {str(name): tuple(float(v) for v in values) for name, values in plain.items()}
+
+
+def _check_episodes(returns: tuple[float, ...], measures: Measures | None) -> None:
+    if not returns:
+        raise ValueError("an evaluation needs an episode")
+    for name, values in (measures or {}).items():
+        if len(values) != len(returns):
+            raise ValueError(
+                f"{name} has {len(values)} values for {len(returns)} episodes: one each is needed"
+            )
 
 
 def _encode(value: Any) -> Any:

@@ -12,6 +12,7 @@ from rlexp.records.events import (
     Continued,
     Evaluated,
     Event,
+    Examined,
     Failure,
     Measured,
     Refused,
@@ -54,6 +55,8 @@ class RunRecord:
     weights: str | None = None
     evaluations: tuple[Evaluated, ...] = ()
     final: Evaluated | None = None
+    examinations: tuple[Examined, ...] = ()
+    """Of the final policy on other distributions than that of the score."""
     measurements: tuple[Measured, ...] = field(default=(), repr=False)
     checkpoints: tuple[Checkpointed, ...] = ()
     continuations: tuple[Continued, ...] = ()
@@ -200,7 +203,7 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
 
 def _apply(  # noqa: PLR0911
     record: RunRecord,
-    event: RunStarted | Refused | Continued | Evaluated | Checkpointed | RunEnded,
+    event: RunStarted | Refused | Continued | Evaluated | Examined | Checkpointed | RunEnded,
 ) -> RunRecord:
     match event:
         case RunStarted():
@@ -213,6 +216,8 @@ def _apply(  # noqa: PLR0911
             return replace(record, step=event.step, final=event)
         case Evaluated():
             return replace(record, step=event.step, evaluations=(*record.evaluations, event))
+        case Examined():
+            return replace(record, examinations=(*record.examinations, event))
         case Checkpointed():
             return replace(record, checkpoints=(*record.checkpoints, event))
         case RunEnded():
@@ -228,6 +233,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
         weights=None,
         final=None,
         evaluations=(),
+        examinations=(),
         measurements=(),
         checkpoints=(),
     )

@@ -49,6 +49,8 @@ def _metrics(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     yield f"{prefix}/std_reward", _spread(event)
     if event.lengths:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
+    for name, values in (event.measures or {}).items():
+        yield f"{prefix}/{name}", statistics.fmean(values)
 
 
 def _spread(event: Evaluated) -> float:

@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from rlexp.environments import Environment, Reference, Vector
+from rlexp.environments import Environment, Reference, Stage, Vector
+from rlexp.environments.composed import at
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
 from rlexp.training.film import DEFAULT_RATE, Frame, open_film
@@ -105,7 +106,8 @@ def film(
     try:
         with closing(open_film(path)) as movie, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            evaluator = Evaluator(Filmed(environment, movie.add), 1, render="rgb_array")
+            filmed = Filmed(at(environment, Stage.EVALUATION), movie.add)
+            evaluator = Evaluator(filmed, 1, render="rgb_array")
             with closing(evaluator):
                 movie.rate = _rate(evaluator)
                 return evaluator.evaluate(

@@ -1,8 +1,9 @@
 """Evaluation: the one code path for training, test and command line."""
 
 import inspect
+import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,25 +13,40 @@ import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
-from rlexp.environments import Environment
+from rlexp.environments import MEASURES, Environment, Stage
+from rlexp.environments.composed import at
 from rlexp.training.monitor import WatchedEnvironment
 from rlexp.training.vectorise import evaluation_vector, share_statistics
 
 
 @dataclass(slots=True)
 class Episodes:
-    """Undiscounted returns of the task's own reward, and lengths in environment steps."""
+    """Undiscounted returns of the task's own reward, lengths in environment steps, and measures."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
+    told: list[Mapping[str, float]] = field(default_factory=list)
+
+    @property
+    def measures(self) -> dict[str, tuple[float, ...]] | None:
+        """What wrappers measured, by name: one number for each episode, NaN where there is none."""
+        names = sorted({name for each in self.told for name in each})
+        found = {n: tuple(float(each.get(n, math.nan)) for each in self.told) for n in names}
+        return found or None
 
 
 class Evaluator:
     """Plays episodes with a policy, on environments of its own, disturbing no generator."""
 
-    def __init__(self, environment: Environment, count: int, render: str | None = None) -> None:
-        """Make `count` environments that play side by side."""
-        self.vector, self._members = evaluation_vector(environment, count, render)
+    def __init__(
+        self,
+        environment: Environment,
+        count: int,
+        render: str | None = None,
+        stage: Stage = Stage.EVALUATION,
+    ) -> None:
+        """Make `count` environments that play side by side, as they are at a stage."""
+        self.vector, self._members = evaluation_vector(at(environment, stage), count, render)
 
     def evaluate(
         self,
@@ -57,8 +73,9 @@ class Evaluator:
         """
         if model.env is not None:
             share_statistics(model.env, self.vector)
-        for member, seed in zip(self._members, seeds, strict=False):
+        for position, (member, seed) in enumerate(zip(self._members, seeds, strict=False)):
             member.reseed(seed)
+            member.deal(position, len(self._members))
         with undisturbed(model, sampling):
             return _play(model, self.vector, self._members, episodes, deterministic, beat)
 
@@ -98,9 +115,11 @@ def _play(
                 left[i] -= 1
                 found[i].returns.append(float(infos[i]["episode"]["r"]))
                 found[i].lengths.append(int(infos[i]["episode"]["l"]))
+                found[i].told.append(infos[i].get(MEASURES, {}))
     return Episodes(
         [value for each in found for value in each.returns],
         [value for each in found for value in each.lengths],
+        [value for each in found for value in each.told],
     )
 
 

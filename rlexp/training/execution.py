@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from rlexp.environments import Stage
+from rlexp.environments.composed import splits
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
-from rlexp.records.events import Continued, Evaluated, Failure, Refused
+from rlexp.records.events import Continued, Evaluated, Examined, Failure, Refused
 from rlexp.training import Listener
 from rlexp.training.callback import MetricWriter, Recorder
-from rlexp.training.evaluate import Evaluator, undisturbed
+from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
 from rlexp.training.failures import name_failure
 from rlexp.training.keeping import Keeper
 from rlexp.training.parts import Training
@@ -68,6 +71,7 @@ class Execution:
         model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
         recorder.check_numbers()
         self.evaluate(final=True)
+        self.examine()
         self._publish_policy()
         return weights_digest(model)
 
@@ -145,15 +149,36 @@ class Execution:
         assert self.model is not None
         return snapshot.is_whole(self.model, written)
 
-    def evaluate(self, *, final: bool = False) -> None:
-        """Evaluate the present policy and emit every episode."""
+    def examine(self) -> None:
+        """Play the final policy on what it was trained on, where evaluations hold that out."""
+        if not splits(self.training.environment):
+            return
+        started, stage = self.listener.elapsed(), Stage.IN_DISTRIBUTION
+        with closing(self._evaluator(stage)) as evaluator:
+            # The seeds of the final evaluation: what differs between both is the distribution.
+            episodes = self._play(evaluator, len(self.evaluations), final=True)
+        self.listener.emit(
+            Examined(
+                time=self.listener.now(),
+                step=self.step,
+                distribution=stage,
+                returns=tuple(episodes.returns),
+                lengths=tuple(episodes.lengths),
+                seconds=self.listener.elapsed() - started,
+                measures=episodes.measures,
+            )
+        )
+
+    def _evaluator(self, stage: Stage) -> Evaluator:
         assert self.model is not None
-        started, number = self.listener.elapsed(), len(self.evaluations)
+        with undisturbed(self.model, self.training.streams.sampling(0)):
+            return Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS, stage=stage)
+
+    def _play(self, evaluator: Evaluator, number: int, *, final: bool) -> Episodes:
+        """The episodes of the evaluation with this number."""
+        assert self.model is not None
         budget, streams = self.training.budget, self.training.streams
-        if self.evaluator is None:
-            with undisturbed(self.model, streams.sampling(0)):
-                self.evaluator = Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)
-        episodes = self.evaluator.evaluate(
+        return evaluator.evaluate(
             self.model,
             seeds=[streams.evaluation(number, i) for i in range(EVALUATION_ENVIRONMENTS)],
             sampling=streams.sampling(number),
@@ -167,6 +192,14 @@ class Execution:
                 earlier=self.earlier,
             ),
         )
+
+    def evaluate(self, *, final: bool = False) -> None:
+        """Evaluate the present policy and emit every episode."""
+        assert self.model is not None
+        started, number = self.listener.elapsed(), len(self.evaluations)
+        if self.evaluator is None:
+            self.evaluator = self._evaluator(Stage.EVALUATION)
+        episodes = self._play(self.evaluator, number, final=final)
         event = Evaluated(
             time=self.listener.now(),
             step=self.step,
@@ -174,6 +207,7 @@ class Execution:
             lengths=tuple(episodes.lengths),
             seconds=self.listener.elapsed() - started,
             final=final,
+            measures=episodes.measures,
         )
         self.listener.emit(event)
         if not final:

@@ -3,12 +3,14 @@
 import math
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.monitor import Monitor
 
+from rlexp.environments import MEASURES
 from rlexp.errors import EnvironmentFault
 
 Env = gym.Env[Any, Any]
@@ -75,6 +77,11 @@ class WatchedEnvironment(Monitor):
         """Hand `seed` to the next reset."""
         self._seed = seed
 
+    def deal(self, position: int, of: int) -> None:
+        """Let what plays a fixed list of situations play every `of`-th of them, from `position` on."""
+        if self.env.has_wrapper_attr("deal"):
+            self.env.get_wrapper_attr("deal")(position, of)
+
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset with our own seed, the first time, and with none after that."""
         settings["seed"], self._seed = self._seed, None
@@ -102,6 +109,8 @@ class WatchedEnvironment(Monitor):
             observation, reward, terminated, truncated, info = self.env.step(action)
             own = self._tap.look()
             self._check("step", observation, reward, own)
+            if terminated or truncated:
+                self._check_measures(info.get(MEASURES, {}))
         except Exception as error:  # noqa: BLE001
             info = self._hand_over(error, "step")
             return self.observation_space.sample(), 0.0, False, True, info
@@ -141,6 +150,11 @@ class WatchedEnvironment(Monitor):
                 raise EnvironmentFault(f"{where} {self.total_steps}: reward is no single number")
             if not math.isfinite(reward):
                 raise EnvironmentFault(f"{where} {self.total_steps}: reward is {reward}")
+
+    def _check_measures(self, measures: Mapping[str, float]) -> None:
+        for name, value in measures.items():
+            if not math.isfinite(value):
+                raise EnvironmentFault(f"step {self.total_steps}: measure {name} is {value}")
 
     def _is_good(self, observation: Any) -> bool:
         """Whether a plain array is as declared, at a fraction of the cost of saying what is wrong."""

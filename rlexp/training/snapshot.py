@@ -184,15 +184,20 @@ def _plain(event: Evaluated) -> dict[str, Any]:
         "returns": np.asarray(event.returns, dtype=np.float64),
         "lengths": np.asarray(event.lengths, dtype=np.int64),
         "seconds": event.seconds,
+        "measures": None
+        if event.measures is None
+        else {k: np.asarray(v, dtype=np.float64) for k, v in event.measures.items()},
     }
 
 
 def _evaluated(plain: dict[str, Any]) -> Evaluated:
     returns: Sequence[float] = plain["returns"].tolist()
+    measures = plain.get("measures")
     return Evaluated(
         time=plain["time"],
         step=plain["step"],
         returns=tuple(returns),
         lengths=tuple(plain["lengths"].tolist()),
         seconds=plain["seconds"],
+        measures=measures and {name: tuple(v.tolist()) for name, v in measures.items()},
     )

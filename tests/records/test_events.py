@@ -16,6 +16,7 @@ from rlexp.records.events import (
     Ending,
     Evaluated,
     Event,
+    Examined,
     Failure,
     Measured,
     Refused,
@@ -32,23 +33,31 @@ texts = st.text(max_size=20)
 
 
 @st.composite
+def episodes(draw: st.DrawFn) -> dict[str, Any]:
+    """What evaluations and examinations have in common, with measures or without."""
+    returns = draw(st.lists(numbers, min_size=1, max_size=5))
+    a_measure = st.tuples(*[numbers] * len(returns))
+    return {
+        "time": draw(times),
+        "step": draw(steps),
+        "returns": tuple(returns),
+        "lengths": tuple(draw(st.integers(1, 10**6)) for _ in returns),
+        "seconds": draw(times),
+        "measures": draw(st.none() | st.dictionaries(texts, a_measure, min_size=1)),
+    }
+
+
+@st.composite
 def evaluations(draw: st.DrawFn) -> Evaluated:
     """Any evaluation, NaN and infinite returns included."""
-    returns = draw(st.lists(numbers, min_size=1, max_size=5))
-    return Evaluated(
-        time=draw(times),
-        step=draw(steps),
-        returns=tuple(returns),
-        lengths=tuple(draw(st.integers(1, 10**6)) for _ in returns),
-        seconds=draw(times),
-        final=draw(st.booleans()),
-    )
+    return Evaluated(**draw(episodes()), final=draw(st.booleans()))
 
 
 any_event = (
     st.builds(RunStarted, time=times, attempt=steps, pid=steps, host=texts)
     | st.builds(Measured, time=times, step=steps, metrics=st.dictionaries(texts, numbers))
     | evaluations()
+    | st.builds(lambda common, name: Examined(**common, distribution=name), episodes(), texts)
     | st.builds(Refused, time=times, step=steps, reason=texts)
     | st.builds(Continued, time=times, step=steps, drift=st.none() | st.text())
     | st.builds(Checkpointed, time=times, step=steps, name=texts, seconds=times, bytes=steps)
@@ -92,6 +101,7 @@ def test_every_kind_has_a_tag_of_its_own() -> None:
         Continued,
         Measured,
         Evaluated,
+        Examined,
         Checkpointed,
         RunEnded,
     }
@@ -175,3 +185,22 @@ def test_what_the_machine_did_is_told_from_what_the_configuration_did() -> None:
     """Only a failure of the machine may go away by itself."""
     configuration = {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
     assert configuration == {failure for failure in Failure if not failure.of_the_machine}
+
+
+def test_every_episode_has_its_measures() -> None:
+    """Two values of a measure for three episodes are refused: which one lacks is not known."""
+    with pytest.raises(ValueError, match="cost has 2 values for 3 episodes"):
+        Evaluated(
+            time=0.0,
+            step=1,
+            returns=(1.0, 2.0, 3.0),
+            lengths=(1, 1, 1),
+            seconds=0.0,
+            measures={"cost": (0.0, 1.0)},
+        )
+
+
+def test_an_evaluation_without_measures_is_written_as_it_always_was() -> None:
+    """Journals of tasks that measure nothing more keep their bytes."""
+    event = Evaluated(time=0.0, step=1, returns=(1.0,), lengths=(1,), seconds=0.0)
+    assert "measures" not in to_plain(event)

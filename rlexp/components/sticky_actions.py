@@ -1,0 +1,54 @@
+"""Sticky actions: now and then the action before is repeated (Machado et al. 2018, section 5)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, SupportsFloat
+
+import gymnasium as gym
+from annotated_types import Interval
+
+from rlexp.components.stages import Acting, acts
+from rlexp.environments import Stage
+
+Env = gym.Env[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StickyActions:
+    """With a probability the environment takes the action of the step before, not the present one."""
+
+    probability: Annotated[float, Interval(ge=0, lt=1)]
+    """That an action is replaced; the paper's is 0.25."""
+    stage: Acting
+    """Where it acts: both, training or evaluation."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether evaluation plays another distribution than training."""
+        return self.stage != "both"
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with sticky actions, where they act."""
+        if not acts(self.stage, stage):
+            return environment
+        return StickyEnvironment(environment, self.probability)
+
+
+class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment whose actions stick; it draws from the environment's own generator."""
+
+    def __init__(self, env: Env, probability: float) -> None:
+        super().__init__(env)
+        self._probability = probability
+        self._before: Any = None
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset; the first action never sticks."""
+        self._before = None
+        return self.env.reset(**settings)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with this action or with the one before."""
+        if self._before is not None and self.np_random.random() < self._probability:
+            action = self._before
+        self._before = action
+        return self.env.step(action)

@@ -1,0 +1,114 @@
+"""Components stand around a task: evaluated as it is declared, measured, and part of the identity."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from trainings import TINY, Memory, spec_of
+
+from rlexp.app.worker import assemble
+from rlexp.environments import MEASURES, Stage
+from rlexp.environments.composed import ComposedTask
+from rlexp.records.events import Evaluated, Examined, RunEnded
+from rlexp.training.parts import Training
+from rlexp.training.train import train
+
+SHORT = ("budget.steps=128", "budget.evaluation_every=64", "budget.final_episodes=10")
+STICKY = "component=sticky_actions"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A component that measures at which stage it plays, and which of eight lists it was dealt."""
+
+    splits: bool
+    value: float | None = None
+
+    def wrap(self, environment: gym.Env[Any, Any], stage: Stage) -> gym.Env[Any, Any]:
+        """Return the environment, told."""
+        return Teller(environment, list(Stage).index(stage) if self.value is None else self.value)
+
+
+class Teller(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: gym.Env[Any, Any], value: float) -> None:
+        super().__init__(env)
+        self.value, self.position, self.of = value, -1, -1
+
+    def deal(self, position: int, of: int) -> None:
+        """Keep what was dealt."""
+        self.position, self.of = position, of
+
+    def step(self, action: Any) -> Any:
+        """Step, and tell at the end."""
+        result = self.env.step(action)
+        if result[2] or result[3]:
+            measures = result[4].setdefault(MEASURES, {})
+            measures |= {"stage": self.value, "position": self.position, "of": self.of}
+        return result
+
+
+def _trained(folder: Path, component: Told) -> Memory:
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = assemble(spec_of(*TINY["ppo"], *SHORT))
+    parts = {name: getattr(plain, name) for name in Training.__slots__}
+    task = ComposedTask(plain.environment, {"told": component})
+    memory = Memory(folder)
+    train(Training(**{**parts, "environment": task}), memory, folder)
+    return memory
+
+
+def test_what_wrappers_measure_is_in_every_evaluation(tmp_path: Path) -> None:
+    """Each of ten episodes tells its stage, and which of eight shares its environment plays."""
+    memory = _trained(tmp_path, Told(splits=False))
+    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    evaluation = float(list(Stage).index(Stage.EVALUATION))
+    assert [{evaluation}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]
+    last = evaluations[-1].measures or {}
+    assert [0.0, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] == sorted(last["position"])
+    assert {8.0} == set(last["of"])
+    assert not [e for e in memory.events if isinstance(e, Examined)]
+
+
+def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trained_on(
+    tmp_path: Path,
+) -> None:
+    """One examination follows the final evaluation, in distribution, with as many episodes."""
+    memory = _trained(tmp_path, Told(splits=True))
+    *_, final, examined, ended = memory.events
+    assert isinstance(final, Evaluated)
+    assert final.final
+    assert isinstance(examined, Examined)
+    assert ("in_distribution", 10) == (examined.distribution, len(examined.returns))
+    assert {float(list(Stage).index(Stage.IN_DISTRIBUTION))} == set(
+        (examined.measures or {})["stage"]
+    )
+    assert isinstance(ended, RunEnded)
+    assert ended.step == examined.step
+
+
+def test_a_measure_that_is_no_number_fails_the_run_and_is_no_score(tmp_path: Path) -> None:
+    """A wrapper that measures NaN is named with the step."""
+    memory = _trained(tmp_path, Told(splits=False, value=float("nan")))
+    assert "measure stage is nan" in str(getattr(memory.events[-1], "reason", None))
+
+
+def test_components_are_part_of_a_runs_identity_and_none_changes_nothing() -> None:
+    """No component leaves the identity as it was before there were any; one, and its settings, do not."""
+    plain = spec_of(*TINY["ppo"])
+    assert "components" not in plain.environment
+    sticky = spec_of(*TINY["ppo"], STICKY)
+    other = spec_of(*TINY["ppo"], STICKY, "environment.components.sticky_actions.probability=0.1")
+    assert 3 == len({plain.id, sticky.id, other.id})
+    assert spec_of(*TINY["ppo"], "component=[sticky_actions]").id == sticky.id
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_composed_task_wraps_at_each_stage(stage: Stage) -> None:
+    """A component that is part of the task acts in training, evaluation and examination."""
+    task = assemble(spec_of(*TINY["ppo"], STICKY)).environment
+    assert isinstance(task, ComposedTask)
+    env = ComposedTask(task.environment, task.components, stage).make()
+    assert "StickyEnvironment" in str(env)
+    env.close()
