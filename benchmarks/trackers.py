@@ -1,91 +1,182 @@
-"""What trackers cost a training: its seconds with all of them over its seconds with none.
+"""What trackers cost a training: its seconds a step while they work over those while they are stopped.
 
 Prints a table and writes `benchmarks/results/trackers.json`. Run it on a machine that does nothing
 else: `python benchmarks/trackers.py`. W&B writes offline, MLflow into its own SQLite store or, where
 it is dead, to a port that takes connections and never answers.
+
+A whole training beside another one says nothing where a machine's speed differs by more than the
+hundredth that is asked for. So the mirror process of one training is stopped and continued in turns,
+and neighbouring turns are compared. What it would have done while it was stopped it does in the next
+turn: the ratio is that of a mirror with twice the work of its time, a bound from above.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
+import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from run import RLEXP, TRAINING, Numbers, journals, timed, training_seconds
+from run import RLEXP, TRAINING, Numbers, journals
 
 RESULTS = Path(__file__).parent / "results" / "trackers.json"
 ALL = "tracker=[mlflow,tensorboard,wandb]"
+MIRROR = b"rlexp.app.mirror"
 LIMIT = 1.01
+TURN_S = 10.0
+STARTS_WITHIN_S = 60.0
+Turn = tuple[float, float, bool]
 
 
-def trained(folder: Path, command: Sequence[str]) -> tuple[float, float]:
-    """Seconds of the slowest training of a command, evaluations left out, and of the command."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    seconds = timed(command, place, {"WANDB_MODE": "offline"})
-    return max(training_seconds(journal) for journal in journals(place)), seconds
+def processes_below(root: int) -> list[int]:
+    """The process and all that came from it."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = [root]
+    for process in found:
+        found += [child for child, parent in parents.items() if parent == process]
+    return found
 
 
-def measure(steps: int, runs: int, repeats: int, folder: Path) -> Numbers:
-    """Trainings without trackers, with healthy ones and with a dead one, in turns."""
-    words = (f"budget.steps={steps}", f"seeds.test={runs}", "budget.evaluation_every=10_000")
-    plain = [*RLEXP, "run", *TRAINING, *words, "experiment=x", "-q"]
-    seconds: dict[str, list[float]] = {"none": [], "healthy": [], "dead": []}
-    commands: dict[str, list[float]] = {"none": [], "healthy": [], "dead": []}
+def mirror_of(command: int) -> int:
+    """The mirror process that a command has started."""
+    ends = time.monotonic() + STARTS_WITHIN_S
+    while time.monotonic() < ends:
+        for process in processes_below(command):
+            if MIRROR in Path(f"/proc/{process}/cmdline").read_bytes():
+                return process
+        time.sleep(0.2)
+    raise SystemExit("the command has started no mirror process")
+
+
+def in_turns(command: Sequence[str], folder: Path) -> tuple[list[Turn], float]:
+    """When the mirror worked and when not, and the seconds of processors that it took."""
+    turns: list[Turn] = []
+    environment = {**os.environ, "WANDB_MODE": "offline"}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    ) as running:
+        mirror, works, spent = mirror_of(running.pid), True, 0.0
+        while running.poll() is None and Path(f"/proc/{mirror}").exists():
+            started, family = time.time(), processes_below(mirror)
+            spent = max(spent, processor_seconds(family))
+            send(family, signal.SIGCONT if works else signal.SIGSTOP)
+            try:
+                running.wait(TURN_S)
+            except subprocess.TimeoutExpired:
+                turns.append((started, time.time(), works))
+            works = not works
+        send(processes_below(mirror), signal.SIGCONT)
+    return turns, spent
+
+
+def send(processes: Sequence[int], number: signal.Signals) -> None:
+    """Signal what is still there."""
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            continue
+
+
+def processor_seconds(processes: Sequence[int]) -> float:
+    """What these processes have taken of the processors so far."""
+    ticks = 0
+    for process in processes:
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def seconds_a_step(folder: Path, turn: Turn) -> float:
+    """Of all trainings within a turn, between neighbouring measurements without an evaluation."""
+    seconds = steps = 0.0
+    for journal in journals(folder):
+        for before, after in pairwise(journal):
+            if (
+                before["event"] == after["event"] == "measured"
+                and turn[0] <= before["time"]
+                and after["time"] <= turn[1]
+            ):
+                seconds += after["time"] - before["time"]
+                steps += after["step"] - before["step"]
+    return seconds / steps if steps else float("nan")
+
+
+def ratios(folder: Path, turns: Sequence[Turn]) -> list[float]:
+    """For each pair of neighbouring turns: seconds a step while the mirror works, over stopped."""
+    found = []
+    for one, other in pairwise(turns):
+        times = {turn[2]: seconds_a_step(folder, turn) for turn in (one, other)}
+        found.append(times[True] / times[False])
+    return [ratio for ratio in found if ratio == ratio]
+
+
+def measure(steps: int, runs: int, folder: Path) -> Numbers:
+    """Trainings with healthy trackers, then with one that is dead."""
+    words = (f"budget.steps={steps}", f"seeds.test={runs}", "budget.evaluation_every=50_000")
+    command = [*RLEXP, "run", *TRAINING, *words, "experiment=x", ALL, "-q"]
+    found: Numbers = {"steps": steps, "runs": runs, "cores": os.cpu_count(), "limit": LIMIT}
     with socket.create_server(("127.0.0.1", 0)) as hole:
         uri = f"tracker.mlflow.uri=http://127.0.0.1:{hole.getsockname()[1]}"
-        cases = {"none": plain, "healthy": [*plain, ALL], "dead": [*plain, ALL, uri]}
-        for _ in range(repeats):
-            for name, command in cases.items():
-                training, whole = trained(folder, command)
-                seconds[name].append(training)
-                commands[name].append(whole)
+        for name, more in (("healthy", []), ("dead", [uri])):
+            place = folder / name
+            place.mkdir()
+            turns, spent = in_turns([*command, *more], place)
+            found[name] = summary(ratios(place, turns), journals(place), spent)
+    return found
+
+
+def summary(found: Sequence[float], journals: Sequence[Sequence[Numbers]], spent: float) -> Numbers:
+    """The mean ratio with the standard error of neighbouring pairs, and what was spent."""
+    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
     return {
-        "steps": steps,
-        "runs": runs,
-        "cores": os.cpu_count(),
-        "training_s": statistics.median(seconds["none"]),
-        **{f"{n}_over_none": ratio(seconds[n], seconds["none"]) for n in ("healthy", "dead")},
-        "limit": LIMIT,
-        **{f"{n}_further_s": further(commands[n], commands["none"]) for n in ("healthy", "dead")},
-        "all_s": {"training": seconds, "command": commands},
+        "median": statistics.median(found),
+        "mean": statistics.fmean(found),
+        "standard_error": error,
+        "pairs": len(found),
+        "training_s": max(events[-1]["seconds"] for events in journals),
+        "mirror_processor_s": spent,
+        "ratios": list(found),
     }
-
-
-def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:
-    """The median over turns of one time over the other."""
-    return statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
-
-
-def further(seconds: Sequence[float], plain: Sequence[float]) -> float:
-    """The median over turns of what a command takes longer, its wait at the end included."""
-    return statistics.median(a - b for a, b in zip(seconds, plain, strict=True))
 
 
 def main() -> None:
     """Measure, and keep it beside the other results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=1_500_000)
     parser.add_argument("--runs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     RESULTS.parent.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rlexp-trackers-"))
     try:
-        found = measure(arguments.steps, arguments.runs, arguments.repeats, folder)
+        found = measure(arguments.steps, arguments.runs, folder)
     finally:
         shutil.rmtree(folder)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    print(
-        f"{found['runs']} trainings at a time of {found['steps']:,} steps, {found['cores']} cores"
-    )
-    print(f"seconds of a training without trackers       {found['training_s']:.1f}")
+    print(f"{found['runs']} trainings of {found['steps']:,} steps, {found['cores']} cores")
     for name in ("healthy", "dead"):
-        print(f"the same, {name}: over that (at most {LIMIT})".ljust(45), end="")
-        print(f"{found[f'{name}_over_none']:.4f}; command {found[f'{name}_further_s']:+.1f} s")
+        case = found[name]
+        error = "unknown" if case["standard_error"] is None else f"{case['standard_error']:.4f}"
+        print(
+            f"{name}: mirror working over stopped {case['mean']:.4f} ± {error}, median "
+            f"{case['median']:.4f} of {case['pairs']} pairs (at most {LIMIT}); training "
+            f"{case['training_s']:.0f} s, mirror {case['mirror_processor_s']:.1f} s of processors"
+        )
 
 
 if __name__ == "__main__":

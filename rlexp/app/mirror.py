@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.trackers import Tracker
+from rlexp.trackers.idle import come_forward, step_back
 
 PAUSE = 2.0
 """Seconds between two looks at the journals."""
@@ -182,7 +182,7 @@ def main() -> None:
     answers = Answers(_silent())
     order = json.loads(sys.stdin.readline() or "{}")
     if not order.get("once"):
-        _step_back()
+        step_back()
     sys.path.append(order["folder"])
     mirrors = _mirrors(order, answers)
     for mirror in mirrors:
@@ -191,8 +191,11 @@ def main() -> None:
     waits = {m.name: m.tracker.wait for m in mirrors}
     if told is None:
         waits = dict.fromkeys(waits, ORPHAN_SECONDS)
-    elif (seconds := (told or order).get("wait")) is not None:
-        waits = dict.fromkeys(waits, float(seconds))
+    else:
+        # The trainings are over, and the command waits for what is left.
+        come_forward()
+        if (seconds := (told or order).get("wait")) is not None:
+            waits = dict.fromkeys(waits, float(seconds))
     for mirror in mirrors:
         mirror.finishing.set()
     _finish(mirrors, waits)
@@ -231,16 +234,6 @@ def _silent() -> int:
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
     return kept
-
-
-def _step_back() -> None:
-    """Take only the time of the processors that nobody else wants."""
-    # Where that is not permitted, it takes its share like any other process.
-    with suppress(OSError):
-        os.nice(19)
-    if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 if __name__ == "__main__":
