@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from rlexp.exchange.exporters.yaml_text import front_matter
+from rlexp.config.front_matter import front_matter
 from rlexp.reports.blocks import (
     Block,
     Column,
@@ -23,7 +23,7 @@ from rlexp.reports.estimates import Estimates
 from rlexp.reports.evidence import Member
 from rlexp.reports.formats.markdown import render
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, ends, made_how, number, possible
+from rlexp.reports.number_words import digits_for, made_how, possible, with_ends
 from rlexp.reports.sections.missing import Missing
 from rlexp.reports.sections.protocol import Protocol
 from rlexp.reports.sentences import counted, listed, numbers
@@ -90,7 +90,7 @@ def result(of: Card) -> str:
     interval = of.estimates.intervals[of.metric]
     digits = _digits(of)
     title = of.inquiry.metrics[of.metric].title
-    words = [f"{title} {number(interval.estimate, digits)} {ends(interval, digits)}"]
+    words = [f"{title} {with_ends(interval, digits)}"]
     words += [made_how(interval)] if possible(interval) else []
     absent = [m for m in of.members if m.score is None]
     seeds = numbers(m.record.spec.seed for m in of.members)

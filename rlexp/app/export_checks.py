@@ -1,10 +1,11 @@
 """What a script of Stable-Baselines3 alone cannot hold of a run, or must not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os import environ
 from typing import Any
 
 from rlexp.app.permission import OURS
+from rlexp.config.plain_secrets import texts
 from rlexp.config.variables import has_variable
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec
@@ -32,7 +33,7 @@ def check_parts(spec: RunSpec) -> None:
                 f"{group}._target_={target} is no part of {OURS} that a script of "
                 "Stable-Baselines3 alone can hold; 'rlexp evaluate' plays the run",
             )
-        for path, text in _texts(part, group):
+        for path, _, text in texts(part, group):
             if has_variable(text):
                 raise RecordError(
                     f"{path} is read from an environment variable ({text}), which a script would "
@@ -43,14 +44,3 @@ def check_parts(spec: RunSpec) -> None:
                 f"{group} holds what looks like a secret, and secrets are never exported; "
                 "'rlexp evaluate' plays the run",
             )
-
-
-def _texts(plain: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(plain, Mapping):
-        for key, value in plain.items():
-            yield from _texts(value, f"{path}.{key}")
-    elif isinstance(plain, list | tuple):
-        for position, value in enumerate(plain):
-            yield from _texts(value, f"{path}.{position}")
-    elif isinstance(plain, str):
-        yield path, plain

@@ -54,7 +54,11 @@ class Output:
         path = place.folder / word
         if "\0" in word or path.name in {"", ".."}:
             raise ConfigError(f"--output={word!r} is no name of a file or folder")
-        if path.is_symlink():
+        try:
+            is_link = path.is_symlink()
+        except OSError as error:
+            raise ConfigError(f"--output={word!r} cannot be written: {error.strerror}") from error
+        if is_link:
             raise ConfigError(f"{word} is a link, through which nothing is written: name another")
         records = place.layout.root.resolve()
         if path.resolve().is_relative_to(records) or records.is_relative_to(path.resolve()):

@@ -103,7 +103,7 @@ def make_tables(targets: Sequence[str], wanted: Wanted, output: Output, place: S
         name = f"{own.name}.{wanted.format}" if folder else output.path.name
         files[name] = _content(own, package)
     rows = {own.name: len(own.rows) for own in sheets}
-    told = [*told_of(evidence), *(f"{n:,} rows of {name}" for name, n in rows.items())]
+    told = [*told_of(evidence), *(f"{counted(n, 'row')} of {name}" for name, n in rows.items())]
     return Made(
         files=files, folder=folder, numbers={**numbers_of(evidence), "rows": rows}, told=told
     )

@@ -1,16 +1,12 @@
 """`rlexp import`: results of other tools become records, whole or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlexp.app.imported_place import (
-    add_to_experiment,
-    found_before,
-    new_experiment,
-    remove_leftovers,
-)
+from rlexp.app.imported import found_before
+from rlexp.app.imported_place import add_to_experiment, new_experiment, remove_leftovers
 from rlexp.app.imported_told import show_import
 from rlexp.app.study import Study
 from rlexp.config.foreign_yaml import read_foreign_yaml
@@ -27,6 +23,14 @@ from rlexp.store.layout import check_name
 from rlexp.store.secrets import mask_all
 
 UNITS = ("environment", "frames", "updates")
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "metric": ("tensorboard", "mlflow", "marl-eval"),
+    "returns": ("tensorboard", "mlflow", "marl-eval", "csv"),
+    "mlflow_experiment": ("mlflow",),
+}
+"""Which kinds an option is for, where it is not for all."""
+SERVERS = ("http://", "https://")
+"""How the address of an MLflow server begins."""
 RETURNS = {"evaluations": Returns.EVALUATIONS, "training": Returns.TRAINING}
 
 
@@ -89,7 +93,7 @@ def import_records(request: ImportRequest, study: Study, console: Console) -> in
     if there is None:
         written = new_experiment(study.layout, settled, command, wanted, dry=request.dry_run)
     else:
-        written = add_to_experiment(paths, settled, command, wanted, dry=request.dry_run)
+        written = add_to_experiment(there, paths, settled, command, wanted, dry=request.dry_run)
     show_import(read, settled, written, request.dry_run, paths, console)
     return 0
 
@@ -102,6 +106,7 @@ def _read(request: ImportRequest, wanted: Wanted, study: Study) -> ImportedStudy
     with TemporaryDirectory(prefix="rlexp-import-") as temporary:
         files = files_of(paths, read_file, Path(temporary))
         kind = kind_of(request.kind, files, read_foreign_yaml)
+        _check_options(request, kind.name)
         return kind.read(files, wanted)
 
 
@@ -112,6 +117,12 @@ def _read_address(request: ImportRequest, wanted: Wanted, study: Study) -> Impor
     own = address.removeprefix("sqlite:///")
     if own != address:
         return _read(replace(request, kind="mlflow", paths=(own,)), wanted, study)
+    # What else MLflow opens, it may write to: a database without its tables gets them.
+    if not address.lower().startswith(SERVERS):
+        raise ConfigError(
+            f"{address} is no address of an MLflow server, which begins with "
+            f"{' or '.join(SERVERS)}; give the SQLite file of a store by its path"
+        )
     from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 
     return read_mlflow_server(address, wanted)
@@ -144,14 +155,22 @@ def _wanted(request: ImportRequest) -> Wanted:
         if word is not None and (not word.strip() or not word.isprintable() or len(word) > 120):
             raise ConfigError(f"--{option} {word!r} is no name of 1 to 120 letters")
     return Wanted(
-        label=request.label,
-        task=request.task,
+        label=request.label and request.label.strip(),
+        task=request.task and request.task.strip(),
         seed=request.seed,
         unit=_unit(request),
         metric=request.metric,
         returns=RETURNS.get(request.returns or ""),
         collection=request.mlflow_experiment,
     )
+
+
+def _check_options(request: ImportRequest, kind: str) -> None:
+    """Refuse what this kind would not obey."""
+    for option, kinds in OPTIONS.items():
+        if getattr(request, option) is not None and kind not in kinds:
+            word = option.replace("_", "-")
+            raise ConfigError(f"--{word} is for {', '.join(kinds)}, and this is {kind}")
 
 
 def _check_word(option: str, word: str | None, known: Sequence[str]) -> None:

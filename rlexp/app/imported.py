@@ -9,6 +9,8 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.reports.sentences import counted
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import read_definition
 
 
 def refuse_imported(experiment: Experiment, instead: str = "") -> None:
@@ -33,6 +35,19 @@ def refuse_imported_run(spec: RunSpec) -> None:
     """
     if spec.imported is not None:
         _refuse(f"run {spec.name}")
+
+
+def refuse_external_run(spec: RunSpec) -> None:
+    """Refuse to play a run that a training script made.
+
+    Raises:
+        RecordError: One did.
+    """
+    if spec.external:
+        raise RecordError(
+            f"run {spec.name} was trained by a script, and has no stable-baselines3 model to play: "
+            "what the script saved is in attempts/…/files of the run"
+        )
 
 
 def _refuse(what: str, instead: str = "") -> NoReturn:
@@ -67,3 +82,32 @@ def recorded_content(provenance: Mapping[str, Any]) -> str | None:
     imported = provenance.get("imported")
     content = imported.get("content") if isinstance(imported, Mapping) else None
     return content if isinstance(content, str) else None
+
+
+def found_before(paths: ExperimentPaths) -> Experiment | None:
+    """The imported experiment of this name, or nothing where there is none.
+
+    Raises:
+        RecordError: The name is taken by something else, or it is damaged.
+    """
+    if not paths.folder.exists() and not paths.folder.is_symlink():
+        return None
+    if not paths.definition.exists():
+        raise RecordError(
+            f"{paths.folder} is there, and holds no experiment: choose another name with "
+            "--experiment"
+        )
+    there = read_definition(paths)
+    if there.imported is None:
+        raise RecordError(
+            f"experiment {paths.name} holds runs of rlexp, to which nothing is imported: choose "
+            "another name with --experiment"
+        )
+    if not all(_is_marked(c.algorithm) for c in there.configurations):
+        raise RecordError(f"{paths.definition} is damaged: a configuration says not whence it is")
+    return there
+
+
+def _is_marked(algorithm: Mapping[str, Any]) -> bool:
+    marked = algorithm.get("imported")
+    return isinstance(marked, Mapping) and {"kind", "returns", "binned"} <= set(marked)

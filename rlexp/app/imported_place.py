@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EEXIST, ENOTDIR, ENOTEMPTY
@@ -49,35 +49,6 @@ class _Origin:
     now: float
 
 
-def found_before(paths: ExperimentPaths) -> Experiment | None:
-    """The imported experiment of this name, or nothing where there is none.
-
-    Raises:
-        RecordError: The name is taken by something else, or it is damaged.
-    """
-    if not paths.folder.exists() and not paths.folder.is_symlink():
-        return None
-    if not paths.definition.exists():
-        raise RecordError(
-            f"{paths.folder} is there, and holds no experiment: choose another name with "
-            "--experiment"
-        )
-    there = read_definition(paths)
-    if there.imported is None:
-        raise RecordError(
-            f"experiment {paths.name} holds runs of rlexp, to which nothing is imported: choose "
-            "another name with --experiment"
-        )
-    if not all(_is_marked(c.algorithm) for c in there.configurations):
-        raise RecordError(f"{paths.definition} is damaged: a configuration says not whence it is")
-    return there
-
-
-def _is_marked(algorithm: Mapping[str, Any]) -> bool:
-    marked = algorithm.get("imported")
-    return isinstance(marked, Mapping) and {"kind", "returns", "binned"} <= set(marked)
-
-
 def new_experiment(
     layout: Layout, settled: Settled, command: Sequence[str], wanted: Wanted, *, dry: bool
 ) -> Written:
@@ -106,21 +77,41 @@ def new_experiment(
 
 
 def add_to_experiment(
-    paths: ExperimentPaths, settled: Settled, command: Sequence[str], wanted: Wanted, *, dry: bool
+    there: Experiment,
+    paths: ExperimentPaths,
+    settled: Settled,
+    command: Sequence[str],
+    wanted: Wanted,
+    *,
+    dry: bool,
 ) -> Written:
     """Add runs that are new to an imported experiment.
 
     What is added becomes a part of it when its definition names it: that is written last.
 
+    Args:
+        there: The experiment as it was when the runs were settled.
+        paths: Its place.
+        settled: The experiment as it will be, and the runs that were read.
+        command: What asks for it.
+        wanted: What the user says of the source.
+        dry: Whether to write nothing.
+
     Raises:
-        RecordError: A run that is there has other content.
+        RecordError: A run that is there has other content, or another command has added runs
+            meanwhile.
     """
     new, same = _compared(paths, settled)
-    known = read_definition(paths).imported == settled.experiment.imported
+    known = there.imported == settled.experiment.imported
     written = Written(tuple(r.spec.name for r in new), tuple(r.spec.name for r in same))
     if dry or (not new and known):
         return written
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+        if read_definition(paths) != there:
+            raise RecordError(
+                f"experiment {paths.name} was added to by another command meanwhile: repeat this "
+                "one; nothing was imported"
+            )
         new, _ = _compared(paths, settled)
         remove_leftovers(paths.folder)
         hidden = ExperimentPaths(paths.folder / f"{HIDDEN}{uuid4().hex[:12]}")

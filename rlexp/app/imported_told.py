@@ -114,7 +114,8 @@ def _remarks(runs: Sequence[SettledRun]) -> Iterator[str]:
         yield f"No score: {run.source.name}: {run.trouble.ending}, {run.trouble.reason}."
     troubled = sum(run.trouble is not None for run in runs)
     if troubled > MOST:
-        yield f"No score: {troubled - MOST} further runs; 'rlexp ls' lists them."
+        more = counted(troubled - MOST, "further run")
+        yield f"No score: {more}; 'rlexp ls' lists them."
     if cut := [run for run in runs if run.cut]:
         points = sum(run.cut for run in cut)
         yield f"Left out: {points:,} points of {counted(len(cut), 'run')} beyond the budget."

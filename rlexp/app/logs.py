@@ -1,10 +1,13 @@
 """`rlexp logs`: what a run wrote to its output."""
 
+from contextlib import suppress
+
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.files import read_file
 from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.runs import read_spec
 
 
 def logs(
@@ -26,10 +29,21 @@ def logs(
     written = _read(chosen).replace("\r\n", "\n").rstrip("\n").split("\n")
     kept = written if lines is None else written[len(written) - min(lines, len(written)) :]
     if written == [""]:
-        console.note(f"attempt {chosen.number} of run {run.folder.name} printed nothing")
+        console.note(_why_nothing(run, chosen))
     elif kept:
         console.text("\n".join(kept))
     return 0
+
+
+def _why_nothing(run: RunPaths, attempt: AttemptPaths) -> str:
+    with suppress(RecordError):
+        if marked := read_spec(run).imported:
+            name = f"{run.folder.parent.name}/{run.folder.name}"
+            return (
+                f"run {run.folder.name} was imported from {marked.get('kind')}, and holds no log; "
+                f"'rlexp show {name} --provenance' says what was read"
+            )
+    return f"attempt {attempt.number} of run {run.folder.name} printed nothing"
 
 
 def _attempt(run: RunPaths, number: int | None) -> AttemptPaths:

@@ -1,6 +1,5 @@
 """Yaml that another tool wrote: its values, with whatever names code left as text."""
 
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,13 @@ PYTHON = "tag:yaml.org,2002:python/"
 """What begins the tags that ask a loader of Python to make objects."""
 ORDERED = f"{PYTHON}object/apply:collections.OrderedDict"
 """A mapping, written as the pairs that it was made of."""
+LARGEST = 1e300
+"""Numbers beyond it, and those that are none, are kept as text: JSON has no place for them."""
 SAFE = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 """Tags whose scalars are more than text."""
+
+NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What the library's constructors raise where a tag does not fit a text (`!!bool maybe`)."""
 
 
 def read_foreign_yaml(path: Path) -> Any:
@@ -30,7 +34,7 @@ def read_foreign_yaml(path: Path) -> Any:
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     try:
         return None if root is None else _plain(root)
-    except (ValueError, TypeError, AttributeError, OverflowError, yaml.YAMLError) as error:
+    except (*NO_VALUE, yaml.YAMLError) as error:
         raise ConfigError(
             f"{path} holds what is no value: {' '.join(str(error).split())}"
         ) from error
@@ -84,4 +88,5 @@ def _scalar(node: Any) -> Any:
     if node.tag not in SAFE:
         return str(node.value)
     value = yaml.constructor.SafeConstructor().construct_object(node)
-    return str(node.value) if isinstance(value, float) and not isfinite(value) else value
+    is_number = isinstance(value, int | float)
+    return str(node.value) if is_number and not -LARGEST <= value <= LARGEST else value

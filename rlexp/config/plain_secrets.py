@@ -29,7 +29,7 @@ def find_plain_secrets(plain: Mapping[str, Any]) -> list[str]:
     return [
         f"{path} holds a secret in plain text, which would be written to disk: keep it in an "
         f"environment variable, and write '${{oc.env:{_variable(path)}}}'"
-        for path, key, text in _texts(recorded, "", "")
+        for path, key, text in texts(recorded)
         if not has_variable(text) and _is_secret(key, text, values)
     ]
 
@@ -39,14 +39,14 @@ def _is_secret(key: str, text: str, values: frozenset[str]) -> bool:
     return named or mask_known(text, values) != text
 
 
-def _texts(plain: Any, path: str, key: str) -> Iterator[tuple[str, str, str]]:
-    """Every text with its path and the name that it stands under."""
+def texts(plain: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every text with its path, which begins with `path`, and the name that it stands under."""
     if isinstance(plain, Mapping):
         for name, value in plain.items():
-            yield from _texts(value, f"{path}.{name}".lstrip("."), str(name))
+            yield from texts(value, f"{path}.{name}".lstrip("."), str(name))
     elif isinstance(plain, list | tuple):
         for number, value in enumerate(plain):
-            yield from _texts(value, f"{path}.{number}", key)
+            yield from texts(value, f"{path}.{number}", key)
     elif isinstance(plain, str):
         yield path, key, plain
 

@@ -57,6 +57,12 @@ def ends(interval: Interval, digits: int) -> str:
     return f"[{number(interval.low, digits)}, {number(interval.high, digits)}]"
 
 
+def with_ends(interval: Interval, digits: int) -> str:
+    """An estimate and its interval; or that there is none, and why, in parentheses."""
+    own = ends(interval, digits)
+    return f"{number(interval.estimate, digits)} {own if possible(interval) else f'({own})'}"
+
+
 def too_narrow(interval: Interval) -> bool:
     """Whether it is known to hold the true value less often than a reader may believe."""
     return interval.coverage is not None and interval.coverage < SHORT_OF_NOMINAL
@@ -74,7 +80,7 @@ def made_how(interval: Interval) -> str:
 
 def told(interval: Interval, digits: int) -> str:
     """Everything that there is to say of an interval, in lines."""
-    lines = [f"{number(interval.estimate, digits)} {ends(interval, digits)}"]
+    lines = [with_ends(interval, digits)]
     if possible(interval):
         lines.append(made_how(interval))
     runs = "1 run" if interval.n == 1 else f"{interval.n:,} runs"

@@ -279,6 +279,7 @@ def test_a_full_disk_leaves_nothing_behind(
         ("csv", "alpha", {"common_seeds": True}, "--common-seeds is for rliable, marl-eval"),
         ("csv", "alpha", {"output": None}, "--output PATH"),
         ("csv", "alpha", {"output": "x.json"}, "does not end in .csv"),
+        ("csv", "alpha", {"output": "x" * 300}, "cannot be written: File name too long"),
         ("rliable", "alpha", {"output": "x.pickle"}, "must end in .npz or .json"),
         ("csv", "alpha", {"phase": "selection"}, "no selection run has a score"),
         ("csv", "beta", {}, "no test run has a score (3 runs asked for)"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -17,7 +18,7 @@ from import_sources import RECORDED, write_evaluations, write_monitors
 from stored_runs import stored
 from typer.testing import CliRunner
 
-from rlexp.app import imported_place
+from rlexp.app import import_records, imported_place
 from rlexp.cli import COMMANDS
 from rlexp.cli.importing import import_results
 from rlexp.errors import RlexpError
@@ -186,6 +187,8 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "goes with --steps-unit frames"),
         (("--experiment", "alpha"), "csv does not say what a step is"),
         (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is no name"),
+        (("--experiment", "alpha", *UNIT, "--metric", "x"), "--metric is for tensorboard, mlflow"),
+        (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and this is csv"),
     ],
 )
 def test_odd_options(words: Sequence[str], what: str) -> None:
@@ -378,6 +381,71 @@ def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> No
     assert "Not what was written" not in Path("out/report.md").read_text()
     give("verify")
     assert "nothing new" in give(*words)
+
+
+def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that comes late is refused, and loses none of the other's runs."""
+    give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
+    first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
+    late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
+    settle, others = import_records.settle, ["once"]
+
+    def settle_slowly(*words: Any) -> Any:
+        settled = settle(*words)
+        if others and others.pop():
+            give("import", first, "--experiment", "alpha", *UNIT)
+        return settled
+
+    monkeypatch.setattr(import_records, "settle", settle_slowly)
+    words = ("import", late, "--experiment", "alpha", *UNIT)
+    assert "added to by another command meanwhile: repeat this one" in refused(*words)
+    assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
+    give(*words)
+    told = give("verify")
+    assert "alpha: 3 of 3 attempts match the ledger" in told
+    assert "foreign" not in told
+
+
+@pytest.mark.parametrize("address", ["postgresql://me:secret@127.0.0.1:1/x", "file:///x", "://"])
+def test_addresses_of_no_server(address: str) -> None:
+    """MLflow is not asked to open what it may write to, or try for minutes to reach."""
+    told = refused("import", "mlflow", address, "--experiment", "alpha", *UNIT)
+    assert "is no address of an MLflow server, which begins with http:// or https://" in told
+    assert {} == files()
+
+
+def test_the_log_of_an_imported_run() -> None:
+    """There is none, and that is not for the run's silence."""
+    give("import", two_labels(), "--experiment", "alpha", *UNIT)
+    run = json.loads(give("ls", "alpha", "--json"))[0]["run"]
+    told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
+    assert ("", 0) == (told.stdout, told.exit_code)
+    assert "was imported from csv, and holds no log" in told.stderr
+    give(*shlex.split(re.findall(r"'rlexp (.*?)'", told.stderr)[0]))
+
+
+def test_tables_of_our_own_come_back() -> None:
+    """What was exported is imported with the same scores, run by run."""
+    give("import", two_labels(), "--experiment", "alpha", *UNIT)
+    give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
+    told = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
+    assert "did you mean" not in told
+    first, second = (json.loads(give("ls", name, "--json")) for name in ("alpha", "beta"))
+    keys = ("label", "task", "seed", "state", "score")
+    assert [[r[k] for k in keys] for r in first] == [[r[k] for k in keys] for r in second]
+
+
+def test_known_scores_are_looked_up_once_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand in many files, and hundreds of runs must not take minutes."""
+    asked: list[str] = []
+
+    def look(task: str, folder: Path) -> dict[str, Any]:
+        asked.append(task)
+        return {}
+
+    monkeypatch.setattr(import_records, "known_reference", look)
+    give("import", two_labels(), "--experiment", "alpha", *UNIT, "--dry-run")
+    assert ["Acrobot-v1", "CartPole-v1"] == sorted(asked)
 
 
 def test_secrets_are_masked() -> None:

@@ -1,4 +1,4 @@
-"""Values as Python source and as YAML: what records hold stays data."""
+"""Values as Python source: what records hold stays data."""
 
 import ast
 import math
@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
 from rlexp.exchange.exporters.expressions import Expression, expression, lines_of
 from rlexp.exchange.exporters.requirements import requirements
-from rlexp.exchange.exporters.yaml_text import front_matter
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE
@@ -27,11 +25,9 @@ LEAVES = (
     | st.text()
     | st.sampled_from(HOSTILE)
 )
-KEYS = st.text(max_size=20)
-"""Of mappings: YAML takes keys of up to 1024 letters, and those of a card are our own."""
 PLAIN = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -64,26 +60,6 @@ def test_only_our_own_expressions_are_code() -> None:
     assert "{'a': nn.Tanh, 'b': 'nn.Tanh'}" == expression(
         {"a": Expression("nn.Tanh"), "b": "nn.Tanh"}
     )
-
-
-@given(st.dictionaries(KEYS, PLAIN, max_size=4))
-def test_the_head_of_a_card_reads_as_it_was_meant(value: dict[str, Any]) -> None:
-    """As YAML, with every text in quotes that it cannot leave; surrogates become �."""
-    text = front_matter(value)
-    assert text.isascii()
-    begin, body, end = text.split("---\n") if value else ("", "{}", "")
-    assert ("", "") == (begin, end)
-    assert _readable(value) == yaml.safe_load(body)
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_readable(k): _readable(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
-    if isinstance(value, str):
-        return "".join("�" if "\ud800" <= c <= "\udfff" else c for c in value)
-    return value
 
 
 def test_requirements_hold_versions_only() -> None:

@@ -85,6 +85,19 @@ def test_nothing_there(tmp_path: Path) -> None:
         names(tmp_path / "missing")
 
 
+def test_paths_that_cannot_be(tmp_path: Path) -> None:
+    """A name that is too long, an empty one, and folders without end are one line each."""
+    with pytest.raises(ConfigError, match="cannot be read: File name too long"):
+        names(tmp_path / ("x" * 300))
+    assert ("auto", ("x" * 5000,)) == split_kind(["x" * 5000])
+    with pytest.raises(ConfigError, match="a path is empty"):
+        split_kind(["csv", ""])
+    deep = tmp_path / "/".join(["d"] * 25)
+    deep.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="too deep: give a folder further in"):
+        names(tmp_path / "d")
+
+
 @pytest.mark.parametrize("name", ["logs.zip", "logs.tar", "logs.tar.gz", "LOGS.TGZ"])
 def test_archives(tmp_path: Path, name: str) -> None:
     """What an importer could read is unpacked, and everything else passed over."""
@@ -232,11 +245,24 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     assert "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_foreign_yaml).name
     with pytest.raises(ConfigError, match="several kinds fit: name one of sb3-evaluations, marl"):
         kind_of("auto", given(tmp_path), read_foreign_yaml)
-    with pytest.raises(ConfigError, match="kind mlflow; it looks like csv"):
+    with pytest.raises(ConfigError, match=r"kind mlflow, .*; it looks like csv"):
         kind_of("mlflow", given(tmp_path / "csv"), read_foreign_yaml)
+    (tmp_path / "other.txt").touch()
+    with pytest.raises(
+        ConfigError, match=r"no kind fits what was given .*sb3-monitor: monitor\.csv"
+    ):
+        kind_of("auto", given(tmp_path / "other.txt"), read_foreign_yaml)
     (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="there is no file in what was given"):
+        kind_of("csv", given(tmp_path / "empty"), read_foreign_yaml)
+
+
+def test_a_table_without_a_column_is_a_table(tmp_path: Path) -> None:
+    """If it is asked for as one: then its first line is refused, and says which column lacks."""
+    table = write_table(tmp_path / "a.csv", [], "label,task,seed,step,score")
+    assert "csv" == kind_of("csv", given(table), read_foreign_yaml).name
     with pytest.raises(ConfigError, match="no kind fits"):
-        kind_of("auto", given(tmp_path / "empty"), read_foreign_yaml)
+        kind_of("auto", given(table), read_foreign_yaml)
 
 
 def test_words_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

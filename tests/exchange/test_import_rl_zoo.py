@@ -153,6 +153,13 @@ def test_tags_are_kept_as_text(tmp_path: Path) -> None:
     } == read_foreign_yaml(path)
 
 
+def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
+    """A whole number of thousands of digits cannot be written down again."""
+    path, huge = tmp_path / "config.yml", f"0x{'f' * 6000}"
+    path.write_text(f"huge: {huge}\nseed: {1 << 64}\n")
+    assert {"huge": huge, "seed": 1 << 64} == read_foreign_yaml(path)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -177,6 +184,9 @@ def test_tags_are_kept_as_text(tmp_path: Path) -> None:
         ("n_timesteps: many", "n_timesteps is 'many'"),
         ("n_timesteps: -5", "n_timesteps is -5"),
         ("!!python/object/apply:collections.OrderedDict\n- - [a]", "no pairs"),
+        ("a: !!bool maybe", "no value"),
+        ("a: !!int ''", "no value"),
+        ("a: !!float x", "no value"),
     ],
 )
 def test_damaged_configurations(tmp_path: Path, text: str, what: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given as over
 from hypothesis import strategies as st
-from import_sources import given, write_json, write_table
+from import_sources import given, settled, write_json, write_table
 
-from rlexp.errors import ConfigError
-from rlexp.exchange.importers.csv_table import read_csv
+from rlexp.errors import ConfigError, ProtocolError
+from rlexp.exchange.importers.csv_table import fits, read_csv
 from rlexp.exchange.importers.marl_eval import read_marl_eval
 from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
 
@@ -91,10 +91,33 @@ def test_columns_that_options_replace(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_are_told(tmp_path: Path) -> None:
-    """A column that nothing reads is named, with the one that may have been meant."""
-    path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 1, 1.0, 5)], f"{HEADER},lenght")
-    read = read_csv(given(path), WANTED)
-    assert ("scores.csv, column 'lenght'; did you mean 'length'?",) == read.left_out
+    """Columns that nothing reads are named, and nobody guesses what else they may be."""
+    header = f"{HEADER},lenght,state"
+    path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 1, 1.0, 5, "completed")], header)
+    told = ("scores.csv, column 'lenght'", "scores.csv, column 'state'")
+    assert told == read_csv(given(path), WANTED).left_out
+
+
+def test_long_cells_and_headers(tmp_path: Path) -> None:
+    """A cell that is too long is named by its column; a first line may be long."""
+    path = write_table(tmp_path / "scores.csv", [("a" * 10_000, "t", 0, 1, 1.0)], HEADER)
+    with pytest.raises(MalformedError, match="line 2: label has 10,000 letters") as refused:
+        read_csv(given(path), WANTED)
+    assert len(str(refused.value)) < 200
+    more = [f"column_{number}" for number in range(100)]
+    row = [*range(100), "a", "t", 0, 1, 1.0]
+    path = write_table(tmp_path / "scores.csv", [row], ",".join([*more, HEADER]))
+    assert fits(given(path))
+    assert 1 == len(read_csv(given(path), WANTED).runs)
+
+
+def test_the_same_run_in_two_tables_is_told_by_their_names(tmp_path: Path) -> None:
+    """The runs themselves have the same name."""
+    for name in ("one.csv", "two.csv"):
+        write_table(tmp_path / name, [("a", "t", 0, 1, 1.0)], HEADER)
+    runs = read_csv(given(tmp_path), WANTED).runs
+    with pytest.raises(ProtocolError, match=r"/one\.csv and .*/two\.csv would both be seed 0"):
+        settled(*runs)
 
 
 def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_no_interval_has_a_reason() -> None:
     """It is never shown as a width of zero."""
     reason = "one run has no spread; a second seed would give an interval"
     assert f"no interval: {reason}" == ends(impossible(3.0), 1)
-    assert f"3.0 no interval: {reason}\n1 run" == told(impossible(3.0), 1)
+    assert f"3.0 (no interval: {reason})\n1 run" == told(impossible(3.0), 1)
     assert "no interval" == ends(replace(impossible(3.0), reason=None), 1)
 
 

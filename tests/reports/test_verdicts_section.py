@@ -178,7 +178,7 @@ def test_one_run_has_no_interval() -> None:
     """The result of a single run is a warning."""
     tone, text = said(one_run())[0]
     assert Tone.WARNING is tone
-    assert text.startswith("ppo reaches 400.00 no interval: one run")
+    assert text.startswith("ppo reaches 400.00 (no interval: one run")
 
 
 def test_one_label_without_a_score_is_a_problem() -> None:

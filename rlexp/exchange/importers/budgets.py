@@ -49,7 +49,9 @@ def budget_of(
         return known.budget, bool(known.algorithm["imported"]["binned"])
     steps = asked.steps or max((run.steps or reached(run) for run in runs), default=0)
     if steps < 1:
-        raise ConfigError(f"no run on {task} holds a return: there is nothing to import")
+        raise ConfigError(
+            f"no run on {task} holds a return after step 0: there is nothing to import"
+        )
     of_training = runs[0].returns.of_training
     binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
     marked = not of_training and all(map(_has_final, runs))

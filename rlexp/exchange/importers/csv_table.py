@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.cells import real, whole, word
+from rlexp.exchange.importers.cells import real, shown, whole, word
 from rlexp.exchange.importers.sources import Loaded, SourceFile, others
 from rlexp.exchange.importers.study import (
     ImportedRun,
@@ -26,6 +26,8 @@ OPTIONAL = ("length", "final")
 FINAL: Mapping[str, bool] = {"": False, "0": False, "false": False, "1": True, "true": True}
 """What may stand in the column `final`."""
 LONGEST_CELL = 1000
+LONGEST_HEAD = 1 << 16
+"""Bytes in which the names of the columns are looked for."""
 
 Key = tuple[str, str, int]
 """Label, task and seed."""
@@ -70,7 +72,7 @@ def read_csv(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
 
 
 def _is_table(file: SourceFile) -> bool:
-    head = file.begins().decode("utf-8-sig", errors="replace").partition("\n")[0]
+    head = file.begins(LONGEST_HEAD).decode("utf-8-sig", errors="replace").partition("\n")[0]
     return file.last.endswith(".csv") and set(REQUIRED) <= set(_names(head.strip().split(",")))
 
 
@@ -87,9 +89,7 @@ def _rows(loaded: Loaded, wanted: Wanted, unit: Unit, left_out: list[str]) -> It
             if not columns:
                 columns = _columns(_names(cells), loaded.name, wanted, left_out)
             elif cells:
-                if len(cells) != len(columns) or max(map(len, cells)) > LONGEST_CELL:
-                    what = f"it has {len(cells)} cells, and there are {len(columns)} columns"
-                    raise malformed(loaded.name, where, what)
+                _check_cells(cells, columns, loaded.name, where)
                 row = dict(zip(columns, cells, strict=True))
                 yield _row(row, loaded.name, where, wanted, unit)
     except csv.Error as error:
@@ -98,20 +98,30 @@ def _rows(loaded: Loaded, wanted: Wanted, unit: Unit, left_out: list[str]) -> It
         raise malformed(loaded.name, "line 1", "it names no columns")
 
 
+def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where: str) -> None:
+    if len(cells) != len(columns):
+        what = f"it has {len(cells)} cells, and there are {len(columns)} columns"
+        raise malformed(name, where, what)
+    for column, cell in zip(columns, cells, strict=True):
+        if len(cell) > LONGEST_CELL:
+            what = f"{column} has {len(cell):,} letters, of which {LONGEST_CELL:,} are allowed"
+            raise malformed(name, where, what)
+
+
 def _columns(names: list[str], name: str, wanted: Wanted, left_out: list[str]) -> list[str]:
     known = (*NAMING, *REQUIRED, *OPTIONAL)
-    if len(set(names)) < len(names):
-        raise malformed(name, "line 1", "a column stands there twice")
+    twice = [column for column in names if names.count(column) > 1]
+    if twice:
+        raise malformed(name, "line 1", f"column {shown(twice[0])} stands there twice")
     for column in (*NAMING, *REQUIRED):
         if column not in names and (column in REQUIRED or getattr(wanted, column) is None):
             more = f", or give --{column}" if column in NAMING else ""
-            what = f"there is no column {column!r}{did_you_mean(column, names)}: name one{more}"
+            what = (
+                f"there is no column {column!r} among {shown(','.join(names))}: name one in the "
+                f"first line, with commas between names{more}{did_you_mean(column, names)}"
+            )
             raise malformed(name, "line 1", what)
-    left_out += [
-        f"{name}, column {column!r}{did_you_mean(column, known)}"
-        for column in names
-        if column not in known
-    ]
+    left_out += [f"{name}, column {shown(column)}" for column in names if column not in known]
     return names
 
 

@@ -12,7 +12,7 @@ from rlexp.exchange.importers.sources import SourceFile, natural
 READABLE = (".csv", ".npz", ".yml", ".yaml", ".json", ".db", ".sqlite", ".sqlite3")
 """Endings of files that an importer could read; names of event files have no one ending."""
 DEEPEST = 20
-"""Folders inside folders that are looked through."""
+"""Folders inside folders; what lies deeper is refused."""
 
 
 def files_of(
@@ -31,18 +31,26 @@ def files_of(
     """
     found: list[SourceFile] = []
     for number, path in enumerate(paths):
-        if not path.exists():
-            raise ConfigError(f"there is nothing at {path}")
-        place, name = path.resolve(), _named(path, paths)
-        if place.is_file() and is_archive(place):
-            unpacked = temporary / str(number)
-            unpacked.mkdir()
-            unpack(place, unpacked, is_readable)
-            place = unpacked
-        found += [SourceFile(own, inner, read) for own, inner in _walk(place, name, 0)]
+        try:
+            inside = list(_inside(path, paths, temporary / str(number)))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        found += [SourceFile(own, place, read) for own, place in inside]
         if len(found) > MOST_MEMBERS:
             raise ConfigError(f"{path} holds more than {MOST_MEMBERS:,} files: give a part of it")
     return sorted(found, key=lambda file: natural(file.name))
+
+
+def _inside(path: Path, paths: Sequence[Path], unpacked: Path) -> Iterator[tuple[str, Path]]:
+    """Names and places of the regular files at a path; those of an archive are unpacked."""
+    if not path.exists():
+        raise ConfigError(f"there is nothing at {path}")
+    place, name = path.resolve(), _named(path, paths)
+    if place.is_file() and is_archive(place):
+        unpacked.mkdir()
+        unpack(place, unpacked, is_readable)
+        place = unpacked
+    yield from _walk(place, name, 0)
 
 
 def is_readable(name: str) -> bool:
@@ -66,7 +74,11 @@ def _walk(place: Path, name: str, depth: int) -> Iterator[tuple[str, Path]]:
     mode = place.lstat().st_mode
     if S_ISREG(mode):
         yield name, place
-    elif S_ISDIR(mode) and depth < DEEPEST:
+    elif S_ISDIR(mode):
+        if depth == DEEPEST:
+            raise ConfigError(
+                f"{name} lies below {DEEPEST} folders, which is too deep: give a folder further in"
+            )
         with os.scandir(place) as entries:
             names = sorted(entry.name for entry in entries)
         for inner in names:

@@ -96,8 +96,9 @@ def settle(
     for task, own in by_task.items():
         _check_alike(task, own, known.get(task), study.kind)
         budget, in_bins = budget_of(task, own, asked, known.get(task))
+        scores = reference(task)
         for run in own:
-            configuration = _configuration(run, study.kind, budget, in_bins, reference)
+            configuration = _configuration(run, study.kind, budget, in_bins, scores)
             _check_same(found.setdefault((run.label, task), configuration), configuration, run)
     for old in there.configurations if there else ():
         new = found.get((old.label, old.task))
@@ -139,8 +140,11 @@ def _check_apart(runs: Sequence[ImportedRun]) -> None:
     for run in runs:
         other = seen.setdefault((run.label, run.task, run.seed), run)
         if other is not run:
+            names = [own.name for own in (other, run)]
+            if other.name == run.name:
+                names = [own.files[0][0] for own in (other, run)]
             raise ProtocolError(
-                f"{other.name} and {run.name} would both be seed {run.seed} of {run.label} on "
+                f"{' and '.join(names)} would both be seed {run.seed} of {run.label} on "
                 f"{run.task}: import one of them, or give one another label with --label"
             )
 
@@ -167,7 +171,7 @@ def _check_alike(
 
 
 def _configuration(
-    run: ImportedRun, kind: str, budget: Budget, in_bins: bool, reference: Reference
+    run: ImportedRun, kind: str, budget: Budget, in_bins: bool, reference: Mapping[str, Any]
 ) -> Configuration:
     settings = {"settings": dict(run.settings)} if run.settings else {}
     marked = {"kind": kind, "returns": str(run.returns), "binned": in_bins}
@@ -178,7 +182,7 @@ def _configuration(
         agent={},
         algorithm={"name": run.label, "imported": marked, **settings},
         environment={"id": run.task},
-        reference=reference(run.task),
+        reference=reference,
         budget=budget,
         compute=Compute(**unknown),
     )

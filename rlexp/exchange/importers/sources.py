@@ -35,7 +35,9 @@ class Loaded:
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise malformed(self.name, f"byte {error.start}", "it is not UTF-8") from error
+            raise malformed(
+                self.name, f"byte {error.start}", "it is not UTF-8: save it so"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

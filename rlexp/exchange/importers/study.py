@@ -10,6 +10,9 @@ from rlexp.errors import ConfigError, RlexpError
 from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE
 
+LONGEST_ERROR = 1000
+"""Letters of an error that names what a file holds."""
+
 
 class Returns(StrEnum):
     """What returns are of: episodes of a fixed policy, or those that the learner trained on."""
@@ -176,7 +179,10 @@ class MalformedError(RlexpError):
 def malformed(name: str, where: str, what: str) -> MalformedError:
     """The error that refuses a whole import for one place in one file."""
     place = f"{name}, {where}" if where else name
-    return MalformedError(f"{place}: {what}; nothing was imported")
+    # Names of files and series may hold line breaks, and be of any length.
+    text = " ".join(f"{place}: {what}".split())
+    shown = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
+    return MalformedError(f"{shown}; nothing was imported")
 
 
 def is_number(value: float) -> bool:

@@ -8,7 +8,7 @@ from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import ends, number, per_cent
+from rlexp.reports.number_words import per_cent, with_ends
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.wording import score_in_words, states
 from rlexp.stats.family import Verdict
@@ -96,7 +96,7 @@ def _reached(inquiry: Inquiry, own: Estimates) -> Notice:
         return Notice(tone=Tone.PROBLEM, text=f"No result: {own.reasons[name]}.")
     interval = own.intervals[name]
     text = (
-        f"{own.label} reaches {number(interval.estimate, 2)} {ends(interval, 2)}: {metric.title} "
+        f"{own.label} reaches {with_ends(interval, 2)}: {metric.title} "
         f"of the {unit(inquiry.evidence)}, {own.n} of {counted(own.planned, 'run')} on "
         f"{counted(len(own.tasks), 'task')}, {per_cent(interval.level)} interval."
     )

@@ -8,7 +8,7 @@ from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, ends, number, possible
+from rlexp.reports.number_words import digits_for, with_ends
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings_table import settings_table
@@ -228,9 +228,7 @@ def _short(value: float | None) -> str:
 
 def _told(interval: Interval, digits: int | None = None) -> str:
     """An estimate and its interval; or that there is none, and why, in parentheses."""
-    digits = digits_for(abs(interval.estimate)) if digits is None else digits
-    own = ends(interval, digits)
-    return f"{number(interval.estimate, digits)} {own if possible(interval) else f'({own})'}"
+    return with_ends(interval, digits_for(abs(interval.estimate)) if digits is None else digits)
 
 
 def _seeds(one: Measured) -> str:
