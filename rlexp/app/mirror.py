@@ -23,7 +23,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.trackers import Tracker
-from rlexp.trackers.idle import come_forward, step_back
+from rlexp.trackers.idle import step_back
 
 PAUSE = 2.0
 """Seconds between two looks at the journals."""
@@ -180,9 +180,9 @@ class Answers:
 def main() -> None:
     """Mirror what the first line of standard input says, until it says enough."""
     answers = Answers(_silent())
-    order = json.loads(sys.stdin.readline() or "{}")
+    order, over = json.loads(sys.stdin.readline() or "{}"), threading.Event()
     if not order.get("once"):
-        step_back()
+        step_back(over)
     sys.path.append(order["folder"])
     mirrors = _mirrors(order, answers)
     for mirror in mirrors:
@@ -192,8 +192,8 @@ def main() -> None:
     if told is None:
         waits = dict.fromkeys(waits, ORPHAN_SECONDS)
     else:
-        # The trainings are over, and the command waits for what is left.
-        come_forward()
+        # The command waits for what is left.
+        over.set()
         if (seconds := (told or order).get("wait")) is not None:
             waits = dict.fromkeys(waits, float(seconds))
     for mirror in mirrors:

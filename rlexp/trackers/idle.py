@@ -1,6 +1,7 @@
 """Processes of mirrors take only the time of the processors that nobody else wants."""
 
 import os
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -9,44 +10,44 @@ import psutil
 
 LEAST, FULL = 19, 0
 """The niceness that asks for least, and that of a session like any other."""
+SETTLING = 15.0
+"""Seconds of a full share, in which libraries are imported and services found."""
+LOOKS = 60.0
+"""Seconds between later looks for processes that were started since."""
 TRIES = 10
 PAUSE = 0.15
 """Seconds between tries: the kernel takes one such change in a tenth of a second."""
 
 
-def step_back() -> None:
-    """Take what is left over. Where that is not permitted, a process takes its share like any."""
+def step_back(until: threading.Event) -> None:
+    """Take what is left over, from soon on, until something has happened; then a full share again.
+
+    Linux may share the processors among sessions before it looks at their processes: then an idle
+    process that is alone in its session takes as much as a training. So the sessions of this
+    process and of all below it step back, too.
+    """
+    # Where one of these is not permitted, it takes its share like any other process.
     with suppress(OSError):
         os.nice(LEAST)
     if hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    step_back_session(os.getpid())
+    threading.Thread(target=_hold_back, args=(until,), daemon=True).start()
 
 
-def has_stepped_back() -> bool:
-    """Whether this process, or the one that started it, has stepped back."""
-    return hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE
-
-
-def come_forward() -> None:
-    """Take a full share again, with all processes below: what they had to leave free is over."""
+def weigh_sessions(niceness: int) -> None:
+    """Give every session that this process or one below it leads a niceness, and no other."""
     this = psutil.Process()
     for process in (this, *this.children(recursive=True)):
-        _weigh(process.pid, FULL)
+        _weigh(process.pid, niceness)
 
 
-def step_back_session(leader: int) -> None:
-    """Let a whole session step back.
-
-    Linux may share the processors among sessions before it looks at their processes: then an idle
-    process that is alone in its session takes as much as a training. Nothing happens to a session
-    that is another's, or where there is no such sharing.
-
-    Args:
-        leader: The process that leads the session.
-    """
-    _weigh(leader, LEAST)
+def _hold_back(until: threading.Event) -> None:
+    pause = SETTLING
+    while not until.wait(pause):
+        weigh_sessions(LEAST)
+        pause = LOOKS
+    weigh_sessions(FULL)
 
 
 def _weigh(leader: int, niceness: int) -> None:
@@ -59,5 +60,6 @@ def _weigh(leader: int, niceness: int) -> None:
             time.sleep(PAUSE)
             continue
         except OSError:
+            # There is no such sharing here, or the process has ended.
             pass
         return

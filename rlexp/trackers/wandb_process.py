@@ -14,7 +14,6 @@ from typing import Any, Literal
 import psutil
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers.idle import has_stepped_back, step_back_session
 from rlexp.trackers.wandb_errors import explained, trouble_in
 from rlexp.trackers.wandb_folders import Folders
 
@@ -76,10 +75,6 @@ class Session:
             root_dir=str(self._folders.unfinished),
         )
         self._wandb.setup(settings)
-        if has_stepped_back():
-            # W&B's core leads a session of its own.
-            for child in psutil.Process().children(recursive=True):
-                step_back_session(child.pid)
         if not self._is_online:
             return
         if not self._wandb.login(prompt=False, verify=False):
@@ -238,8 +233,6 @@ def _answers(session: Session) -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 def main() -> None:
     """Answer until the input ends; then end at once, whatever W&B is about."""
-    if has_stepped_back():
-        step_back_session(os.getpid())
     requests, replies = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

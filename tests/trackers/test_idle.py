@@ -1,6 +1,7 @@
-"""What mirrors do costs a training next to nothing: all their processes ask for what is left over."""
+"""What mirrors do costs a training next to nothing: all their sessions ask for what is left over."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,57 +12,42 @@ if not Path("/proc/self/autogroup").exists():
     pytest.skip("this system shares processors among processes only", allow_module_level=True)
 
 STEPPED = """
-import json, os, sys
+import json, os, subprocess, sys, threading, time
 from pathlib import Path
-from rlexp.trackers.idle import come_forward, step_back
-step_back()
-group = Path("/proc/self/autogroup")
-told = [os.sched_getscheduler(0), group.read_text()]
-come_forward()
-print(json.dumps([*told, group.read_text()]))
-"""
-WANDB = """
-import os, sys, threading, time
-from pathlib import Path
-import psutil
-from rlexp.trackers.idle import step_back
-from rlexp.trackers.wandb_process import Session
-session = Session(sys.argv[1])
-step_back()
-session.open({"mode": "offline", "base_url": "http://127.0.0.1:9", "folder": sys.argv[1]})
-children = psutil.Process().children(recursive=True)
-leaders = [c.pid for c in children if os.getsid(c.pid) == c.pid]
-print([Path(f"/proc/{leader}/autogroup").read_text().split()[-1] for leader in leaders])
-for child in children:
-    child.kill()
-sys.stdout.flush()
-os._exit(0)
+from rlexp.trackers import idle
+idle.SETTLING = 0.2
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1, start_new_session=True)
+over = threading.Event()
+
+def niceness(wanted):
+    end = time.monotonic() + 60
+    while True:
+        groups = [Path(f"/proc/{pid}/autogroup").read_text() for pid in (os.getpid(), child.pid)]
+        found = [group.split()[-1] for group in groups]
+        if found == wanted or time.monotonic() > end:
+            return found
+        time.sleep(0.05)
+
+idle.step_back(over)
+told = [os.sched_getscheduler(0), niceness(["19", "19"])]
+over.set()
+print(json.dumps([*told, niceness(["0", "0"])]))
+child.kill()
 """
 
 
-def _printed(program: str, *words: str) -> str:
+def test_all_sessions_of_a_mirror_step_back_and_come_forward_once_trainings_are_over() -> None:
+    """A process is idle, its session and that of a child have the least weight; ours keeps its own."""
+    before = Path("/proc/self/autogroup").read_text()
     done = subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", STEPPED],
         capture_output=True,
         text=True,
         check=True,
         start_new_session=True,
     )
-    return done.stdout.strip()
-
-
-def test_a_process_steps_back_with_its_session_and_with_no_other() -> None:
-    """It is idle, its session has the least weight until it comes forward; ours keeps its own."""
-    before = Path("/proc/self/autogroup").read_text()
-    scheduler, *groups = json.loads(_printed(STEPPED))
-    assert 5 == scheduler
-    assert ["19", "0"] == [group.split()[-1] for group in groups]
+    scheduler, back, forward = json.loads(done.stdout)
+    assert scheduler == os.SCHED_IDLE
+    assert ["19", "19"] == back
+    assert ["0", "0"] == forward
     assert Path("/proc/self/autogroup").read_text() == before
-
-
-def test_wandbs_core_which_leads_a_session_of_its_own_steps_back_too(tmp_path: Path) -> None:
-    """Every session that W&B starts has the least weight."""
-    pytest.importorskip("wandb")
-    groups = _printed(WANDB, str(tmp_path))
-    assert groups != "[]"
-    assert set(json.loads(groups.replace("'", '"'))) == {"19"}
