@@ -13,7 +13,7 @@ from rlexp.app.study import Study
 from rlexp.app.survey import Survey
 from rlexp.app.sweep_request import Asked, read_sweep, split_definition
 from rlexp.config.compose import compose
-from rlexp.config.validate import build, build_trackers, validate_settings
+from rlexp.config.validate import build, build_named, validate_settings
 from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
@@ -118,7 +118,7 @@ def _driven(
     plain = compose(words, study.folder)[0].plain
     executor: Executor = build(plain["executor"], "executor", study.allowed)
     mirrors = plain["tracker"]
-    trackers = Trackers(build_trackers(mirrors, study.allowed), mirrors)
+    trackers = Trackers(build_named(mirrors, "tracker", study.allowed), mirrors)
     before = {
         key: recorded.settings[key]
         for key in OPERATIONAL

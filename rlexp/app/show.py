@@ -6,6 +6,7 @@ from enum import StrEnum
 from os import environ
 from typing import Any
 
+from rlexp.app.final_measures import describe_measures, tell_measures
 from rlexp.app.history import describe_attempts, describe_checkpoints, tell_attempts
 from rlexp.app.imported import imported_lines, source_in_words
 from rlexp.app.status import sweep_lines
@@ -130,6 +131,7 @@ def _show_run(run: RunPaths, console: Console) -> None:
         "imported": source_in_words(stored.record.spec),
         "weights": stored.record.weights,
         "evaluations": _evaluations(stored.record),
+        "measures": describe_measures(stored.record),
         "history": describe_attempts(stored, attempts),
         "checkpoints": describe_checkpoints(stored.record, attempts),
         "files": _files(run),
@@ -192,6 +194,7 @@ def _tables(value: dict[str, Any], console: Console) -> None:
         if len(evaluations) > LONGEST:
             console.line(f"  the last {LONGEST} of {len(evaluations)}; --json shows all")
         console.table(evaluations[-LONGEST:], ("step", "mean", "min", "max", "episodes", "policy"))
+    tell_measures(value["measures"], console)
     if value["history"]:
         console.line()
         rows = [{**row, "started": moment(row["started"])} for row in value["history"]]

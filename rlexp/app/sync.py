@@ -9,7 +9,7 @@ from rlexp.app.mirrored import Mirrored, Order, Trackers
 from rlexp.app.pushing import place_of
 from rlexp.app.study import Study
 from rlexp.config.compose import compose, group_options
-from rlexp.config.validate import build_trackers
+from rlexp.config.validate import build_named
 from rlexp.config.words import parse_words
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
@@ -111,7 +111,7 @@ def _trackers(
     """
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
         plain = compose(settings, study.folder)[0].plain["tracker"] or {}
-        return Trackers(build_trackers(plain, study.allowed), plain)
+        return Trackers(build_named(plain, "tracker", study.allowed), plain)
     used = places(paths)
     usual = list(compose([], study.folder)[0].plain["tracker"] or {}) if used or named else []
     known = group_options("tracker", study.folder)
@@ -119,7 +119,7 @@ def _trackers(
     if not chosen:
         return Trackers()
     plain = compose([f"tracker=[{','.join(chosen)}]", *settings], study.folder)[0].plain["tracker"]
-    built = build_trackers(plain, study.allowed)
+    built = build_named(plain, "tracker", study.allowed)
     for name in {name for name, _ in used if name in built}:
         _check_place(name, built[name], [place for own, place in used if own == name], paths)
     return Trackers(built, plain)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import compose_one
-from rlexp.config.validate import build, validate_settings
+from rlexp.config.validate import build_named, validate_settings
 from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
 from rlexp.reports.settings import Settings
@@ -33,15 +33,9 @@ def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ())
         ConfigError: Something in them is unknown, mistyped or out of range.
     """
     plain = compose_one("report_entry", words, folder)
-    metrics, sections = (_built(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
+    metrics, sections = (build_named(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
     if not metrics:
         raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
     return ReportParts(
         settings=validate_settings(Settings, plain), metrics=metrics, sections=sections
     )
-
-
-def _built(plain: Any, group: str, allowed: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(plain, dict):
-        raise ConfigError(f"{group} must be a list of options, {group}=[first,second]")
-    return {name: build(part, group, allowed) for name, part in plain.items()}

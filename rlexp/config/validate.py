@@ -93,14 +93,14 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     return part
 
 
-def build_trackers(plain: Any, allowed: Sequence[str] = ()) -> dict[str, Any]:
-    """Build the trackers of a configuration, by name.
+def build_named(plain: Any, group: str, allowed: Sequence[str] = ()) -> dict[str, Any]:
+    """Build several plug-ins of a group, by name.
 
     Raises:
         ConfigError: Every mistake in them, on one line.
     """
-    mistakes = find_plain_secrets({"tracker": plain})
-    built = _named(mistakes, plain, "tracker", allowed)
+    mistakes = find_plain_secrets({group: plain})
+    built = _named(mistakes, plain, group, allowed)
     if mistakes:
         raise ConfigError(_told(mistakes))
     return built
@@ -137,9 +137,11 @@ def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -
     except ConfigError as error:
         mistakes.append(str(error))
         return None
-    settings = {k: v for k, v in plain.items() if k not in {"_target_", COMPONENTS}}
+    composed = group == "environment"
+    ours = {"_target_", COMPONENTS} if composed else {"_target_"}
+    settings = {k: v for k, v in plain.items() if k not in ours}
     part = _collect(mistakes, target, fill_variables(settings), f"{group}.")
-    if group != "environment" or not plain.get(COMPONENTS):
+    if not composed or not plain.get(COMPONENTS):
         return part
     components = _named(mistakes, plain[COMPONENTS], "component", allowed)
     return None if part is None else ComposedTask(part, components)

@@ -156,6 +156,29 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """A value of one label for every pair of values of two quantities, or none where there is none.
+
+    Attributes:
+        x: Quantity across, whose values `columns` names, from left to right.
+        y: Quantity upwards, whose values `rows` names, from the bottom to the top.
+        values: A row for each of `rows`, of a value for each of `columns`.
+        colour: What the values are, and the ends of the colour scale.
+    """
+
+    name: str
+    title: str
+    label: str
+    x: str
+    y: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[tuple[Interval | None, ...], ...]
+    colour: Axis
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """Points of one kind in a scatter plot, with what a reader is told of each.
 
@@ -230,7 +253,7 @@ class Parallel:
     note: str = ""
 
 
-Figure = Lines | Intervals | Matrix | Scatter | Parallel
+Figure = Lines | Intervals | Matrix | HeatMap | Scatter | Parallel
 Block = Text | Notice | Listing | Table | Figure
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 
-from rlexp.reports.blocks import Intervals, Lines, Matrix, Scatter, Study
+from rlexp.reports.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study
 
 LIGHT = ("#0069AC", "#C34A15", "#15906C", "#C277A5", "#DB7D14", "#4098EA", "#333333", "#99116A")
 """Colours on white.
@@ -129,6 +129,8 @@ def _labels(block: object) -> Iterable[str]:
             return [mark.label for panel in block.panels for mark in panel.marks]
         case Matrix():
             return block.labels
+        case HeatMap():
+            return [block.label]
         case Scatter():
             return [*(c.label for c in block.clouds), *(line.label for line in block.lines)]
         case _:

@@ -67,7 +67,8 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     by_target: dict[str, list[Cell]] = {}
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
-            target = canonical(cell.members[0].record.spec.algorithm.get("_target_"))
+            algorithm = cell.members[0].record.spec.algorithm
+            target = canonical([algorithm.get("_target_"), short_name(algorithm)])
             by_target.setdefault(target, []).append(cell)
     found = [
         grid

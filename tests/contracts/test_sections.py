@@ -11,15 +11,16 @@ from evidence_samples import SAMPLES as OF_RUNS
 from evidence_samples import inquiry, reordered, typical
 from grid_samples import GRIDS
 from hydra import compose, initialize_config_dir
+from measured_samples import MEASURED
 from members import CONF, member, names
 from sweep_samples import SWEEPS, trials_reordered
 
-from rlexp.reports.blocks import Intervals, Lines, Matrix, Parallel, Part, Scatter, Table
+from rlexp.reports.blocks import HeatMap, Intervals, Lines, Matrix, Parallel, Part, Scatter, Table
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")
-SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS}
-NUMBERS = (Table, Intervals, Lines, Matrix, Scatter, Parallel)
+SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS, **MEASURED}
+NUMBERS = (Table, Intervals, Lines, Matrix, HeatMap, Scatter, Parallel)
 
 
 def section(name: str) -> Section:
@@ -63,7 +64,8 @@ def test_a_report_has_every_section() -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
     """The name is its anchor; the title is for readers."""
-    found = part(name, "typical") or part(name, "swept") or part(name, "grid")
+    samples = ("typical", "swept", "grid", "grid_tested")
+    found = next(own for sample in samples if (own := part(name, sample)))
     assert found is not None
     assert name == found.name.replace("-", "_")
     assert found.title

@@ -95,7 +95,7 @@ def test_no_interval_is_an_estimate_alone() -> None:
     (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
     (row,) = drawn.rows
     assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
-    assert "a2c\n5.0 no interval: one run has no spread" in row.told
+    assert "a2c\n5.0 (no interval: one run has no spread" in row.told
 
 
 def test_a_panel_without_numbers_has_no_axis() -> None:

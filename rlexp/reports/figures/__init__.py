@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.reports.blocks import Figure as Block
-from rlexp.reports.blocks import Intervals, Lines, Matrix, Scatter, Study, Table
+from rlexp.reports.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
 from rlexp.reports.figures.canvas import look, saved
+from rlexp.reports.figures.heat_map import draw_heat_map
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
 from rlexp.reports.figures.matrix import draw_matrix
@@ -57,6 +58,8 @@ def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
         return draw_intervals(block, looks)
     if isinstance(block, Matrix):
         return draw_matrix(block)
+    if isinstance(block, HeatMap):
+        return draw_heat_map(block)
     if isinstance(block, Scatter):
         return draw_scatter(block, looks)
     return draw_parallel(block)

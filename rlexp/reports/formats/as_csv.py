@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from rlexp.reports.blocks import (
     Figure,
+    HeatMap,
     Intervals,
     Line,
     Lines,
@@ -41,7 +42,7 @@ def render(study: Study) -> Mapping[str, bytes]:
     return {f"{stems[b.name]}.csv": written(rows_of(b)) for b in drawn_blocks(study)}
 
 
-def rows_of(block: Table | Figure) -> Iterator[Row]:
+def rows_of(block: Table | Figure) -> Iterator[Row]:  # noqa: PLR0911
     """The header of a table or figure, then its rows."""
     match block:
         case Table():
@@ -52,6 +53,8 @@ def rows_of(block: Table | Figure) -> Iterator[Row]:
             return _intervals(block)
         case Matrix():
             return _matrix(block)
+        case HeatMap():
+            return _heat_map(block)
         case Scatter():
             return _scatter(block)
         case Parallel():
@@ -141,6 +144,15 @@ def _matrix(figure: Matrix) -> Iterator[Row]:
         for other, value in zip(figure.labels, values, strict=True):
             if value is not None:
                 yield [label, other, *_of(value)]
+
+
+def _heat_map(figure: HeatMap) -> Iterator[Row]:
+    """A row per cell that has a value."""
+    yield ["label", figure.x, figure.y, *INTERVAL]
+    for row, values in zip(figure.rows, figure.values, strict=True):
+        for column, value in zip(figure.columns, values, strict=True):
+            if value is not None:
+                yield [figure.label, column, row, *_of(value)]
 
 
 def _scatter(figure: Scatter) -> Iterator[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlexp.reports.blocks import (
+    HeatMap,
     Intervals,
     Lines,
     Listing,
@@ -29,6 +30,7 @@ KINDS: Mapping[type, str] = {
     Lines: "lines",
     Intervals: "intervals",
     Matrix: "matrix",
+    HeatMap: "heat_map",
     Scatter: "scatter",
     Parallel: "parallel",
 }

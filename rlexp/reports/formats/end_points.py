@@ -8,6 +8,7 @@ from rlexp.reports.blocks import (
     Column,
     Coordinate,
     Figure,
+    HeatMap,
     Intervals,
     Line,
     Lines,
@@ -30,7 +31,7 @@ def end_points(figure: Figure) -> Table:
     Of each curve the last point that has a value, of single runs only where there is no
     aggregate; of panels and matrices every estimate with its interval; of points how many there
     are, and between which ends; of threads those that are marked, or else the highest and the
-    lowest.
+    lowest; of heat maps the estimate of every cell.
     """
     match figure:
         case Lines():
@@ -39,6 +40,8 @@ def end_points(figure: Figure) -> Table:
             columns, rows = _intervals(figure)
         case Matrix():
             columns, rows = _matrix(figure)
+        case HeatMap():
+            columns, rows = _heat_map(figure)
         case Scatter():
             columns, rows = _scatter(figure)
         case Parallel():
@@ -85,6 +88,16 @@ def _matrix(figure: Matrix) -> Content:
     columns = (Column(title=label, label=True) for label in figure.labels)
     pairs = zip(figure.labels, figure.values, strict=True)
     return (Column(title="", label=True), *columns), tuple((label, *own) for label, own in pairs)
+
+
+def _heat_map(figure: HeatMap) -> Content:
+    """Estimates without their intervals, for which so many columns have no room."""
+    found = [[value and value.estimate for value in row] for row in figure.values]
+    digits = _digits(value for row in found for value in row)
+    columns = (Column(title=name, digits=digits) for name in figure.columns)
+    pairs = reversed(list(zip(figure.rows, found, strict=True)))
+    corner = Column(title=f"{figure.y} \\ {figure.x}")
+    return (corner, *columns), tuple((name, *row) for name, row in pairs)
 
 
 def _scatter(figure: Scatter) -> Content:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rlexp.reports.blocks import Study
+from rlexp.reports.blocks import HeatMap, Study
 from rlexp.reports.characters import TURNING
 from rlexp.reports.page.layout import numbers, sections
 from rlexp.reports.page.matrix import SHADES
@@ -35,7 +35,7 @@ def render_html(study: Study) -> str:
     """
     looks = styles(study)
     drawn = sections(study, looks)
-    css = "\n".join((_label_colours(), *map(_file, CSS)))
+    css = "\n".join((_label_colours(), *map(_file, _sheets(study))))
     script = "\n".join(map(_file, SCRIPTS))
     page: str = _template().render(
         study=study,
@@ -51,6 +51,12 @@ def render_html(study: Study) -> str:
     return (
         page.translate(dict.fromkeys(map(ord, TURNING), "�")).encode("utf-8", "replace").decode()
     )
+
+
+def _sheets(study: Study) -> tuple[str, ...]:
+    """Styles that every page needs, and those of heat maps where there is one."""
+    blocks = (block for part in study.parts for block in part.blocks)
+    return (*CSS, "heat_map.css") if any(isinstance(b, HeatMap) for b in blocks) else CSS
 
 
 def plain_json(data: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rlexp.reports.blocks import (
     Block,
     Figure,
+    HeatMap,
     Intervals,
     Lines,
     Listing,
@@ -20,6 +21,7 @@ from rlexp.reports.blocks import (
     Table,
     Text,
 )
+from rlexp.reports.page.heat_map import heat_map_plot
 from rlexp.reports.page.intervals import forest
 from rlexp.reports.page.lines import LinePlot, line_plot
 from rlexp.reports.page.matrix import shaded_matrix
@@ -126,6 +128,8 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
             return forest(block, styles)
         case Matrix():
             return shaded_matrix(block, styles)
+        case HeatMap():
+            return heat_map_plot(block)
         case Scatter():
             return scatter_plot(block, styles)
         case Parallel():

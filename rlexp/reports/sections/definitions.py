@@ -6,6 +6,7 @@ from inspect import getdoc
 
 from rlexp.metrics import Metric
 from rlexp.reports.blocks import Column, Part, Table, Text
+from rlexp.reports.context_definitions import context_definitions
 from rlexp.reports.estimates import is_capped
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed
@@ -51,7 +52,7 @@ class Definitions:
             name="definitions",
             title="Definitions",
             columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
-            rows=(*own, *common, *_of_settings(inquiry)),
+            rows=(*own, *common, *context_definitions(inquiry), *_of_settings(inquiry)),
         )
         blocks = (Text(text=text), table)
         return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)

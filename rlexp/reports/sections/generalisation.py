@@ -1,0 +1,233 @@
+"""Generalisation: what is lost on what training did not see, and where the test is hardest."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Len
+
+from rlexp.reports.blocks import (
+    Axis,
+    Block,
+    Column,
+    Intervals,
+    Mark,
+    Notice,
+    Panel,
+    Part,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.reports.context_figures import figures
+from rlexp.reports.context_tests import ContextTests, context_tests, unlike
+from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.final_episodes import has_contexts, is_examined
+from rlexp.reports.generalisation import Gap, Robustness, generalisation_gap, robustness
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.number_words import digits_for, per_cent
+from rlexp.reports.remarks import REMARK, remarked
+from rlexp.reports.sentences import listed
+from rlexp.stats.interval import Interval
+
+ABOUT = (
+    "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "
+    "the mean over the runs, which intervals are about."
+)
+GAP = (
+    "Held out: the test, whose distribution is not that of training. Gap: in distribution minus "
+    "held out, run by run, so that its mean is the difference of the means; above 0, the policy is "
+    "better at what it was trained on."
+)
+WORST = (
+    "Of each run the mean return of every context, all contexts weighing the same; then the least "
+    "of them (worst case), and the mean of the worst {tail} of them (CVaR). The least of noisy "
+    "means lies below the least of the true ones, the more so the fewer episodes a context has."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Generalisation:
+    """The gap, the worst test contexts, and a map over two of their parameters.
+
+    Attributes:
+        tail: Share of the contexts, the worst ones, that CVaR is the mean of.
+        mastery: Mean return from which a context is mastered; `threshold` is the one that the task
+            declares, and without one mastered contexts are not counted.
+        parameters: Axes of the maps; without them the first two that vary.
+        bins: Of a parameter that has too many values for a cell each.
+    """
+
+    tail: Annotated[float, Gt(0), Le(1)]
+    mastery: float | Literal["threshold"] | None
+    parameters: Annotated[tuple[str, ...], Len(1, 2)] | None
+    bins: Annotated[int, Ge(2), Le(40)]
+
+    def part(self, inquiry: Inquiry) -> Part | None:
+        """Compute the part; nothing where no run was tested on contexts or on what is held out.
+
+        Raises:
+            ConfigError: No test has a parameter that the maps should show.
+        """
+        evidence = inquiry.evidence
+        if not is_examined(evidence) and not has_contexts(evidence):
+            return None
+        cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
+        tests = [own for cell in cells if (own := context_tests(cell))]
+        blocks: list[Block] = [*_refused(tests), *_unlike(tests, evidence), Text(text=ABOUT)]
+        if is_examined(evidence):
+            gaps = [generalisation_gap(cell, inquiry.settings) for cell in cells]
+            blocks += [*_figure(gaps, inquiry), _gaps(gaps)]
+        whole = [own for own in tests if own.mixed is None]
+        if whole:
+            found = [robustness(t, inquiry.settings, self.tail, self._mastery(t)) for t in whole]
+            blocks.append(self._contexts(found))
+            blocks += figures(whole, inquiry.settings, self.parameters, self.bins)
+        return Part(name="generalisation", title="Generalisation", blocks=tuple(blocks))
+
+    def _mastery(self, tests: ContextTests) -> float | None:
+        if self.mastery != "threshold":
+            return self.mastery
+        reference: Any = tests.cell.members[0].configuration.reference
+        threshold = reference.get("threshold")
+        return None if threshold is None else float(threshold)
+
+    def _contexts(self, found: Sequence[Robustness]) -> Table:
+        digits = _digits([i for own in found for i in (own.worst, own.tail)])
+        mastered = {m for own in found if (m := self._mastery(own.tests)) is not None}
+        above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
+        columns: tuple[Column, ...] = (
+            Column(title="task"),
+            Column(title="label", label=True),
+            Column(title="runs"),
+            Column(title="contexts"),
+            Column(title="episodes of each"),
+            Column(title="worst case", digits=digits),
+            Column(title=f"CVaR {per_cent(self.tail)}", digits=digits),
+            Column(title=f"mastered{above}", digits=2),
+            REMARK,
+        )
+        rows = [self._row(own) for own in found]
+        if self.mastery is None:
+            columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
+        table = Table(
+            name="generalisation-contexts",
+            title="Worst test contexts",
+            columns=columns,
+            rows=tuple(rows),
+            note=f"{WORST.format(tail=per_cent(self.tail))}{self._share()}",
+        )
+        return remarked(table)
+
+    def _share(self) -> str:
+        if self.mastery is None:
+            return ""
+        return " Mastered: the share of the contexts whose mean return reaches the threshold."
+
+    def _row(self, own: Robustness) -> tuple[Value, ...]:
+        tests, cell = own.tests, own.tests.cell
+        told = [own.remark] if own.remark else []
+        if not tests.same:
+            told.append("runs differ in their contexts")
+        if self.mastery is not None and own.mastered is None:
+            told.append("no threshold is declared")
+        return (
+            cell.task,
+            cell.label,
+            f"{len(tests.runs):,} of {cell.planned:,}",
+            _span([len(run.means) for run in tests.runs]),
+            _span([int(n) for run in tests.runs for n in run.episodes]),
+            own.worst,
+            own.tail,
+            own.mastered,
+            "; ".join(told) or None,
+        )
+
+
+def _span(counts: Sequence[int]) -> int | str:
+    low, high = min(counts), max(counts)
+    return low if low == high else f"{low:,}–{high:,}"
+
+
+def _refused(tests: Sequence[ContextTests]) -> Iterator[Notice]:
+    for own in tests:
+        if own.mixed:
+            text = f"No generalisation of {own.cell.label} on {own.cell.task}: {own.mixed}."
+            yield Notice(tone=Tone.PROBLEM, text=text)
+
+
+def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Notice]:
+    for task in evidence.tasks:
+        own = [t for t in tests if t.cell.task == task and t.mixed is None]
+        for text in unlike(own):
+            ending = "their numbers are of different tests"
+            yield Notice(tone=Tone.WARNING, text=f"{text}; {ending}.")
+
+
+def _figure(gaps: Sequence[Gap], inquiry: Inquiry) -> Iterator[Intervals]:
+    tasks = dict.fromkeys(own.cell.task for own in gaps if own.gap)
+    panels = tuple(
+        Panel(
+            title=task,
+            axis=Axis(title="in distribution minus held out"),
+            marks=tuple(
+                Mark(label=own.cell.label, interval=own.gap, dots=own.gaps)
+                for own in gaps
+                if own.gap and own.cell.task == task
+            ),
+            marked=(("no gap", 0.0),),
+        )
+        for task in tasks
+    )
+    if panels:
+        yield Intervals(
+            name="generalisation-gap",
+            title="Generalisation gap by task",
+            panels=panels,
+            note=f"{per_cent(inquiry.settings.level)} intervals; dots are runs.",
+        )
+
+
+def _gaps(gaps: Sequence[Gap]) -> Table:
+    digits = _digits([i for own in gaps for i in (own.in_distribution, own.held_out) if i])
+    table = Table(
+        name="generalisation",
+        title="In distribution and held out",
+        columns=(
+            Column(title="task"),
+            Column(title="label", label=True),
+            Column(title="runs"),
+            Column(title="in distribution", digits=digits),
+            Column(title="held out", digits=digits),
+            Column(title="gap", digits=digits),
+            REMARK,
+        ),
+        rows=tuple(
+            (
+                own.cell.task,
+                own.cell.label,
+                f"{own.n:,} of {own.cell.planned:,}",
+                own.in_distribution,
+                own.held_out,
+                own.gap,
+                own.remark,
+            )
+            for own in gaps
+        ),
+        note=f"{GAP}{_counted_as_worst([own.cell for own in gaps])}",
+    )
+    return remarked(table)
+
+
+def _counted_as_worst(cells: Sequence[Cell]) -> str:
+    own = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
+    return f" Failed runs of {listed(own)}, which scores count, are left out here." if own else ""
+
+
+def _digits(every: Sequence[Interval]) -> int:
+    """Digits that tell the ends of the narrowest interval apart, or the estimates without any."""
+    widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
+    estimates = [i.estimate for i in every] or [0.0]
+    spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]
+    return min(3, digits_for(min(spans)))

@@ -1,0 +1,68 @@
+"""The mean of the worst outcomes: conditional value at risk of a discrete distribution."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.stats.lower_tail import tail_mean
+
+OUTCOMES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
+SHARES = st.floats(0.001, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0.1, 1.0),
+        (0.2, 1.0),
+        (0.3, 4 / 3),
+        (0.4, 1.5),
+        (0.5, 2.0),
+        (1.0, 4.0),
+    ],
+)
+def test_by_hand(share: float, expected: float) -> None:
+    """Of 1, 2, 4, 5 and 8, each of probability 0.2: at 0.3, (0.2 · 1 + 0.1 · 2) / 0.3."""
+    assert expected == pytest.approx(tail_mean([8.0, 2.0, 5.0, 1.0, 4.0], share), rel=1e-12)
+
+
+@given(OUTCOMES, SHARES)
+def test_it_lies_between_the_worst_outcome_and_the_mean(
+    outcomes: list[float], share: float
+) -> None:
+    """Whatever the share."""
+    found, slack = tail_mean(outcomes, share), 1e-9 * max(1.0, *map(abs, outcomes))
+    assert min(outcomes) - slack <= found <= np.mean(outcomes) + slack
+
+
+@given(OUTCOMES, SHARES)
+def test_it_is_what_rockafellar_and_uryasev_maximise(outcomes: list[float], share: float) -> None:
+    """max_c c − E[(c − x)⁺] / share, whose maximum is at one of the outcomes."""
+    x = np.array(outcomes)
+    values = [c - np.maximum(c - x, 0).mean() / share for c in x]
+    slack = 1e-9 * max(1.0, float(np.abs(x).max())) / share
+    assert max(values) == pytest.approx(tail_mean(outcomes, share), abs=slack)
+
+
+@given(OUTCOMES, SHARES, SHARES)
+def test_a_larger_share_is_no_worse(outcomes: list[float], one: float, other: float) -> None:
+    """Better outcomes join the worst ones."""
+    low, high = sorted((one, other))
+    slack = 1e-9 * max(1.0, *map(abs, outcomes))
+    assert tail_mean(outcomes, low) <= tail_mean(outcomes, high) + slack
+
+
+def test_equal_outcomes_are_their_own_tail() -> None:
+    """To the last bit, so that runs without spread are seen to have none."""
+    assert 0.1 == tail_mean([0.1] * 7, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "share"),
+    [([], 0.1), ([1.0, float("nan")], 0.1), ([1.0], 0.0), ([1.0], 1.5)],
+)
+def test_nonsense_is_refused(outcomes: list[float], share: float) -> None:
+    """No outcome, one that is no number, no share."""
+    with pytest.raises(ValueError, match="must"):
+        tail_mean(outcomes, share)
