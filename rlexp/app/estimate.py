@@ -56,7 +56,7 @@ def estimate(
     seconds, total, measured = 0.0, 0, True
     for spec in specs:
         speed = known.get(_key(spec))
-        name = short_name(spec.algorithm)
+        name = "external" if spec.external else short_name(spec.algorithm)
         rate, size = speed or (float(ROUGH.get(name, ROUGH_OTHER)), float(ROUGH_BYTES))
         measured &= speed is not None
         seconds += max(spec.budget["steps"] - continued.get(spec.name, 0), 0) / rate
@@ -84,8 +84,10 @@ def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
 
 def _key(spec: RunSpec) -> str:
     count = spec.environment.get("vector", {}).get("count", 1)
-    task = spec.environment.get("id", spec.environment["_target_"])
-    return f"{short_name(spec.algorithm)} {task} x{count} t{spec.compute['threads']}"
+    environment = spec.environment
+    task = environment.get("id") or environment.get("name") or environment["_target_"]
+    name = f"external {spec.algorithm['name']}" if spec.external else short_name(spec.algorithm)
+    return f"{name} {task} x{count} t{spec.compute['threads']}"
 
 
 def _read() -> dict[str, tuple[float, float]]:

@@ -6,11 +6,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from rlexp.app.apart import ask_apart
+from rlexp.app.external import check_external
 from rlexp.app.study import Study
 from rlexp.config.validate import build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import canonical, short_name
 
 if TYPE_CHECKING:
@@ -34,10 +36,14 @@ def check_fit(
 
     Raises:
         ConfigError: An environment does not exist, or an algorithm cannot learn on it.
+        RecordError: A file that defines a run of a training script was edited.
     """
     study.make_importable()
     spaces = {} if spaces is None else spaces
     for configuration in configurations:
+        if configuration.spec(Phase.TEST, 0, 0).external:
+            check_external(configuration, study)
+            continue
         key = canonical(configuration.environment)
         if key not in spaces:
             spaces[key] = _spaces(configuration, study)

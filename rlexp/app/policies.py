@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
+from rlexp.app.imported import refuse_external_run
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
@@ -33,6 +34,7 @@ def find_policy(paths: RunPaths, record: RunRecord, checkpoint: int | None) -> P
     Raises:
         RecordError: The run has none; says why, and which there are.
     """
+    refuse_external_run(record.spec)
     steps = _checkpoints(paths)
     name = paths.folder.name
     known = f"it has: {', '.join(map(str, steps))}" if steps else "it has none"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.app.external import keep_files
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.mirrored import Trackers
 from rlexp.app.request import configuration_of, derive_name, require_minimum
@@ -105,6 +106,7 @@ class Configurer:
             return replace(self.asked.experiment.default, label=label), ""
         try:
             plain = self.asked.request.configure(parameters, steps)
+            keep_files(plain, self.asked.request.plain, self.asked.experiment.default)
             root, parts = validate(plain, self.study.allowed)
             configuration = configuration_of(Composed(plain, ()), root, parts)
             check_fit([configuration], self.study, self.spaces)

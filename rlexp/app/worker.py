@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlexp.algorithms.external import External
 from rlexp.app.drift import difference, versions
+from rlexp.app.external import train_external
 from rlexp.app.listener import RunListener
 from rlexp.config.validate import build
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
@@ -108,6 +110,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         )
         listener.emit(ended)
     else:
+        if isinstance(training.algorithm, External):
+            train_external(spec, training.algorithm, training, attempt, listener)
+            return
         listener.origin = origin
         checkpoints = _checkpoints(paths, origin, settings, listener)
         train(training, listener, attempt.folder, checkpoints)

@@ -68,9 +68,11 @@ class RunSpec:
 
     def _defining(self) -> dict[str, Any]:
         plain = {name: without_null(value) for name, value in self.plain().items()}
-        if components := plain["environment"].get("components"):
+        environment = plain["environment"]
+        components = environment.get("components") if isinstance(environment, Mapping) else None
+        if isinstance(components, Mapping):
             present = {name: without_null(part) for name, part in components.items()}
-            plain["environment"] = {**plain["environment"], "components": present}
+            plain["environment"] = {**environment, "components": present}
         return plain
 
     @property
@@ -83,6 +85,12 @@ class RunSpec:
         """What says that another tool made the run; nothing for one of ours."""
         marked = self.algorithm.get("imported")
         return marked if isinstance(marked, Mapping) else None
+
+    @property
+    def external(self) -> bool:
+        """Whether a training script makes the run, with whatever library it uses."""
+        part = self.algorithm
+        return isinstance(part, Mapping) and isinstance(part.get("command"), str)
 
     @property
     def streams(self) -> Streams:
@@ -112,9 +120,10 @@ def short_name(part: Plain) -> str:
     """The plug-in's name as its module says it: `ppo` for `rlexp.algorithms.ppo.PPO`.
 
     It is part of folder names, so that of a module which is none only harmless letters are kept.
-    What another tool made has the name that it has there.
+    What another tool made has the name that it has there, and a training script that of its
+    settings.
     """
-    if "_target_" not in part and "name" in part:
+    if "name" in part and ("_target_" not in part or "command" in part):
         return re.sub(r"\W", "_", str(part["name"]), flags=re.ASCII)[:LONGEST_NAME]
     path = str(part.get("_target_", "unknown")).split(".")
     return re.sub(r"\W", "_", path[-2] if len(path) > 1 else path[-1])[:LONGEST_NAME]

@@ -95,7 +95,7 @@ def _episodes(record: RunRecord) -> Iterator[_Fact]:
 
 def _evaluation(event: Evaluated) -> _Fact:
     values: dict[str, Any] = {"final": event.final, "episodes": len(event.returns)}
-    for number, (height, length) in enumerate(zip(event.returns, event.lengths, strict=False)):
+    for number, (height, length) in enumerate(zip_longest(event.returns, event.lengths)):
         values[f"returns[{number}]"] = height
         values[f"lengths[{number}]"] = length
     for name, measured in (event.measures or {}).items():

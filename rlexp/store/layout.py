@@ -69,6 +69,21 @@ class AttemptPaths:
         return self.folder / "log.txt"
 
     @property
+    def configuration(self) -> Path:
+        """What a training script is told."""
+        return self.folder / "configuration.json"
+
+    @property
+    def results(self) -> Path:
+        """What a training script says it did, one line after the other."""
+        return self.folder / "results.jsonl"
+
+    @property
+    def files(self) -> Path:
+        """Whatever else a training script leaves."""
+        return self.folder / "files"
+
+    @property
     def progress(self) -> Path:
         """Steps and heartbeats as two 64-bit counters, overwritten in place."""
         return self.folder / "progress.bin"

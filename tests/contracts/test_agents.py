@@ -15,7 +15,7 @@ from rlexp.errors import ConfigError
 
 AGENTS = names("agent")
 LAYERED = [name for name in AGENTS if name != "linear"]
-ALGORITHMS = {name: member("algorithm", name) for name in names("algorithm")}
+ALGORITHMS = {name: member("algorithm", name) for name in names("algorithm") if name != "external"}
 PAIRS = [
     (agent, algorithm)
     for agent in AGENTS

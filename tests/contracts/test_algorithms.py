@@ -27,7 +27,8 @@ NOT_SETTINGS = {
     "_init_setup_model", "stats_window_size", "rollout_buffer_class", "rollout_buffer_kwargs",
     "replay_buffer_class",
 }  # fmt: skip
-ALGORITHMS = names("algorithm")
+ALGORITHMS = [name for name in names("algorithm") if name != "external"]
+"""All but the one that builds no learner."""
 LINEAR = {"shape": "linear", "initial": 0.01, "final": 0.0, "until": 0.5}
 
 

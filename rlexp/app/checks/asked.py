@@ -69,6 +69,7 @@ def _of_run(words: Sequence[str], given: Mapping[str, Any], study: Study) -> Run
         if not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"budget.{key}={value!r} must be a number greater than 0")
     spec = read_spec(study.run(name))
+    _refuse_script(spec)
     command = ["rlexp", "doctor", "--determinism", *words, *study.permission]
     check_imports([spec], study.allowed, command)
     return spec
@@ -79,7 +80,16 @@ def _of_words(words: Sequence[str], study: Study) -> RunSpec:
     specs = [spec for _, spec in request.experiment.specs(request.phase)]
     if len(request.experiment.configurations) != 1:
         raise ConfigError("one configuration at a time: leave out comma choices")
+    _refuse_script(specs[0])
     return specs[0]
+
+
+def _refuse_script(spec: RunSpec) -> None:
+    if spec.external:
+        raise ConfigError(
+            "a training script leaves no weights to compare: give 'rlexp run', and compare with "
+            "what 'rlexp reproduce' makes of it"
+        )
 
 
 def _small(spec: RunSpec, given: Mapping[str, Any]) -> dict[str, Any]:

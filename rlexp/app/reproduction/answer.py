@@ -12,6 +12,7 @@ from rlexp.app.study import Study
 from rlexp.records.divergence import Divergence, first_divergence, likeness
 from rlexp.records.run import RunRecord, State
 
+WITHOUT_WEIGHTS = "every number that its script wrote is equal; it leaves no weights to compare"
 SHORTEST = 12
 """Characters of a digest that are shown."""
 
@@ -64,6 +65,8 @@ class Answer:
         )
         if self.verdict is Verdict.FAILED:
             scores = f"  running it again ended as {_ending(self.again)}"
+        if self.cause is None:
+            return [head, scores, f"  {WITHOUT_WEIGHTS}"]
         parts = [] if self.divergence is None else [f"  parts at {_said(self.divergence)}"]
         return [head, scores, *parts, f"  likely cause: {self.cause}"]
 
@@ -77,11 +80,14 @@ def answer(
     else:
         verdict = Verdict.FAILED
     same = verdict is Verdict.IDENTICAL
+    divergence = None if same else first_divergence(original.record, again)
+    if verdict is Verdict.EQUAL_SCORES and original.record.spec.external:
+        same = divergence is None
     return Answer(
         original=original,
         again=again,
         verdict=verdict,
-        divergence=None if same else first_divergence(original.record, again),
+        divergence=divergence,
         cause=None if same else likely_cause(original, again, surroundings, study),
     )
 

@@ -1,0 +1,53 @@
+"""A task that only an external trainer knows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlexp.environments import Reference, Vector
+from rlexp.errors import ConfigError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalTask:
+    """A task by its name: the script that trains on it makes it."""
+
+    name: str
+    """The name under which scores are compared."""
+    arguments: dict[str, Any]
+    """Settings of the task, of whatever names the script knows."""
+    reference: Reference
+    """Known scores of the task."""
+
+    @property
+    def task(self) -> str:
+        """The name under which scores are compared."""
+        return self.name
+
+    @property
+    def vector(self) -> Vector:
+        """One environment, as it is: how many there are is the script's to decide."""
+        return Vector(
+            count=1,
+            kind="dummy",
+            frame_stack=1,
+            normalise_observations=False,
+            normalise_rewards=False,
+            clip_observations=10.0,
+            clip_rewards=10.0,
+        )
+
+    def make(
+        self,
+        render: str | None = None,
+        inner: Callable[["gymnasium.Env[Any, Any]"], "gymnasium.Env[Any, Any]"] | None = None,
+    ) -> "gymnasium.Env[Any, Any]":
+        """Raise a ConfigError: nobody but the script can make it."""
+        del render, inner
+        raise ConfigError(
+            f"environment=external: only a script can train on {self.name}: choose "
+            "algorithm=external, or a task of Gymnasium (environment=gymnasium environment.id=…)"
+        )

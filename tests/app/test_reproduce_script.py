@@ -1,0 +1,54 @@
+"""What running a training script again has shown: it leaves no weights, only what it wrote."""
+
+from typing import Any, cast
+
+import pytest
+from stored_runs import configuration
+
+from rlexp.app.reproduction.answer import Answer, Verdict, answer
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
+from rlexp.records.run import RunRecord
+
+
+class _Original:
+    """A run that is compared with itself, of which nothing else is known."""
+
+    name = "x/run"
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+
+
+def record(*returns: float, lengths: tuple[int, ...] = ()) -> RunRecord:
+    """A run of a script whose episodes had these returns."""
+    own = configuration()
+    spec = own.spec(Phase.TEST, 0, 0)
+    spec = type(spec).from_plain({**spec.plain(), "algorithm": {"command": "x", "name": "mine"}})
+    events: list[Event] = [
+        RunStarted(time=0.0, attempt=1, pid=1, host="here"),
+        Evaluated(time=1.0, step=100, returns=returns, lengths=lengths, seconds=0.0, final=True),
+        RunEnded(time=2.0, step=100, ending=Ending.COMPLETED, seconds=2.0),
+    ]
+    return RunRecord.fold(spec, [events])
+
+
+def answered(first: RunRecord, again: RunRecord, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """What is said of two executions."""
+    monkeypatch.setattr("rlexp.app.reproduction.answer.likely_cause", lambda *_: "a cause")
+    return answer(cast("Any", _Original(first)), again, cast("Any", None), cast("Any", None))
+
+
+def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That weights are not compared is said, and no cause is looked for."""
+    found = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, None) == (found.verdict, found.cause)
+    assert found.lines()[-1].endswith("is equal; it leaves no weights to compare")
+
+
+def test_other_episodes_of_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes without lengths are compared, too."""
+    found = answered(record(1.0, 2.0), record(2.0, 1.0), monkeypatch)
+    assert (Verdict.EQUAL_SCORES, "a cause") == (found.verdict, found.cause)
+    assert found.divergence is not None
+    assert "returns[0]" == found.divergence.field

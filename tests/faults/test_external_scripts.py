@@ -1,0 +1,196 @@
+"""Real commands whose runs are training scripts: they go wrong, are killed, are swept, are shown."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from in_full import long
+from studies import StudyFolder, new_study, wait_until
+
+from rlexp.app.load import load
+
+PAGE = (Path(__file__).parents[2] / "docs" / "external.md").read_text()
+BEGIN = """
+import json, os, signal, subprocess, sys, time
+told = json.load(open(os.environ["RLEXP_CONFIGURATION"]))
+settings = told["settings"]
+results = open(told["results"], "a", buffering=1)
+def write(step, **values): results.write(json.dumps({"step": step, **values}) + "\\n")
+"""
+FAULTS = (
+    BEGIN
+    + """
+child = subprocess.Popen(["sleep", "600"])
+json.dump([os.getpid(), child.pid], open(told["folder"] + "/pids", "w"))
+match settings["fault"]:
+    case "error":
+        raise ValueError("I cannot go on")
+    case "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    case "hang":
+        time.sleep(600)
+write(100, returns=[1, 2], final=True)
+"""
+)
+SWEPT = (
+    BEGIN
+    + """
+print("trained with", settings["lr"])
+for step in range(50, 151, 50):
+    write(step, metrics={"loss": settings["lr"]})
+    height = -abs(settings["lr"] - 0.3) + told["seed"] / 2**32 / 1000
+    write(step, returns=[height])
+write(150, returns=[height, height], final=True)
+"""
+)
+SMALL = (
+    "algorithm=external",
+    "algorithm.name=mine",
+    "algorithm.command={python} -S train.py",
+    "budget.steps=100",
+    "budget.evaluation_every=50",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study."""
+    with new_study(tmp_path) as study:
+        yield study
+
+
+def pids(study: StudyFolder) -> list[int]:
+    """Every process that a script has told of."""
+    found = study.folder.glob("runs/*/*/attempts/*/files/pids")
+    return [pid for path in found for pid in json.loads(path.read_text() or "[]")]
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is more than the memory of one."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_each_end_has_its_name_and_nothing_lives_on(study: StudyFolder) -> None:
+    """An exception, a signal and a hang are told apart, with the last words; no child is left."""
+    (study.folder / "train.py").write_text(FAULTS)
+    code, output = study.give(
+        "run", *SMALL, "algorithm.settings.fault=none,error,killed,hang", "experiment=x",
+        "seeds.test=1", "executor.workers=4", "executor.hang_timeout=2",
+    )  # fmt: skip
+    assert code == 1, output
+    found = {run["label"].partition("=")[2]: run for run in study.runs("x")}
+    assert {
+        "none": ("completed", None, 1, 1.5),
+        "error": ("failed", "user", 1, None),
+        "killed": ("failed", "crashed", 3, None),
+        "hang": ("failed", "hung", 3, None),
+    } == {k: (r["state"], r["failure"], r["attempts"], r["score"]) for k, r in found.items()}
+    assert "the script ended with code 1: ValueError: I cannot go on" == found["error"]["reason"]
+    assert "the script was killed by signal 9 (SIGKILL)" == found["killed"]["reason"]
+    assert len(pids(study)) == 2 * 8
+    assert [] == [pid for pid in pids(study) if lives(pid)]
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=long, id="SIGTERM")]
+)
+def test_a_command_that_ends_takes_its_scripts_along(
+    number: signal.Signals, study: StudyFolder
+) -> None:
+    """Killed or asked to end, it leaves no script and none of their children; what began is told."""
+    (study.folder / "train.py").write_text(FAULTS)
+    words = (*SMALL, "algorithm.settings.fault=hang", "seeds.test=1", "experiment=x")
+    command = study.start("run", *words)
+    wait_until(lambda: len(pids(study)) == 2)
+    command.send_signal(number)
+    output, _ = command.communicate(timeout=30)
+    wait_until(lambda: not any(map(lives, pids(study))), 5.0)
+    ended = [event["ending"] for event in study.events("x", "ended")]
+    if number is signal.SIGTERM:
+        assert (143, ["interrupted"]) == (command.returncode, ended), output
+        assert "To continue: rlexp run algorithm=external" in output
+    else:
+        assert [] == ended
+
+
+def test_a_sweep_over_a_script(study: StudyFolder) -> None:
+    """Tuning, winner, test and tracker are those of any sweep; an edited script is refused."""
+    (study.folder / "train.py").write_text(SWEPT)
+    words = (
+        "sweep", *SMALL, "budget.steps=150", "algorithm.settings.lr=0.9", "tuner=random",
+        "sweep.space.algorithm.settings.lr=interval(0.0, 1.0)", "sweep.trials=4", "seeds.tuning=2",
+        "seeds.test=2", "sweep.allocation=fixed", "experiment=s",
+        "tracker=[tensorboard]", "tracker.tensorboard.wait=100",
+    )  # fmt: skip
+    code, output = study.give(*words)
+    assert code == 0, output
+    records = load(study.folder / "runs" / "s")
+    assert {"tuning": 4 * 2, "test": 2 * 2} == {
+        str(phase): int((records.table["phase"] == phase).sum()) for phase in ("tuning", "test")
+    }
+    rates = {r.spec.algorithm["settings"]["lr"]: r.score for r in records.records}
+    tuned = [r for r in records.records if str(r.spec.phase) == "test"]
+    best = min(rates, key=lambda rate: abs(rate - 0.3))
+    assert {0.9, best} == {r.spec.algorithm["settings"]["lr"] for r in tuned}
+    events = [p.read_bytes() for p in (study.folder / "tensorboard").rglob("*tfevents*")]
+    assert sum(b"loss" in content for content in events) >= 4
+    (study.folder / "train.py").write_text(SWEPT + "# edited\n")
+    code, output = study.give(*words)
+    assert code == 2, output
+    assert "sweep s exists with another definition" in output
+    assert "algorithm.files.train.py" in output
+
+
+def shown(language: str) -> str:
+    """The script that the page shows in a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder, str]]:
+    """The example of the page, started as it says, in small."""
+    with new_study(tmp_path_factory.mktemp("study")) as study:
+        (study.folder / "ppo_in_one_file.py").write_text(shown("python"))
+        code, output = study.give(
+            "run", "algorithm=external", "algorithm.command=python ppo_in_one_file.py",
+            "algorithm.name=my_ppo", "environment=cartpole", "budget.steps=2048",
+            "budget.evaluation_every=1024", "budget.evaluation_episodes=2",
+            "budget.final_episodes=3", "seeds.test=1", "experiment=x",
+        )  # fmt: skip
+        assert code == 0, output
+        yield study, output
+
+
+def test_the_example_of_the_page_learns(example: tuple[StudyFolder, str]) -> None:
+    """PPO in a single file beats a random policy (22.5) clearly within 2,048 steps."""
+    study, _ = example
+    (run,) = study.runs("x")
+    assert ("my_ppo", "completed", None) == (run["label"], run["state"], run["reason"])
+    assert run["score"] > 45
+    assert [1024, 2048, 2048] == [e["step"] for e in study.events("x", "evaluated")]
+    assert study.events("x", "measured")
+
+
+def test_what_needs_a_model_says_that_there_is_none(example: tuple[StudyFolder, str]) -> None:
+    """One line, whichever command asks."""
+    study, _ = example
+    run = f"x/{study.runs('x')[0]['run']}"
+    asked: dict[str, Any] = {
+        "evaluate": ("evaluate", run),
+        "export": ("export", "script", run, "--output", "here"),
+    }
+    for words in asked.values():
+        code, output = study.give(*words)
+        assert (2, 1) == (code, len(output.splitlines())), output
+        assert "was trained by a script, and has no stable-baselines3 model to play" in output

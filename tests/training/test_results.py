@@ -1,0 +1,145 @@
+"""What a script writes: each line is checked, and says what is wrong with it."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlexp.protocol.budget import Budget
+from rlexp.records.events import Evaluated, Failure, Measured
+from rlexp.training.results import Faulty, Results, Tail
+
+
+def results(score: Any = "final") -> Results:
+    """Results of a budget of 100 steps, with evaluations of one episode and a final one of two."""
+    budget = Budget(
+        steps=100,
+        evaluation_every=50,
+        evaluation_episodes=1,
+        evaluation_deterministic=True,
+        final_episodes=2,
+        score=score,
+    )
+    return Results(budget, lambda: 7.0)
+
+
+def written(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
+    """The events of whole results."""
+    own = results(score)
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    events = [event for text in texts for event in own.read(text.encode())]
+    own.check_whole()
+    return events
+
+
+FINAL = {"step": 100, "returns": [1, 2.5], "final": True}
+
+
+def test_lines_become_the_events_that_they_say() -> None:
+    """Metrics, evaluations with and without lengths, and the final one; a bare step is none."""
+    measured, evaluated, final = written(
+        {"step": 5},
+        {"step": 10, "metrics": {"loss": 1, "entropy": math.nan}},
+        {"step": 50, "returns": [3], "lengths": [4], "seconds": 0.5},
+        FINAL,
+    )
+    assert isinstance(measured, Measured)
+    assert (10, 1.0, True) == (
+        measured.step, measured.metrics["loss"], math.isnan(measured.metrics["entropy"])
+    )  # fmt: skip
+    assert (
+        Evaluated(time=7.0, step=50, returns=(3.0,), lengths=(4,), seconds=0.5),
+        Evaluated(time=7.0, step=100, returns=(1.0, 2.5), lengths=(), seconds=0.0, final=True),
+    ) == (evaluated, final)
+
+
+def test_measures_are_passed_on() -> None:
+    """One number for each episode; null is none."""
+    (event,) = written({**FINAL, "measures": {"success": [1, None]}})
+    assert isinstance(event, Evaluated)
+    assert event.measures is not None
+    assert (1.0, True) == (event.measures["success"][0], math.isnan(event.measures["success"][1]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["{"], "line 1 of the results file: it is no JSON: '{'"),
+        (["[" * 100_000], "line 1 of the results file: it is no JSON"),
+        (["[1]"], "it is no JSON object"),
+        ([{"step": 1, "return": [1]}], "unknown key 'return'; did you mean 'returns'?"),
+        ([{"metrics": {}}], "step=None is no number of environment steps"),
+        ([{"step": 1.5}], "step=1.5 is no number"),
+        ([{"step": True}], "step=True is no number"),
+        ([{"step": -1}], "step=-1 is no number"),
+        ([{"step": 9}, {"step": 8}], "line 2 of the results file: step 8 goes back behind step 9"),
+        ([{"step": 201}], "step 201 is far beyond budget.steps=100"),
+        ([{"step": 1, "metrics": {"loss": "low"}}], "metrics must be a mapping"),
+        ([{"step": 1, "metrics": {"loss": 10**400}}], "metrics must be a mapping"),
+        ([{"step": 1, "final": True}], "final without returns"),
+        ([{"step": 1, "returns": 1}], "returns must be a list of numbers"),
+        ([{"step": 1, "returns": [True]}], "returns must be a list of numbers"),
+        ([{"step": 1, "returns": []}], "0 returns, where budget.evaluation_episodes=1"),
+        ([{**FINAL, "returns": [1]}], "1 returns, where budget.final_episodes=2"),
+        ([{**FINAL, "lengths": [1]}], "lengths must be a list of whole numbers"),
+        ([{**FINAL, "lengths": [1, 0]}], "lengths must be a list of whole numbers"),
+        ([{**FINAL, "seconds": -1}], "seconds=-1 is no duration"),
+        ([{**FINAL, "final": 1}], "final=1 is neither true nor false"),
+        ([{**FINAL, "measures": {"success": [1]}}], "success has 1 values for 2 episodes"),
+        ([{**FINAL, "measures": {"success": ["yes", "no"]}}], "measures.success must be a list"),
+        ([{**FINAL, "step": 89}], "at step 89, well before budget.steps=100"),
+        ([FINAL, {"step": 100}], "it follows the final evaluation"),
+        ([{"step": 50, "returns": [1]}] * 2, "step 50 has two evaluations"),
+        ([{"step": 50, "returns": [1]}], "ended at step 50 without a final evaluation"),
+        ([], "ended at step 0 without a final evaluation"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(lines: list[Any], told: str) -> None:
+    """Each mistake is the configuration's, and its line is named."""
+    with pytest.raises(Faulty) as caught:
+        written(*lines)
+    assert (Failure.USER, True) == (caught.value.failure, told in str(caught.value)), caught.value
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_a_return_that_is_no_number_is_a_failure_of_its_own(value: str) -> None:
+    """It is never a score."""
+    with pytest.raises(Faulty) as caught:
+        written(f'{{"step": 100, "returns": [1, {value}], "final": true}}')
+    assert Failure.NAN is caught.value.failure
+    assert "a return is no finite number at step 100" == str(caught.value)
+
+
+def test_a_score_from_the_curve_needs_one() -> None:
+    """Without evaluations there would be a completed run without a score."""
+    with pytest.raises(Faulty, match=r"budget\.score=auc reads the evaluations during training"):
+        written(FINAL, score="auc")
+
+
+def test_a_file_is_read_as_it_grows(tmp_path: Path) -> None:
+    """A line counts when its end has come, or when nothing more can come."""
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"one\ntw")
+    tail = Tail(path)
+    assert [b"one"] == tail.read()
+    with path.open("ab") as file:
+        file.write(b"o\n\nthree")
+    assert [b"two"] == tail.read()
+    assert [b"three"] == tail.read(whole=True)
+
+
+@pytest.mark.parametrize(("cut", "told"), [(True, "was cut"), (False, "was removed")])
+def test_a_file_that_loses_lines_is_refused(cut: bool, told: str, tmp_path: Path) -> None:
+    """What was read once cannot be unsaid."""
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"one\n")
+    tail = Tail(path)
+    tail.read()
+    if cut:
+        path.write_bytes(b"")
+    else:
+        path.unlink()
+    with pytest.raises(Faulty, match=told):
+        tail.read()
