@@ -1,0 +1,155 @@
+"""ALP-GMM: more of where the learner's returns change."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import inf, isfinite
+from typing import Annotated
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+from annotated_types import Interval
+
+from rlexp.components.teachers import Array, Lessons
+from rlexp.components.teachers.history import History, UnitBox
+from rlexp.components.teachers.taught import Env, taught
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+MOST = 10_000
+"""Tasks among which the nearest is looked for, the newest; the paper keeps all."""
+FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlpGmm:
+    """A mixture of Gaussians over tasks and their absolute learning progress (ALP).
+
+    Portelas et al. 2019, algorithms 1 and 2. The progress of an episode is by how much its outcome
+    differs from that of the nearest task before. Every so many episodes a mixture is fitted to
+    the last of them, with the number of components that Akaike's criterion finds best; a task is
+    drawn from a component, and that one proportionally to its mean progress. Tasks are scaled to
+    the unit cube, and progress by the range of outcomes.
+    """
+
+    outcome: str
+    """What an episode counts for: `return`, or a measure of it (`success`)."""
+    worst: Annotated[float, Interval(gt=-inf, lt=inf)] | None
+    """Outcome that counts as 0, as do lower ones; null: the lowest that is remembered."""
+    best: Annotated[float, Interval(gt=-inf, lt=inf)] | None
+    """Outcome that counts as 1, as do higher ones; null: the highest that is remembered."""
+    fit_every: Annotated[int, Interval(ge=20, le=10_000)]
+    """Episodes of one environment from fit to fit, N; until the first, tasks are random."""
+    gaussians: Annotated[int, Interval(ge=FEWEST, le=20)]
+    """Of the mixture, at most."""
+    random_share: Annotated[float, Interval(ge=0, le=1)]
+    """Of tasks that are drawn uniformly from the box all the same."""
+
+    def __post_init__(self) -> None:
+        if self.worst is not None and self.best is not None and self.worst >= self.best:
+            raise ConfigError(f"component.worst={self.worst} must be less than best={self.best}")
+
+    @property
+    def splits(self) -> bool:
+        """No: what is evaluated stays as it is declared."""
+        return False
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with contexts from this teacher, if it is for training."""
+        if stage is Stage.TRAINING and find_spec("sklearn") is None:
+            raise ConfigError(
+                "teacher=alp_gmm needs a package that is not installed: "
+                "pip install 'rlexp[curriculum]'"
+            )
+        return taught(environment, stage, self, self.outcome)
+
+    def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
+        """Begin to teach an environment."""
+        return AlpGmmLessons(self, UnitBox(low, high), generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Gaussians over points of the unit cube, each with its mean progress."""
+
+    progress: Array
+    """Components; none is negative."""
+    means: Array
+    """Components × dimensions."""
+    covariances: Array
+    """Components × dimensions × dimensions."""
+
+    def draw(self, generator: np.random.Generator) -> Array:
+        """A point (dimensions) of a component that is chosen proportionally to its progress."""
+        total = self.progress.sum()
+        chances = self.progress / total if total > 0 else None
+        chosen = generator.choice(len(self.progress), p=chances)
+        return generator.multivariate_normal(self.means[chosen], self.covariances[chosen])
+
+
+def fit(points: Array, gaussians: int, seed: int) -> Mixture:
+    """Fit mixtures of two to some components, and take the best by Akaike's criterion.
+
+    Args:
+        points: Points of the unit cube with their progress (points × (dimensions + 1)).
+        gaussians: At most, and no more than there are points.
+        seed: Of the starts.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
+
+    # On one thread, so that sums come out the same to the last bit.
+    with threadpool_limits(1), catch_warnings():
+        simplefilter("ignore", ConvergenceWarning)
+        numbers = range(FEWEST, gaussians + 1)
+        fitted = [GaussianMixture(number, random_state=seed).fit(points) for number in numbers]
+        best = min(fitted, key=lambda mixture: mixture.aic(points))
+    return Mixture(
+        progress=np.maximum(best.means_[:, -1], 0.0),
+        means=best.means_[:, :-1],
+        covariances=best.covariances_[:, :-1, :-1],
+    )
+
+
+class AlpGmmLessons:
+    """What ALP-GMM has seen of one environment."""
+
+    def __init__(self, teacher: AlpGmm, box: UnitBox, generator: np.random.Generator) -> None:
+        self._teacher, self._box, self._generator = teacher, box, generator
+        self._history = History(len(box.low), MOST)
+        self._progress: list[float] = []
+        self._mixture: Mixture | None = None
+
+    def propose(self) -> Array:
+        """Draw a task from the mixture, or, now and then and before there is one, from the box."""
+        if self._mixture is None or self._generator.random() < self._teacher.random_share:
+            return self._box.task(self._generator.random(len(self._box.low)))
+        return self._box.task(self._mixture.draw(self._generator))
+
+    def learn(self, task: Array, outcome: float) -> None:
+        """Compare with the nearest task before; fit when it is time."""
+        if not isfinite(outcome):
+            return
+        teacher, point = self._teacher, self._box.scaled(task)
+        worst, best = (-inf if teacher.worst is None else teacher.worst), teacher.best
+        heard = min(max(outcome, worst), inf if best is None else best)
+        self._progress.append(self._progress_of(point, heard))
+        self._history.add(point, heard)
+        if len(self._progress) == teacher.fit_every:
+            self._fit()
+            self._progress.clear()
+
+    def _progress_of(self, point: Array, outcome: float) -> float:
+        if len(self._history) == 0:
+            return 0.0
+        ((nearest,),) = self._history.nearest(point[np.newaxis], 1)
+        return abs(outcome - float(self._history.outcomes[nearest]))
+
+    def _fit(self) -> None:
+        outcomes = self._history.outcomes
+        worst = outcomes.min() if self._teacher.worst is None else self._teacher.worst
+        best = outcomes.max() if self._teacher.best is None else self._teacher.best
+        progress = np.asarray(self._progress) / (best - worst if best > worst else 1.0)
+        points = self._history.points[-len(progress) :]
+        seed = int(self._generator.integers(2**31))
+        self._mixture = fit(np.column_stack([points, progress]), self._teacher.gaussians, seed)

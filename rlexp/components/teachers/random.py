@@ -1,0 +1,47 @@
+"""The teacher that learns nothing."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlexp.components.teachers import Array, Lessons
+from rlexp.components.teachers.taught import Env, taught
+from rlexp.environments import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomTeacher:
+    """Uniform draws from the box: the reference that every other teacher has to beat.
+
+    Portelas et al. 2019, section 5.1 (Random).
+    """
+
+    @property
+    def splits(self) -> bool:
+        """No: what is evaluated stays as it is declared."""
+        return False
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with contexts from this teacher, if it is for training."""
+        return taught(environment, stage, self, None)
+
+    def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
+        """Begin to teach an environment."""
+        return RandomLessons(low, high, generator)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomLessons:
+    """Draws between two corners of a box."""
+
+    low: Array
+    high: Array
+    generator: np.random.Generator
+
+    def propose(self) -> Array:
+        """Draw a task."""
+        return self.generator.uniform(self.low, self.high)
+
+    def learn(self, task: Array, outcome: float) -> None:
+        """Ignore it."""
+        del task, outcome

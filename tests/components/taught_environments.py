@@ -1,0 +1,125 @@
+"""An environment with contexts, teachers of other packages, and a student that is only numbers."""
+
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import yaml
+
+from rlexp.components.teachers import Array, Lessons
+from rlexp.components.teachers.taught import Env, taught
+from rlexp.config.validate import build
+from rlexp.environments import Stage
+
+FOLDER = Path(__file__).parents[2] / "conf" / "teacher"
+TEACHERS = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "none")
+
+
+def teacher(name: str, **changes: Any) -> Any:
+    """A teacher as its yaml names it, with changes."""
+    plain = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["teacher"]
+    return build({**plain, **changes}, "component")
+
+
+class Slope(gym.Env[Any, Any]):
+    """Shows its context, and pays it at each of five steps."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-inf, inf, (2,), np.float64)
+        self.action_space = gym.spaces.Discrete(2)
+        self.context = np.zeros(2)
+        self.length = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.length = 0
+        return self.context.copy(), {}
+
+    def step(self, action: Any) -> Any:
+        self.length += 1
+        ended = self.length == 5
+        info = {"measures": {"success": float(self.context[0] > 1)}} if ended else {}
+        return self.context.copy(), float(self.context[0]), ended, False, info
+
+
+class Contexts(gym.Wrapper[Any, Any, Any, Any]):
+    """Declares a box, and draws from it unless it is told what to play."""
+
+    context_names = ("height", "width")
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.context_low, self.context_high = np.array([-1.0, 5.0]), np.array([2.0, 5.5])
+        self.planned: Array | None = None
+        self.played: list[tuple[float, ...]] = []
+
+    def plan_next(self, context: Array) -> None:
+        """Play this context in the next episode."""
+        self.planned = context
+
+    def reset(self, **settings: Any) -> Any:
+        _, info = self.env.reset(**settings)
+        context, self.planned = self.planned, None
+        if context is None:
+            context = self.np_random.uniform(self.context_low, self.context_high)
+        self.env.unwrapped.context = context  # type: ignore[attr-defined]
+        return context.copy(), info
+
+
+@dataclass(frozen=True, slots=True)
+class Declares:
+    """The component of this wrapper."""
+
+    splits: bool = False
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Wrap at every stage."""
+        return Contexts(environment)
+
+
+@dataclass(slots=True)
+class Remembers:
+    """Proposes what it was told last, and keeps all that it was told; its own teacher."""
+
+    outcome: str | None = "return"
+    told: list[tuple[tuple[float, ...], float]] = field(default_factory=list)
+    low: Any = None
+    splits: bool = False
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Teach."""
+        return taught(environment, stage, self, self.outcome)
+
+    def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
+        """Teach every environment at once."""
+        self.low = low
+        return self
+
+    def propose(self) -> Array:
+        """The corner, always."""
+        return np.asarray(self.low)
+
+    def learn(self, task: Array, outcome: float) -> None:
+        """Keep it."""
+        self.told.append((tuple(task.tolist()), outcome))
+
+
+class Student:
+    """Gets better at tasks of one region as it trains on them, and at nothing else."""
+
+    def __init__(self, low: float, high: float, practice: int) -> None:
+        self.low, self.high, self.practice = low, high, practice
+        self.trained = 0
+
+    def play(self, task: Array) -> float:
+        """The return of a task, from 0 to 1."""
+        if not self.low <= task[0] <= self.high:
+            return 0.0
+        self.trained += 1
+        return min(1.0, self.trained / self.practice)
+
+
+gym.register("taught/Slope-v0", f"{__name__}:Slope")

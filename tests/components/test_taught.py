@@ -1,0 +1,143 @@
+"""An environment that a teacher chooses contexts for: what it asks, tells and survives."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from taught_environments import TEACHERS, Contexts, Declares, Remembers, Slope, teacher
+
+from rlexp.components.teachers import alp_gmm
+from rlexp.environments import Reference, Stage, Vector
+from rlexp.environments.composed import ComposedTask, splits
+from rlexp.environments.gymnasium_task import GymnasiumTask
+from rlexp.errors import ConfigError, EnvironmentFault
+from rlexp.training.roundtrip import check_round_trip
+
+PLAIN = {
+    "frame_stack": 1,
+    "normalise_observations": False,
+    "normalise_rewards": False,
+    "clip_observations": 10.0,
+    "clip_rewards": 10.0,
+}
+
+
+def task(chosen: Any) -> ComposedTask:
+    """The task with contexts, and a teacher of them."""
+    slope = GymnasiumTask(
+        id="taught/Slope-v0",
+        name=None,
+        imports=("taught_environments",),
+        arguments={},
+        max_episode_steps=None,
+        wrappers=(),
+        vector=Vector(count=1, kind="dummy", **PLAIN),  # type: ignore[arg-type]
+        reference=Reference(),
+    )
+    return ComposedTask(slope, {"context": Declares(), "teacher": chosen})
+
+
+def episode(environment: gym.Env[Any, Any], **settings: Any) -> list[float]:
+    """Play one; returns its context."""
+    observation, _ = environment.reset(**settings)
+    while not environment.step(0)[2]:
+        pass
+    return observation.tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_contexts_are_those_of_the_box(name: str) -> None:
+    """Each episode has another; the same seed gives the same ones, another seed others."""
+    played = []
+    for seed in (3, 3, 4):
+        environment = task(teacher(name)).make()
+        played.append(
+            [episode(environment, seed=seed), *(episode(environment) for _ in range(30))]
+        )
+    contexts = np.array(played[0])
+    assert 31 == len(np.unique(contexts, axis=0))
+    assert ([-1.0, 5.0] <= contexts).all()
+    assert (contexts <= [2.0, 5.5]).all()
+    assert played[0] == played[1] != played[2]
+
+
+def test_outcome_is_the_return_of_what_was_played() -> None:
+    """An episode that is cut by a reset is not told."""
+    chosen = Remembers()
+    environment = task(chosen).make()
+    environment.reset(seed=1)
+    environment.step(0)
+    for _ in range(2):
+        assert [-1.0, 5.0] == episode(environment)
+    assert [((-1.0, 5.0), -5.0)] * 2 == chosen.told
+
+
+def test_outcome_may_be_a_measure() -> None:
+    """By its name."""
+    chosen = Remembers("success")
+    episode(task(chosen).make())
+    assert [((-1.0, 5.0), 0.0)] == chosen.told
+
+
+def test_outcome_that_nothing_measures_is_refused() -> None:
+    """With what there is instead."""
+    with pytest.raises(EnvironmentFault, match=r"'succes' .* did you mean 'success'.* return, "):
+        episode(task(Remembers("succes")).make())
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf])
+def test_bad_rewards_are_not_told(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
+    """A run ends with them; no teacher has to bear them."""
+    chosen = Remembers()
+    step = Slope.step
+
+    def bad(environment: Slope, action: Any) -> Any:
+        observation, _, *rest = step(environment, action)
+        return observation, reward, *rest
+
+    monkeypatch.setattr(Slope, "step", bad)
+    environment = task(chosen).make()
+    episode(environment)
+    assert [] == chosen.told
+
+
+@pytest.mark.parametrize("stage", [Stage.EVALUATION, Stage.IN_DISTRIBUTION])
+@pytest.mark.parametrize("name", TEACHERS)
+def test_scores_know_no_teacher(name: str, stage: Stage) -> None:
+    """Wherever the policy is scored, contexts are as they are declared."""
+    environment = Contexts(Slope())
+    assert environment is teacher(name).wrap(environment, stage)
+    assert not splits(task(teacher(name)))
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_environment_without_contexts_is_refused(name: str) -> None:
+    """In one line that says what to choose."""
+    with pytest.raises(ConfigError, match="needs an environment that declares contexts"):
+        teacher(name).wrap(Slope(), Stage.TRAINING)
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a run would need it, and not where its policy is only scored."""
+    monkeypatch.setattr(alp_gmm, "find_spec", lambda _: None)
+    chosen, environment = teacher("alp_gmm"), Contexts(Slope())
+    with pytest.raises(ConfigError, match=r"pip install 'rlexp\[curriculum\]'"):
+        chosen.wrap(environment, Stage.TRAINING)
+    assert environment is chosen.wrap(environment, Stage.EVALUATION)
+
+
+def test_random_contexts_can_be_continued() -> None:
+    """They depend on the environment's generator alone, which is put back."""
+    assert check_round_trip(task(teacher("random")), 0.99, 3) is None
+
+
+@pytest.mark.parametrize(
+    "chosen", [*(name for name in TEACHERS if name != "random"), Remembers()], ids=str
+)
+def test_lessons_cannot_be_put_back(chosen: Any) -> None:
+    """The probe finds it, though nothing shows yet, and though the teacher is of another package."""
+    given = teacher(chosen) if isinstance(chosen, str) else chosen
+    told = check_round_trip(task(given), 0.99, 3)
+    assert told is not None
+    assert "TaughtEnvironment differs after the repetition" in told

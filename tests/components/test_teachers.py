@@ -1,0 +1,275 @@
+"""What every teacher promises, run on every yaml of `conf/teacher`, and what each is for."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from taught_environments import TEACHERS, Student, teacher
+
+from rlexp.components.teachers import Array, Lessons, alp_gmm
+from rlexp.components.teachers.alp_gmm import Mixture, fit
+from rlexp.components.teachers.history import History
+from rlexp.errors import ConfigError
+
+QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}}
+"""Settings under which each of them has begun to choose after a few episodes."""
+
+
+def box(dimensions: int) -> tuple[Array, Array]:
+    """A box whose dimensions have other units each."""
+    low = np.array([0.0, -1e-3, 5.0, -400.0, 1e6])[:dimensions]
+    return low, low + np.array([1.0, 1e-3, 0.5, 1000.0, 1e6])[:dimensions]
+
+
+def lessons(name: str, low: Array, high: Array, seed: int = 1, **changes: Any) -> Lessons:
+    """Lessons of a teacher, with quick settings and changes."""
+    settings = {**QUICK.get(name, {}), **changes}
+    begun: Lessons = teacher(name, **settings).begin(low, high, np.random.default_rng(seed))
+    return begun
+
+
+def taught(given: Lessons, episodes: int, play: Callable[[Array], float]) -> Array:
+    """The tasks of some episodes (episodes × dimensions)."""
+    tasks = []
+    for _ in range(episodes):
+        tasks.append(given.propose())
+        given.learn(tasks[-1], play(tasks[-1]))
+    return np.stack(tasks)
+
+
+@pytest.mark.parametrize("dimensions", range(1, 6))
+@pytest.mark.parametrize("name", TEACHERS)
+def test_proposals_stay_in_the_box(name: str, dimensions: int) -> None:
+    """Whatever it hears, and though a corner of the box pays most."""
+    low, high = box(dimensions)
+
+    tasks = taught(lessons(name, low, high), 100, lambda task: float(task[-1] - low[-1]))
+
+    assert (100, dimensions) == tasks.shape
+    assert np.float64 == tasks.dtype
+    assert (low <= tasks).all()
+    assert (tasks <= high).all()
+    assert len(np.unique(tasks, axis=0)) > 50
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_its_generator_decides(name: str) -> None:
+    """The same seed and the same outcomes give the same tasks to the bit; another seed others."""
+    low, high = box(2)
+
+    def tasks(seed: int) -> list[list[float]]:
+        found = taught(
+            lessons(name, low, high, seed), 100, lambda task: float(np.sin(9 * task[0]))
+        )
+        return found.tolist()  # type: ignore[no-any-return]
+
+    assert tasks(1) == tasks(1)
+    assert tasks(1) != tasks(2)
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_outcomes_that_are_no_numbers_are_ignored(name: str) -> None:
+    """Nothing comes after them that would not have come without them."""
+    low, high = box(2)
+    first, second = (lessons(name, low, high) for _ in range(2))
+    for outcome in np.random.default_rng(0).normal(size=100):
+        task = first.propose()
+        assert task.tolist() == second.propose().tolist()
+        for given in (first, second):
+            given.learn(task, float(outcome))
+        for bad in (np.nan, np.inf, -np.inf):
+            second.learn(task, bad)
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many episodes are no more to remember."""
+    monkeypatch.setattr(alp_gmm, "MOST", 200)
+    changes: dict[str, Any] = {"window": 200} if name == "success_rate" else {}
+    given = lessons(name, *box(3), **changes)
+    sizes = []
+    for _ in range(2):
+        taught(given, 400, lambda task: float(task[0]))
+        sizes.append(len(pickle.dumps(given)))
+    # The number of components that are fitted differs from time to time.
+    assert abs(sizes[1] - sizes[0]) < 1000
+
+
+@pytest.mark.parametrize("play", [lambda _: 3.0, lambda _: 0.0], ids=["all alike", "nothing"])
+@pytest.mark.parametrize("name", TEACHERS)
+def test_nothing_to_learn_is_no_fault(name: str, play: Callable[[Array], float]) -> None:
+    """Every outcome the same, a dimension fixed: tasks stay spread over the others."""
+    low, high = np.array([0.0, 2.0]), np.array([1.0, 2.0])
+
+    tasks = taught(lessons(name, low, high), 200, play)
+
+    assert {2.0} == set(tasks[:, 1])
+    assert np.ptp(tasks[100:, 0]) > 0.8
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_tasks_of_others_are_learnt_from(name: str) -> None:
+    """What was played need not be what it proposed, nor lie in the box."""
+    low, high = box(2)
+    given = lessons(name, low, high)
+    for outcome in range(60):
+        given.learn(high + 1.0, float(outcome))
+    assert (given.propose() <= high).all()
+
+
+UNIT = np.zeros(2), np.ones(2)
+
+
+def share(tasks: Array, low: float, high: float) -> float:
+    """Of tasks whose first dimension is between two numbers."""
+    return float(np.mean((tasks[:, 0] >= low) & (tasks[:, 0] <= high)))
+
+
+@pytest.mark.parametrize(("seed", "sign"), [(0, 1.0), (1, 1.0), (2, -1.0)])
+def test_alp_gmm_seeks_progress(seed: int, sign: float) -> None:
+    """A fifth of the box can be learnt, or is forgotten: there it spends most of its tasks."""
+    shares = {}
+    for name in ("alp_gmm", "random"):
+        changes: dict[str, Any] = {"fit_every": 100, "gaussians": 10} if name == "alp_gmm" else {}
+        student = Student(0.7, 0.9, practice=1500)
+        given = lessons(name, *UNIT, seed, **changes)
+        tasks = taught(given, 1000, lambda task, student=student: sign * student.play(task))  # type: ignore[misc]
+        shares[name] = share(tasks[500:], 0.7, 0.9)
+    assert shares["random"] < 0.27
+    assert shares["alp_gmm"] > 0.7
+
+
+def test_mixture_is_fitted_every_so_many_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last of them, with progress as a share of the range of outcomes."""
+    fitted: list[Array] = []
+
+    def spy(points: Array, gaussians: int, seed: int) -> Mixture:
+        fitted.append(points)
+        return fit(points, gaussians, seed)
+
+    monkeypatch.setattr(alp_gmm, "fit", spy)
+    given = lessons("alp_gmm", *UNIT)
+    # In one place, so that each is compared with the one before.
+    for outcome in range(59):
+        given.learn(np.array([0.5, 0.5]), 7.0 * outcome)
+
+    assert [(20, 3), (20, 3)] == [points.shape for points in fitted]
+    assert [0.0, *[1 / 19] * 19] == pytest.approx(fitted[0][:, -1])
+    assert [1 / 39] * 20 == pytest.approx(fitted[1][:, -1])
+
+
+def test_gaussians_are_drawn_by_their_progress() -> None:
+    """Three times the progress, three times the tasks; without any progress, all alike."""
+    means, covariances = np.array([[0.2], [0.8]]), np.full((2, 1, 1), 1e-6)
+    generator = np.random.default_rng(0)
+    for progress, expected in (([3.0, 1.0], 0.75), ([0.0, 0.0], 0.5)):
+        mixture = Mixture(np.array(progress), means, covariances)
+        points = np.stack([mixture.draw(generator) for _ in range(2000)])
+        assert share(points, 0.1, 0.3) == pytest.approx(expected, abs=0.04)
+
+
+def test_number_of_gaussians_is_found() -> None:
+    """Of three heaps of points, three, each with its progress."""
+    generator = np.random.default_rng(0)
+    heaps = [(0.1, 0.0), (0.5, 0.8), (0.9, 0.1)]
+    points = np.concatenate([generator.normal(heap, 0.01, (80, 2)) for heap in heaps])
+
+    found = fit(points, 4, seed=0)
+
+    assert [0.0, 0.1, 0.8] == pytest.approx(sorted(found.progress), abs=0.01)
+    assert (3, 1) == found.means.shape
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_success_rate_seeks_intermediate_difficulty(seed: int) -> None:
+    """From 0.5 to 0.7 some attempts succeed, below all and above none: it stays in between."""
+    luck = np.random.default_rng(seed + 100)
+
+    def play(task: Array) -> float:
+        return float(luck.random() < np.clip((0.7 - task[0]) / 0.2, 0.0, 1.0))
+
+    tasks = taught(lessons("success_rate", *UNIT, seed), 600, play)
+
+    assert share(tasks[200:], 0.45, 0.75) > 0.7
+
+
+def test_success_is_from_a_bound_on() -> None:
+    """Without one, half-way between what was heard; with one, outcomes of any size."""
+    low, high = UNIT
+
+    def near(bound: float | None) -> float:
+        given = lessons("success_rate", low, high, success_from=bound, random_share=0.0)
+        return float(np.median(taught(given, 500, lambda task: 100 * task[0])[200:, 0]))
+
+    assert near(None) == pytest.approx(0.5, abs=0.1)
+    assert near(80.0) == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize("heard", [0.0, 1.0])
+def test_success_rate_takes_the_nearest_to_its_bounds(heard: float) -> None:
+    """Where all is too hard it takes what succeeds most, and where all is too easy, least."""
+    given = lessons("success_rate", *UNIT, success_from=0.5, random_share=0.0, neighbours=20)
+    for step in np.linspace(0, 1, 400):
+        # One in twenty succeeds, or fails, and only on the left.
+        odd = step < 0.5 and int(step * 399) % 20 == 0
+        given.learn(np.array([step, 0.5]), 1 - heard if odd else heard)
+
+    tasks = np.stack([given.propose() for _ in range(50)])
+
+    assert share(tasks, 0.0, 0.55) == 1.0
+
+
+def test_bounds_of_outcomes_clip() -> None:
+    """Progress beyond the best that is declared is none."""
+    proposed = []
+    for best in (1.0, None):
+        given = lessons("alp_gmm", *UNIT, worst=0.0, best=best, random_share=0.0, fit_every=100)
+        tasks = taught(given, 600, Rising(0.6, 1.0))
+        proposed.append(share(tasks[200:], 0.6, 1.0))
+    clipped, unclipped = proposed
+    assert clipped < 0.55
+    assert unclipped > 0.7
+
+
+class Rising:
+    """Pays 1 and more, and ever more where a task lies between two numbers; a bit elsewhere."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high, self.played = low, high, 0
+
+    def __call__(self, task: Array) -> float:
+        self.played += 1
+        inside = self.low <= task[0] <= self.high
+        return 1.0 + self.played if inside else 0.5 + 0.4 * (self.played % 2)
+
+
+def test_history_forgets_the_oldest() -> None:
+    """It finds the nearest points, the newest of two in one place."""
+    history = History(1, 4)
+    for point, outcome in ((0.5, 0.0), (0.1, 1.0), (0.9, 2.0), (0.1, 3.0), (0.8, 4.0)):
+        history.add(np.array([point]), outcome)
+    assert [1.0, 2.0, 3.0, 4.0] == history.outcomes.tolist()
+    assert [[2, 0, 3], [1, 3, 2]] == history.nearest(np.array([[0.0], [1.0]]), 3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("alp_gmm", {"worst": 2.0, "best": 1.0}, "worst=2.0 must be less than best=1.0"),
+        ("alp_gmm", {"gaussians": 1}, "gaussians"),
+        ("alp_gmm", {"worst": float("inf")}, "worst"),
+        ("success_rate", {"minimum": 0.9, "maximum": 0.1}, "must not exceed maximum=0.1"),
+        ("success_rate", {"neighbours": 600}, "must not exceed window=500"),
+        ("success_rate", {"random_share": 1.5}, "random_share"),
+        ("random", {"fit_every": 250}, "fit_every"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(
+    name: str, changes: dict[str, Any], told: str
+) -> None:
+    """In one line that names the setting."""
+    with pytest.raises(ConfigError, match=told) as caught:
+        teacher(name, **changes)
+    assert "\n" not in str(caught.value)

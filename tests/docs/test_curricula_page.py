@@ -1,0 +1,67 @@
+"""The page about curricula: its own teacher works as pasted, and it names every teacher."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
+from rlexp.environments import Stage
+from rlexp.environments.composed import at
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "curricula.md").read_text()
+FILES = re.compile(
+    r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the page shows."""
+    for found in FILES.finditer(PAGE):
+        path = tmp_path / found["name"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found["text"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    return tmp_path
+
+
+def test_own_teacher_works_as_pasted(study: Path) -> None:
+    """It teaches the environment that the page names, in training only, and widens its box."""
+    (one,) = compose(["environment=cartpole_contexts", "teacher=widening"], study)
+    _, parts = validate(one.plain, ("my_teachers",))
+    del sys.modules["my_teachers"]
+    environment: Any = parts.environment.make()
+    environment.reset(seed=1)
+    lessons = environment.get_wrapper_attr("_lessons")
+    for outcome in (float("nan"), 0.0, *[200.0] * 30):
+        lessons.learn(lessons.propose(), outcome)
+    assert lessons.share == 1.0
+    low, high = (environment.get_wrapper_attr(f"context_{end}") for end in ("low", "high"))
+    proposed = np.stack([lessons.propose() for _ in range(100)])
+    assert ((low <= proposed) & (proposed <= high)).all()
+    assert not at(parts.environment, Stage.EVALUATION).make().has_wrapper_attr("_lessons")
+
+
+def test_every_teacher_has_a_row() -> None:
+    """Those that can be chosen, and no others."""
+    rows = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE))
+    assert {path.stem for path in (ROOT / "conf" / "teacher").glob("*.yaml")} == rows
+
+
+@pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
+def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
+    """A hundred contexts are tested, once each by the final policy, and none is held out for good."""
+    (one,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
+    root, parts = validate(one.plain)
+    context = parts.environment.components["context"]
+    assert root.budget.final_episodes == len(context.test_contexts())
+    assert 1 == parts.environment.vector.count
+    parts.environment.make()

@@ -1,0 +1,47 @@
+"""Trainings with a teacher: they repeat, and after a kill they end with the same weights."""
+
+from pathlib import Path
+
+import pytest
+from trainings import trained
+
+from rlexp.records.events import Continued, Refused
+
+WORDS = (
+    "environment=cartpole_contexts",
+    "algorithm.n_steps=64",
+    "budget.steps=256",
+    "budget.evaluation_every=128",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+    "environment.components.context.visible=true",
+)
+CASES = {
+    "random": (),
+    "success_rate": ("environment.components.teacher.neighbours=2",),
+    "alp_gmm": ("environment.components.teacher.fit_every=20", "environment.vector.count=2"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_are_the_same_after_a_kill(name: str, tmp_path: Path) -> None:
+    """A run goes on with contexts that depend on a generator alone, and begins anew with lessons."""
+    words = (*WORDS, f"teacher={name}", *CASES[name])
+    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    assert ended.weights is not None, ended
+    saved = control.saved(0)
+
+    memory, again = trained(tmp_path / "again", *words, checkpoints=[saved])
+
+    expected = Continued if name == "random" else Refused
+    assert [expected] == [type(e) for e in memory.events if isinstance(e, Continued | Refused)]
+    assert ended.weights == again.weights
+
+
+def test_a_teacher_changes_what_is_learnt(tmp_path: Path) -> None:
+    """Other contexts, other weights."""
+    weights = {
+        trained(tmp_path / name, *WORDS, f"teacher={name}", *CASES[name])[1].weights
+        for name in ("random", "success_rate")
+    }
+    assert 2 == len(weights)
