@@ -85,6 +85,24 @@ def at(environment: Environment, stage: Stage) -> Environment:
     )
 
 
+def pinned(environment: Environment) -> Environment:
+    """The environment, whose components say exactly which files they depend on.
+
+    A component that has a method `pinned` returns itself with their digests, so that these are part
+    of a run's identity.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    if not isinstance(environment, ComposedTask):
+        return environment
+    components = {
+        name: component.pinned() if hasattr(component, "pinned") else component
+        for name, component in environment.components.items()
+    }
+    return replace(environment, components=components)
+
+
 def splits(environment: Environment) -> bool:
     """Whether evaluation holds out a distribution that training does not see."""
     return isinstance(environment, ComposedTask) and any(

@@ -104,6 +104,12 @@ def _transform(
     return VecFrameStack(vector, settings.frame_stack) if settings.frame_stack > 1 else vector
 
 
+def as_seen(vector: VecEnv | None, observations: Any) -> Any:
+    """Observations (batch × shape) as a policy on this vector sees them: normalised where it does."""
+    normalise = unwrap_vec_normalize(vector) if vector is not None else None
+    return observations if normalise is None else normalise.normalize_obs(observations)
+
+
 def share_statistics(source: VecEnv, target: VecEnv) -> None:
     """Let an evaluation normalise observations as training does now."""
     trained, evaluated = unwrap_vec_normalize(source), unwrap_vec_normalize(target)

@@ -112,3 +112,10 @@ def test_a_composed_task_wraps_at_each_stage(stage: Stage) -> None:
     env = ComposedTask(task.environment, task.components, stage).make()
     assert "StickyEnvironment" in str(env)
     env.close()
+
+
+def test_the_digest_of_a_guide_is_part_of_a_runs_identity() -> None:
+    """The same folder with another policy in it leads to other runs."""
+    words = ("component=jump_start", "environment.components.jump_start.guide=runs/x/y")
+    digest = "environment.components.jump_start.weights="
+    assert spec_of(*words, f"{digest}aa").id != spec_of(*words, f"{digest}bb").id
