@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from rlexp.app.study import Study
 from rlexp.config.compose import Composed, compose
 from rlexp.config.validate import Parts, Root, validate
 from rlexp.config.variables import has_variable
-from rlexp.environments.composed import ComposedTask
+from rlexp.environments.composed import ComposedTask, pinned
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -54,7 +54,7 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
     """
     study.make_importable()
     composed = compose(overrides, study.folder)
-    validated = [validate(one.plain, study.allowed) for one in composed]
+    validated = [_validated(one, study) for one in composed]
     configurations = tuple(
         configuration_of(one, root, parts)
         for one, (root, parts) in zip(composed, validated, strict=True)
@@ -73,15 +73,30 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
         raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
     if root.failures == "worst":
         require_minimum(configurations)
-    name = derive_name(experiment) if root.experiment is None else root.experiment
+    matrices = dict.fromkeys(one.cell.matrix if one.cell else None for one in composed)
+    name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = Trackers.of(composed[0].plain, parts)
     return Request(named, phase, parts.executor, root.budget, trackers)
 
 
-def derive_name(experiment: Experiment) -> str:
-    """A name that says what is trained on what, and differs where the definition does."""
-    tasks = "+".join(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
+def _validated(one: Composed, study: Study) -> tuple[Root, Parts]:
+    try:
+        return validate(one.plain, study.allowed)
+    except ConfigError as error:
+        raise ConfigError(f"{one.cell.said if one.cell else ''}{error}") from error
+
+
+def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:
+    """A name that says what is trained on what, and differs where the definition does.
+
+    Args:
+        experiment: The question.
+        matrices: Those that its configurations are cells of; they stand for several tasks.
+    """
+    told = list(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
+    named = [_folder_word(matrix) for matrix in matrices if matrix is not None]
+    tasks = "+".join(named if len(told) > 1 and len(named) == len(matrices) > 0 else told)
     algorithms = "+".join(
         dict.fromkeys(_folder_word(short_name(c.algorithm)) for c in experiment.configurations)
     )
@@ -94,7 +109,7 @@ def _folder_word(text: str) -> str:
 
 def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
     """The configuration that a composed and validated one stands for, under its label."""
-    environment = plain_part(root.environment, parts.environment)
+    environment = plain_part(root.environment, pinned(parts.environment))
     reference = environment.pop("reference")
     return Configuration(
         label=_label(short_name(root.algorithm), one.choices),

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli import exporting, importing, mirrors, runs, statistics, study, sweeps
+from rlexp.cli import (
+    exporting,
+    hyperparameters,
+    importing,
+    mirrors,
+    runs,
+    statistics,
+    study,
+    sweeps,
+)
 from rlexp.cli.options import console_for
 
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -64,6 +73,7 @@ for name, command in COMMANDS.items():
 config.command("show")(study.config_show)
 config.command("list")(study.config_list)
 config.command("validate")(study.config_validate)
+config.command("import")(hyperparameters.config_import)
 
 
 def main() -> None:

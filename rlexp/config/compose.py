@@ -2,13 +2,16 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlexp.config.checked_source import check_whatever_is_read
+from rlexp.config.matrix import Cell
+from rlexp.config.matrix_words import expand
+from rlexp.config.resolved import to_plain
 from rlexp.config.sources import check_yaml_files, search_path
 from rlexp.config.words import (
     FIXED,
@@ -17,22 +20,27 @@ from rlexp.config.words import (
     check_word,
     choice_texts,
     parse_words,
+    quoted,
     split_word,
     with_free_form,
 )
 from rlexp.errors import ConfigError, did_you_mean
 
+Load = Callable[[Sequence[str]], Any]
+"""From words to Hydra's configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """One resolved configuration and the grid's choices that led to it."""
+    """One resolved configuration, the grid's choices that led to it, and its cell of a matrix."""
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
+    cell: Cell | None = None
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
-    """Compose every configuration of a grid; without comma choices there is one.
+    """Compose every configuration of a grid or a matrix; without either there is one.
 
     Args:
         overrides: Words in Hydra's override grammar.
@@ -41,15 +49,28 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
     Raises:
         ConfigError: A word cannot be parsed, or names an unknown group, option or key.
     """
-    fixed, groups, values = _sort(overrides, folder)
+    cells = expand(overrides, folder)
     composed = []
     with hydra_session(folder) as load:
+        for cell in cells:
+            composed += _grid(cell, folder, load)
+    return composed
+
+
+def _grid(cell: Cell, folder: Path, load: Load) -> list[Composed]:
+    """Every configuration of the grid that the words of a cell make."""
+    composed = []
+    try:
+        fixed, groups, values = _sort(cell.words, folder)
         for chosen in itertools.product(*groups):
             config = load([*fixed, *(word for _, word in chosen)])
             for settings in itertools.product(*values):
                 plain = _apply(config, settings) if settings else to_plain(config)
                 choices = tuple(split_word(word) for _, word in (*chosen, *settings))
-                composed.append(Composed(plain, choices))
+                of = cell if cell.matrix else None
+                composed.append(Composed(plain, (*cell.choices, *choices), of))
+    except ConfigError as error:
+        raise ConfigError(f"{cell.said}{error}") from error
     return composed
 
 
@@ -129,10 +150,10 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
     places = search_path(folder)
     check_yaml_files(places)
     check_whatever_is_read()
-    quoted = ",".join(_quoted(f"file://{place}") for place in places)
+    roots = ",".join(quoted(f"file://{place}") for place in places)
 
     def load(words: Sequence[str], *, hydra: bool = False) -> Any:
-        told = [f"hydra.searchpath=[{quoted}]", *words]
+        told = [f"hydra.searchpath=[{roots}]", *words]
         try:
             return hydra_compose(entry, overrides=told, return_hydra_config=hydra)
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
@@ -141,12 +162,6 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
         yield load
-
-
-def _quoted(text: str) -> str:
-    """Quote for Hydra's grammar, which reads backslashes as such but before a quote."""
-    escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
-    return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
 
 
 def packaged_entry() -> Path:
@@ -170,37 +185,6 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
     return to_plain(copy)
 
 
-def to_plain(config: Any) -> dict[str, Any]:
-    """A configuration as JSON values, resolved but for variables of the environment.
-
-    Raises:
-        ConfigError: A value is missing, or refers to nothing.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    # A variable of the environment may be a secret: it is filled in where it is used, never stored.
-    OmegaConf.register_new_resolver("oc.env", _keep, replace=True)
-    try:
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(_missing(error)) from error
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
-
-
-def _keep(*words: str | None) -> str:
-    return "${oc.env:" + ",".join("null" if word is None else str(word) for word in words) + "}"
-
-
-def _missing(error: Exception) -> str:
-    key = getattr(error, "full_key", None)
-    first = str(error).splitlines()[0]
-    if "Missing mandatory value" in first and key:
-        return f"{key} has no value; give it one with {key}=…"
-    return f"{key}: {first}" if key else first
-
-
 def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> str:
     """One line for what Hydra says in several."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
@@ -215,7 +199,9 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
             return _of_a_file(text, key, folder)
         with hydra_session(folder, entry) as load:
             base = load(others)
-        if key in groups(folder) or "No match in the defaults list" in text:
+        if key in groups(folder):
+            return f"{key} has no default to replace; write +{key}=… to add one"
+        if "No match in the defaults list" in text:
             return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
         return unknown_key(key, base)
     return " ".join(text.split())[:400]

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import hydra_session, to_plain, unknown_key
+from rlexp.config.compose import hydra_session, unknown_key
+from rlexp.config.resolved import to_plain
 from rlexp.config.words import FREE_FORM
 from rlexp.errors import ConfigError
 

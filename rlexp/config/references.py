@@ -19,8 +19,12 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
     for place in search_path(folder):
         for path in sorted(place.glob("environment/*.yaml")):
             try:
+                text = path.read_text(encoding="utf-8")
+                # Most files are of other tasks, and parsing all of them takes a second.
+                if task not in text:
+                    continue
                 check_yaml(path)
-                plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+                plain = yaml.safe_load(text)
             except (ConfigError, yaml.YAMLError, OSError, ValueError):
                 continue
             if isinstance(plain, dict) and plain.get("id") == task:

@@ -14,6 +14,7 @@ from rlexp.config.configurations import (
     copied,
     value_at,
 )
+from rlexp.config.matrix_words import as_one_cell
 from rlexp.config.options import DEFINITIONS
 from rlexp.config.search_space import default_values, fit_space, read_groups
 from rlexp.config.space import read_entries
@@ -81,7 +82,8 @@ def compose_sweep(name: str | None, words: Sequence[str], folder: Path) -> Sweep
     if name is not None:
         check_name(name, folder)
     asked = sort_words(words, folder)
-    told = [*([f"+{DEFINITIONS}={name}"] if name is not None else []), *asked.plain]
+    plain = as_one_cell(asked.plain, folder)
+    told = [*([f"+{DEFINITIONS}={name}"] if name is not None else []), *plain]
     base = compose_words(told, folder)
     _check_package(base, name)
     tuner, pruner = (_plug_in(base, group, folder) for group in ("tuner", "pruner"))

@@ -1,7 +1,7 @@
 """Words of the command line, in Hydra's override grammar: read, and refused where misplaced."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rlexp.errors import ConfigError, did_you_mean
@@ -16,8 +16,12 @@ OF_SWEEPS = ("tuner", "pruner", "sweep", "sweeps")
 OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
 """What a grid cannot vary either: it changes no number of a run."""
 
-FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs)[.=]")
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""A key inside a value."""
+FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]")
 """Keys whose content is the library's, not ours: any may be set without a `+`."""
+TEXT = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
+"""A value that is text as it stands, braces, commas and signs included, unless it is quoted."""
 
 
 def parse_words(words: Sequence[str]) -> list[Any]:
@@ -32,7 +36,7 @@ def parse_words(words: Sequence[str]) -> list[Any]:
     parsed = []
     for word in words:
         try:
-            parsed.append(OverridesParser.create().parse_override(word))
+            parsed.append(OverridesParser.create().parse_override(_as_text(word)))
         except HydraException as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"cannot read {word!r}: {reason}; write key=value") from error
@@ -45,9 +49,44 @@ def split_word(word: str) -> tuple[str, str]:
     return key, value
 
 
+def override_word(key: str, value: Any) -> str:
+    """The word that sets a key to a value of JSON.
+
+    Raises:
+        ConfigError: A name in the value cannot be written in the grammar.
+    """
+    word = f"{key}={_written(value, key)}"
+    return f"++{word}" if FREE_FORM.match(word) else word
+
+
+def _written(value: Any, key: str) -> str:
+    if isinstance(value, Mapping):
+        for name in value:
+            if not NAME.fullmatch(str(name)):
+                raise ConfigError(f"{key}: {name!r} is no name: use letters, digits and _")
+        inside = (f"{name}:{_written(item, key)}" for name, item in value.items())
+        return "{" + ",".join(inside) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_written(item, key) for item in value) + "]"
+    if isinstance(value, str):
+        return quoted(value)
+    return "null" if value is None else str(value).lower()
+
+
+def quoted(text: str) -> str:
+    """Quote for Hydra's grammar, which reads backslashes as such but before a quote."""
+    escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
+
+
 def with_free_form(words: Sequence[str]) -> list[str]:
-    """The words, such that keys of free form need no `+`."""
-    return [f"++{word}" if FREE_FORM.match(word) else word for word in words]
+    """The words, such that keys of free form need no `+`, and text no quotes."""
+    return [f"++{word}" if FREE_FORM.match(word) else _as_text(word) for word in words]
+
+
+def _as_text(word: str) -> str:
+    found = TEXT.fullmatch(word)
+    return f"{found[1]}{quoted(found[2])}" if found else word
 
 
 def check_word(word: str, parsed: Any, known: Collection[str]) -> None:

@@ -22,7 +22,16 @@ SOURCES = {
     "executor/local.yaml": "executor.",
     "report.yaml": "",
 }
-GROUPS = ("agent", "algorithm", "environment", "executor", "metric", "section")
+GROUPS = (
+    "agent",
+    "algorithm",
+    "component",
+    "environment",
+    "executor",
+    "metric",
+    "section",
+    "teacher",
+)
 
 
 def leaves(plain: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -101,17 +110,20 @@ def test_what_a_sweep_can_choose_is_named(folder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "page"),
+    ("group", "pages"),
     [
-        ("algorithm", "configuration"),
-        ("agent", "configuration"),
-        ("environment", "configuration"),
-        ("metric", "statistics"),
-        ("section", "reports"),
+        ("algorithm", ["configuration"]),
+        ("agent", ["configuration"]),
+        ("benchmark", ["benchmarks", "components", "curricula", "configuration"]),
+        ("component", ["components", "contexts"]),
+        ("environment", ["configuration", "environments", "contexts"]),
+        ("metric", ["statistics"]),
+        ("section", ["reports"]),
+        ("teacher", ["curricula"]),
     ],
 )
-def test_option_is_named(group: str, page: str) -> None:
-    """Each option of a group is named on the page that is about it."""
-    text = (ROOT / "docs" / f"{page}.md").read_text()
+def test_option_is_named(group: str, pages: list[str]) -> None:
+    """Each option of a group is named on a page that is about it."""
+    text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
     assert set() == {option for option in options if f"`{option}`" not in text}

@@ -1,0 +1,90 @@
+"""A yaml file of entries that another tool wrote, each with the lines on which it stands."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlexp.config.foreign_yaml import read_foreign_yaml
+from rlexp.config.sources import check_yaml, search_path
+from rlexp.errors import ConfigError
+
+MERGE = "<<"
+"""The key under which yaml merges what another entry holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The settings under one name, and the line of each."""
+
+    name: str
+    line: int
+    settings: Mapping[str, Any]
+    lines: Mapping[str, int]
+
+    def line_of(self, key: str) -> int:
+        """The line of a key, or of the entry where it has none."""
+        return self.lines.get(key, self.line)
+
+
+def read_foreign_entries(path: Path) -> list[Entry]:
+    """The entries of a file: a mapping of names to mappings. Nothing is made of tags.
+
+    Raises:
+        ConfigError: It is no such yaml, or too large, too deep or full of aliases.
+    """
+    import yaml
+
+    plain = read_foreign_yaml(path)
+    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    if not isinstance(plain, Mapping) or not isinstance(root, yaml.MappingNode) or not plain:
+        raise ConfigError(f"{path} holds no entries: name a file of hyperparameters")
+    found = []
+    for key, node in root.value:
+        line, own = key.start_mark.line + 1, plain[str(key.value)]
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"{path}, line {line}: {key.value} holds no settings")
+        found.append(Entry(str(key.value), line, _merged(own), dict(_lines(node))))
+    return found
+
+
+def _merged(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, over those that they are merged with."""
+    others = own.get(MERGE, [])
+    below: dict[str, Any] = {}
+    for other in reversed(others if isinstance(others, list) else [others]):
+        below |= _merged(other) if isinstance(other, Mapping) else {MERGE: other}
+    return {**below, **{key: value for key, value in own.items() if key != MERGE}}
+
+
+def _lines(node: Any) -> Iterator[tuple[str, int]]:
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        for one in reversed(node.value):
+            yield from _lines(one)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        if key.value == MERGE:
+            yield from _lines(value)
+    for key, _ in node.value:
+        yield str(key.value), key.start_mark.line + 1
+
+
+def environment_options(folder: Path) -> dict[str, str]:
+    """The option of `environment` that stands for each id; the study's own win.
+
+    Args:
+        folder: The study's folder, whose `conf/` is looked at first.
+    """
+    import yaml
+
+    found: dict[str, str] = {}
+    for place in search_path(folder):
+        for path in sorted(place.glob("environment/*.yaml")):
+            check_yaml(path)
+            plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if isinstance(plain, dict) and isinstance(plain.get("id"), str):
+                found.setdefault(plain["id"], path.stem)
+    return found

@@ -1,0 +1,72 @@
+"""A matrix of benchmarks as an experiment: its name, its labels, its seeds, and a run of a cell."""
+
+from pathlib import Path
+
+import pytest
+from finished_runs import finish, study
+
+from rlexp.app.request import Request, read_request
+from rlexp.errors import ConfigError
+from rlexp.store.runs import read_run
+
+WORD = "+benchmark=classic_control"
+
+
+def asked(folder: Path, *words: str) -> Request:
+    """What a command about the matrix asks for."""
+    return read_request([WORD, *words], study(folder))
+
+
+def test_labels_are_algorithms_and_tasks_are_environments(tmp_path: Path) -> None:
+    """So that a report puts one algorithm together over its tasks."""
+    found = asked(tmp_path, "algorithm=dqn").experiment.configurations
+    assert [("dqn", "CartPole-v1"), ("dqn", "Acrobot-v1"), ("dqn", "MountainCar-v0")] == [
+        (c.label, c.task) for c in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "begin"),
+    [
+        (["algorithm=sac"], "classic_control-sac-"),
+        (["algorithm=sac", "environment=pendulum"], "Pendulum-v1-sac-"),
+    ],
+)
+def test_the_name_says_the_matrix_where_it_stands_for_several_tasks(
+    tmp_path: Path, words: list[str], begin: str
+) -> None:
+    """And the task, where there is one."""
+    name = asked(tmp_path, *words).experiment.name
+    assert name.startswith(begin)
+    assert len(name) == len(begin) + 6
+
+
+def test_more_seeds_are_the_same_experiment_and_other_steps_another(tmp_path: Path) -> None:
+    """The first seeds are there already."""
+    few, many, other = (
+        asked(tmp_path, "algorithm=sac", *words)
+        for words in (["seeds.test=2"], ["seeds.test=3"], ["budget.steps=999"])
+    )
+    assert few.experiment.name == many.experiment.name != other.experiment.name
+    assert {spec.id for spec in few.specs()} < {spec.id for spec in many.specs()}
+    assert (4, 6) == (len(few.specs()), len(many.specs()))
+
+
+def test_a_mistake_names_its_cell(tmp_path: Path) -> None:
+    """A value may be out of range for one algorithm alone."""
+    with pytest.raises(
+        ConfigError, match=r"benchmark=classic_control, ppo on cartpole: .*n_epochs"
+    ):
+        asked(tmp_path, "algorithm=ppo", "algorithm.n_epochs=0")
+
+
+def test_a_cell_trains(tmp_path: Path) -> None:
+    """With the settings that the matrix gives it."""
+    words = (WORD, "environment=cartpole", "algorithm=dqn", "budget.steps=512")
+    record = read_run(finish(tmp_path, *words).paths).record
+    assert (256, [256, 256]) == (
+        record.spec.algorithm["train_freq"],
+        record.spec.agent["network"],
+    )
+    assert record.score is not None
+    assert record.step == 512

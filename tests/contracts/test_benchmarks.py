@@ -1,0 +1,88 @@
+"""What every benchmark promises, run on every yaml of `conf/benchmark` and each of its cells."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from members import names
+
+from rlexp.app.request import Request, read_request
+from rlexp.app.study import Study
+from rlexp.app.worker import assemble
+from rlexp.config.matrix import matrix_file, read_matrix
+from rlexp.protocol.experiment import Configuration
+from rlexp.store.layout import Layout
+
+NOWHERE = Path("nowhere")
+MODULES = {"box2d": "Box2D", "mujoco": "mujoco"}
+"""Matrices whose environments need an extra of the same name, and a module that it brings."""
+MATRICES = [name for name in names("benchmark") if matrix_file(name, NOWHERE)]
+WITHOUT_THRESHOLD = {"Walker2d-v5"}
+"""Tasks of which neither Gymnasium nor the zoo says when they are solved."""
+BUFFER = 600
+"""Transitions that a learner makes room for here: it is only built."""
+
+
+def cells(name: str) -> list[str]:
+    """The cells of a benchmark; one without a name, where it is no matrix."""
+    path = matrix_file(name, NOWHERE)
+    found = read_matrix(name, path, NOWHERE) if path else []
+    return ["-".join(option for _, option in cell.choices) for cell in found] or [""]
+
+
+CELLS = [(name, position) for name in names("benchmark") for position in range(len(cells(name)))]
+IDS = [f"{name}-{cell}" for name in names("benchmark") for cell in cells(name)]
+
+
+@cache
+def asked(name: str) -> Request:
+    """What a run of a benchmark asks for."""
+    return read_request([f"+benchmark={name}"], Study(NOWHERE, Layout(NOWHERE / "runs")))
+
+
+def configuration(name: str, position: int) -> Configuration:
+    """A cell of a benchmark."""
+    return asked(name).experiment.configurations[position]
+
+
+@pytest.mark.parametrize(("name", "position"), CELLS, ids=IDS)
+def test_cell_builds_its_learner_on_the_real_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, position: int
+) -> None:
+    """Its settings are those of the library, and fit agent, algorithm and environment."""
+    pytest.importorskip(MODULES.get(name, "gymnasium"), reason=f"needs rlexp[{name}]")
+    monkeypatch.chdir(tmp_path)
+    cell = configuration(name, position)
+    algorithm = dict(cell.algorithm)
+    if "buffer_size" in algorithm:
+        algorithm["buffer_size"] = BUFFER
+    spec = replace(cell, algorithm=algorithm).spec(asked(name).phase, 0, 0)
+
+    learner = assemble(spec).build(tmp_path)
+
+    assert learner.env is not None
+    learner.env.close()
+    assert learner.num_timesteps == 0
+
+
+@pytest.mark.parametrize("name", names("benchmark"))
+def test_every_cell_is_a_configuration_of_its_own(name: str) -> None:
+    """None is lost as a repetition of another."""
+    assert len(cells(name)) == len(asked(name).experiment.configurations)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_tasks_have_the_anchors_of_normalised_scores(name: str) -> None:
+    """The score of random actions, and the one that counts as solved, where there is one."""
+    for cell in asked(name).experiment.configurations:
+        low, high = cell.reference["random"], cell.reference["threshold"]
+        assert low < high if cell.task not in WITHOUT_THRESHOLD else high is None, cell.task
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_matrix_says_where_its_hyperparameters_come_from(name: str) -> None:
+    """In the comment that it begins with: which tool, and which version of it."""
+    path = matrix_file(name, NOWHERE)
+    assert path is not None
+    assert "rl-baselines3-zoo 2." in path.read_text().partition("\ntasks:")[0]

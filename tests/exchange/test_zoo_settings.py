@@ -1,0 +1,208 @@
+"""Hyperparameters of rl-baselines3-zoo: translated by a grammar, or refused; never executed."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlexp.exchange.importers.literals import Named, NotLiteral, read_literal
+from rlexp.exchange.importers.zoo_settings import translate
+
+PPO = ("learning_rate", "n_steps", "batch_size", "gamma", "clip_range", "clip_range_vf", "use_sde")
+SAC = ("learning_rate", "buffer_size", "train_freq", "ent_coef", "action_noise", "n_steps",
+       "replay_buffer_kwargs", "batch_size")  # fmt: skip
+STEPS = {"n_timesteps": 1e6}
+HOSTILE = [
+    "__import__('os').system('touch pwned')",
+    "dict(a=__import__('os').system('touch pwned'))",
+    "[open('pwned', 'w')]",
+    "(lambda: 1)()",
+    "dict(**__builtins__)",
+    "dict([('a', 1)])",
+    "[x for x in (1,)]",
+    "f'{1}'",
+    "1 if 1 else 2",
+    "{1: 2}",
+    "{**{}}",
+    "2 ** 9999999999",
+    "b'a'",
+    "1j",
+    "1e999",
+    "-'a'",
+    "nn.ReLU()",
+    "().__class__",
+    "a[0].b",
+    "dict(net_arch=[64",
+    "",
+    "import os",
+    "-" * 1500 + "1",
+    "(" * 1500,
+    "[" * 150 + "]" * 150,
+    "1," * 1500,
+    "\0",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_would_have_to_be_executed_is_no_literal(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens, however it is wrapped."""
+    monkeypatch.chdir(tmp_path)
+    if text.startswith("[["):
+        assert isinstance(read_literal(text), list)
+    else:
+        with pytest.raises(NotLiteral):
+            read_literal(text)
+        settings, troubles = translate({**STEPS, "policy_kwargs": text}, PPO)
+        assert ["policy_kwargs"] == list(troubles)
+        assert not any(key.startswith("agent") for key in settings)
+    assert [] == list(tmp_path.iterdir())
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_literal_or_refused(text: str) -> None:
+    """With no other error than the one that says so."""
+    with suppress(NotLiteral):
+        read_literal(text)
+
+
+def test_literals_are_read_as_they_stand() -> None:
+    """Mappings of both forms, lists, tuples, numbers with signs, and names of classes."""
+    found = read_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
+    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": Named("nn.ReLU")} == found
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "expected"),
+    [
+        ({"n_timesteps": 20_000.0}, PPO, {"budget.steps": 20_000, "budget.evaluation_every": 1000}),
+        ({"n_envs": 8}, PPO, {"environment.vector.count": 8}),
+        ({"frame_stack": 4}, PPO, {"environment.vector.frame_stack": 4}),
+        ({"policy": "MlpPolicy"}, PPO, {}),
+        ({"policy": "CnnLstmPolicy"}, PPO, {"agent": "lstm", "agent.input": "cnn"}),
+        (
+            {"normalize": True},
+            PPO,
+            {
+                "environment.vector.normalise_observations": True,
+                "environment.vector.normalise_rewards": True,
+            },
+        ),
+        (
+            {"normalize": "{'norm_obs': False, 'clip_reward': 5.0}"},
+            PPO,
+            {
+                "environment.vector.normalise_observations": False,
+                "environment.vector.normalise_rewards": True,
+                "environment.vector.clip_rewards": 5.0,
+            },
+        ),
+        (
+            {"learning_rate": "lin_2.5e-4", "clip_range_vf": -1, "clip_range": "0.2"},
+            PPO,
+            {
+                "algorithm.learning_rate": {"shape": "linear", "initial": 2.5e-4},
+                "algorithm.clip_range_vf": None,
+                "algorithm.clip_range": 0.2,
+            },
+        ),
+        (
+            {"policy_kwargs": "dict(log_std_init=-2, ortho_init=False, activation_fn=nn.ReLU,\n"
+             "  net_arch=dict(pi=[256], vf=[64, 64]))"},
+            PPO,
+            {
+                "agent.policy_kwargs.log_std_init": -2,
+                "agent.ortho_init": False,
+                "agent.activation": "relu",
+                "agent.actor": [256],
+                "agent.critic": [64, 64],
+            },
+        ),
+        (
+            {"policy_kwargs": "dict(net_arch=[dict(pi=[8], vf=[9])], lstm_hidden_size=64)"},
+            PPO,
+            {"agent.actor": [8], "agent.critic": [9], "agent.lstm_hidden_size": 64},
+        ),
+        ({"policy_kwargs": {"net_arch": [400, 300]}}, SAC, {"agent.network": [400, 300]}),
+        (
+            {"noise_type": "ornstein-uhlenbeck", "noise_std": 0.5},
+            SAC,
+            {"algorithm.action_noise": {"kind": "ornstein_uhlenbeck", "sigma": 0.5}},
+        ),
+        ({"train_freq": [1, "episode"], "ent_coef": "auto_0.1"}, SAC,
+         {"algorithm.train_freq": [1, "episode"], "algorithm.ent_coef": "auto_0.1"}),
+        ({"replay_buffer_kwargs": "dict(handle_timeout_termination=True)"}, SAC,
+         {"algorithm.replay_buffer_kwargs": {"handle_timeout_termination": True}}),
+        ({"env_kwargs": "dict(gravity=5)"}, PPO, {"environment.arguments.gravity": 5}),
+        (
+            {"env_wrapper": [{"gymnasium.wrappers.time_limit.TimeLimit": {"max_episode_steps": 5}},
+                             "stable_baselines3.common.atari_wrappers.AtariWrapper"]},
+            PPO,
+            {"environment.wrappers": [
+                {"name": "TimeLimit", "arguments": {"max_episode_steps": 5}},
+                {"name": "stable_baselines3.common.atari_wrappers:AtariWrapper", "arguments": {}},
+            ]},
+        ),
+        (
+            {"n_steps": 8, "batch_size": 256, "n_envs": 2},
+            PPO,
+            {"algorithm.n_steps": 8, "algorithm.batch_size": 16, "environment.vector.count": 2},
+        ),
+    ],
+)  # fmt: skip
+def test_each_key_becomes_what_means_the_same(
+    entry: dict[str, Any], known: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    """One by one, as the zoo writes them."""
+    settings, troubles = translate({**STEPS, **entry}, known)
+    own = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
+    own = own if "n_timesteps" in entry else {
+        k: v for k, v in own.items() if not k.startswith("budget.")
+    }  # fmt: skip
+    assert ({}, expected) == (troubles, own)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"n_timesteps": "many"}, "'many' is no number"),
+        ({"n_timesteps": 1.5}, "1.5 is no whole number"),
+        ({"n_envs": True}, "True is no number"),
+        ({"gamma": "1" + "0" * 400}, "is no finite number"),
+        ({"gamma": "__import__('os').system('x')"}, "is no plain value"),
+        ({"gamma": {"python": "object/apply:os.system", "value": ["x"]}}, "is no plain value"),
+        ({"learning_rate": "name:os.system"}, "is no number"),
+        ({"learning_rate": "lin_lin_1"}, "'lin_1' is no number"),
+        ({"n_step": 5}, "did you mean 'n_steps'?"),
+        ({"callback": "a.B"}, "is no setting"),
+        ({"replay_buffer_class": "HerReplayBuffer"}, "no buffer but that of the library"),
+        ({"policy": "MyPolicy"}, "'MyPolicy' is none of MlpPolicy"),
+        ({"normalize": "dict(gamma=0.9)"}, "'gamma' of the normalisation"),
+        ({"noise_type": "pink", "noise_std": 1}, "noise takes noise_std"),
+        ({"env_wrapper": "os.system"}, "the wrapper 'os.system' is of neither"),
+        ({"env_wrapper": "gymnasium.wrappersX.Y"}, "is of neither"),
+        ({"policy_kwargs": "dict(activation_fn=os.system)"}, "os.system is none of nn.Tanh"),
+        (
+            {"policy_kwargs": "dict(optimizer_class=RMSpropTFLike)"},
+            "RMSpropTFLike is no plain value",
+        ),
+        ({"policy_kwargs": "dict(net_arch=nn)"}, "nn is no list of layers"),
+        ({"policy_kwargs": [1]}, "[1] is no mapping"),
+        ({"<<": 3}, "neither the algorithm nor the environment has it"),
+    ],
+)
+def test_what_means_nothing_here_is_refused_under_its_key(
+    entry: dict[str, Any], said: str
+) -> None:
+    """With what is wrong about it."""
+    _, troubles = translate({**STEPS, **entry}, PPO)
+    assert said in troubles[next(iter(entry))]
+
+
+def test_steps_are_needed() -> None:
+    """No budget is made up."""
+    assert ["n_timesteps"] == list(translate({}, PPO)[1])
