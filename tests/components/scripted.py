@@ -1,0 +1,67 @@
+"""Environments that do what a test says, and that tell what was done to them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+Env = gym.Env[Any, Any]
+
+
+class Scripted(gym.Env[Any, Any]):
+    """Shows given observations and pays given rewards, one a step; remembers actions."""
+
+    def __init__(
+        self,
+        observations: Sequence[Any],
+        *,
+        rewards: Sequence[float] = (),
+        infos: Sequence[dict[str, Any]] = (),
+        truncates: bool = False,
+        bound: float = np.inf,
+        actions: gym.Space[Any] | None = None,
+    ) -> None:
+        self.observations = [np.atleast_1d(np.asarray(o, np.float64)) for o in observations]
+        shape = self.observations[0].shape
+        self.observation_space: gym.Space[Any] = gym.spaces.Box(-bound, bound, shape, np.float64)
+        self.action_space = actions or gym.spaces.Box(-1.0, 1.0, (1,), np.float64)
+        self.rewards, self.infos, self.truncates = rewards, infos, truncates
+        self.done: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Begin the script."""
+        super().reset(seed=seed)
+        self.done = []
+        return self.observations[0], {}
+
+    def step(self, action: Any) -> Any:
+        """The next line of the script."""
+        self.done.append(action)
+        step = len(self.done)
+        ends = step == len(self.observations) - 1
+        reward = self.rewards[step - 1] if self.rewards else 1.0
+        info = dict(self.infos[step - 1]) if self.infos else {}
+        outcome = (ends and not self.truncates, ends and self.truncates)
+        return self.observations[step], reward, *outcome, info
+
+
+def play(env: Env, actions: Sequence[Any], seed: int = 0) -> list[Any]:
+    """Reset, and take actions until the episode ends; what each step returned."""
+    env.reset(seed=seed)
+    steps = []
+    for action in actions:
+        steps.append(env.step(action))
+        if steps[-1][2] or steps[-1][3]:
+            break
+    return steps
+
+
+def numbers(steps: Sequence[Any]) -> list[float]:
+    """The single number of each observation."""
+    return [float(step[0][0]) for step in steps]
+
+
+def array(*values: float) -> Any:
+    """An action or observation of real numbers."""
+    return np.array(values, np.float64)

@@ -1,0 +1,159 @@
+"""What every component promises, run on every yaml that names one."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
+from rlexp.environments import MEASURES, Stage
+from rlexp.environments.composed import ComposedTask, at
+from rlexp.errors import ConfigError
+from rlexp.training.memory import digest
+
+CONF = Path(__file__).parents[2] / "conf"
+CONSTRAINED = "constraints={far: {entry: 0, above: 1.0}}"
+FITTING = {
+    "action_noise": ["environment=pendulum"],
+    "constraints_as_terminations": [
+        f"environment.components.constraints_as_terminations.{CONSTRAINED}"
+    ],
+    "jump_start": ["environment.components.jump_start.guide=runs/guide/run"],
+    "levels": ["environment=taxi"],
+    "shaping": ["environment.components.shaping.terms=[{weight: 1.0, entry: 0, power: 2}]"],
+    "safety": [f"environment.components.safety.{CONSTRAINED}"],
+    "snapshots": ["environment.components.snapshots.guide=runs/guide/run"],
+}
+"""Words with which a component can be used, where that is not on CartPole as it is."""
+COMPONENTS = sorted(path.stem for path in (CONF / "component").glob("*.yaml"))
+DECLARING = sorted(
+    path.stem
+    for path in (CONF / "environment").glob("*.yaml")
+    if re.search(r"^components:", path.read_text(), re.MULTILINE)
+)
+"""Environments that declare components themselves."""
+CASES = {
+    **{
+        name: [f"component={name}", *FITTING.get(name, [])]
+        for name in COMPONENTS
+        if name != "none"
+    },
+    **{f"environment {name}": [f"environment={name}"] for name in DECLARING},
+}
+GUIDED = ("jump_start", "snapshots")
+"""Components that need a completed run: their own tests give them one, and play."""
+PLAYED = [case for case in CASES if case not in GUIDED]
+STEPS = 40
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@cache
+def plain(case: str) -> dict[str, Any]:
+    """The configuration of a case, as a user composes it."""
+    (composed,) = compose(CASES[case], Path("/nowhere"))
+    return composed.plain
+
+
+def composed_task(case: str) -> ComposedTask:
+    """Its task, skipped where the packages of the environment are not installed."""
+    environment = validate(plain(case))[1].environment
+    assert isinstance(environment, ComposedTask)
+    try:
+        environment.make().close()
+    except ConfigError as error:
+        if "pip install" in str(error):
+            pytest.skip(str(error))
+        raise
+    return environment
+
+
+def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
+    """What an environment tells at each reset and step, with actions that depend on the seed."""
+    with closing(environment):
+        if environment.has_wrapper_attr("deal"):
+            environment.get_wrapper_attr("deal")(0, 1)
+        environment.action_space.seed(seed)
+        yield environment.reset(seed=seed)[0]
+        for _ in range(steps):
+            observation, reward, terminated, truncated, info = environment.step(
+                environment.action_space.sample()
+            )
+            yield observation, float(reward), terminated, truncated, info.get(MEASURES, {})
+            if terminated or truncated:
+                yield environment.reset()[0]
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("case", PLAYED)
+def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
+    """At every stage, and the observations are of the declared space."""
+    task = at(composed_task(case), stage)
+    first, second = (list(played(task.make(), seed=3)) for _ in range(2))
+    assert list(map(digest, first)) == list(map(digest, second))
+    space = task.make().observation_space
+    assert all(space.contains(each) for each in first if not isinstance(each, tuple))
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_spaces_are_the_same_at_every_stage(case: str) -> None:
+    """One policy plays at all of them."""
+    made = [at(composed_task(case), stage).make() for stage in Stage]
+    assert 1 == len({str(each.observation_space) for each in made})
+    assert all(each.observation_space == made[0].observation_space for each in made)
+    assert all(each.action_space == made[0].action_space for each in made)
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_later_environments_are_as_they_were(case: str) -> None:
+    """A plain environment that is made after one with components plays as one made before."""
+    task = composed_task(case)
+    before = [digest(each) for each in played(task.environment.make(), seed=5)]
+    for stage in Stage:
+        list(played(at(task, stage).make(), seed=7))
+    assert before == [digest(each) for each in played(task.environment.make(), seed=5)]
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_numbers_of_an_episode_are_finite(case: str) -> None:
+    """What a component measures is told by name at the end of an episode, and not before."""
+    made = at(composed_task(case), Stage.EVALUATION).make()
+    steps = [each for each in played(made, seed=1, steps=300) if isinstance(each, tuple)]
+    for _, _, terminated, truncated, measures in steps:
+        assert (terminated or truncated) or not measures
+        assert all(type(value) is float and np.isfinite(value) for value in measures.values())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_settings_are_refused_in_one_line(case: str) -> None:
+    """An unknown setting, and a value of another kind for each that there is."""
+    for name, component in plain(case)["environment"]["components"].items():
+        for key in ("no_such_setting", *component):
+            if key == "_target_":
+                continue
+            bad = deepcopy(plain(case))
+            bad["environment"]["components"][name][key] = {"no": {"such": "value"}}
+            with pytest.raises(ConfigError) as caught:
+                validate(bad)
+            assert 1 == len(str(caught.value).splitlines())
+            assert f"environment.components.{name}" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", DECLARING)
+def test_scores_of_another_task_have_another_name(name: str) -> None:
+    """A task whose episodes differ from those of its id is never compared with it."""
+    task = composed_task(f"environment {name}")
+    assert task.task not in gym.registry
+    assert task.reference.threshold is None

@@ -1,0 +1,60 @@
+"""A training in contexts, or on levels, that was killed goes on exactly where it was."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
+from rlexp.training.memory import digest
+from rlexp.training.repeatable import RepeatableEnvironment
+from rlexp.training.vectorise import watched
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its warnings into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def played(environment: RepeatableEnvironment, actions: Sequence[Any]) -> list[Any]:
+    """Digests of what it tells, with what is measured at the end of each episode."""
+    told = []
+    for action in actions:
+        observation, reward, terminated, truncated, info = environment.step(action)
+        told.append((digest(observation), float(reward), info.get("measures")))
+        if terminated or truncated:
+            told.append((digest(environment.reset()[0]), 0.0, None))
+    return told
+
+
+@pytest.mark.parametrize("before", [5, 120])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["environment=cartpole_contexts"],
+        ["environment=pendulum_contexts", "environment.components.context.visible=true"],
+        ["environment=lunar_lander_contexts"],
+        ["environment=hopper_contexts"],
+        ["environment=taxi", "component=levels", "environment.max_episode_steps=50"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
+    """The episode that was going on is repeated in its context, and the next ones are the same."""
+    (composed,) = compose(words, Path("/nowhere"))
+    task = validate(composed.plain)[1].environment
+    first, second = (watched(task, seed, remember=True) for seed in (11, 12))
+    assert isinstance(first, RepeatableEnvironment)
+    assert isinstance(second, RepeatableEnvironment)
+    first.action_space.seed(1)
+    actions = [first.action_space.sample() for _ in range(before + 150)]
+    first.reset()
+    played(first, actions[:before])
+    situation = first.situation()
+
+    assert second.resume(situation, 30.0) is None
+
+    assert played(first, actions[before:]) == played(second, actions[before:])

@@ -1,0 +1,110 @@
+"""Levels: which are played in training and in evaluation, and what chance does beside them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+from rlexp.components.levels import Levels
+from rlexp.environments import MEASURES, Stage
+
+LEVELS = Levels(training=20, test=10, start=100)
+
+
+class Dice(gym.Env[Any, Any]):
+    """An episode of two steps: a level is one roll, and every step is another."""
+
+    observation_space = gym.spaces.Discrete(1_000_000)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Roll the level."""
+        super().reset(seed=seed)
+        self.left = 2
+        return int(self.np_random.integers(1_000_000)), {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Roll again."""
+        self.left -= 1
+        return int(self.np_random.integers(1_000_000)), 0.0, self.left == 0, False, {}
+
+
+def episodes(environment: Any, seed: int, count: int) -> list[tuple[float, int, int]]:
+    """Of each episode the level, its first observation and its last."""
+    found = []
+    for number in range(count):
+        first, _ = environment.reset(seed=seed if number == 0 else None)
+        environment.step(0)
+        last, _, _, _, info = environment.step(0)
+        found.append((info[MEASURES]["context/level"], first, last))
+    return found
+
+
+def levels_of(found: Sequence[tuple[float, int, int]]) -> list[int]:
+    """The levels of episodes."""
+    return [int(level) for level, _, _ in found]
+
+
+def test_training_plays_every_level_of_its_set_and_no_other() -> None:
+    """It draws them; another seed draws others."""
+    first = levels_of(episodes(LEVELS.wrap(Dice(), Stage.TRAINING), 1, 200))
+    assert set(range(100, 120)) == set(first)
+    assert first != levels_of(episodes(LEVELS.wrap(Dice(), Stage.TRAINING), 2, 200))
+
+
+@pytest.mark.parametrize(
+    ("stage", "first", "count"), [(Stage.EVALUATION, 120, 10), (Stage.IN_DISTRIBUTION, 100, 20)]
+)
+def test_evaluation_plays_its_set_in_order(stage: Stage, first: int, count: int) -> None:
+    """Whatever its seed, environments side by side play each level once, and then all again."""
+    played = []
+    for position in range(4):
+        environment = LEVELS.wrap(Dice(), stage)
+        environment.get_wrapper_attr("deal")(position, 4)
+        played += levels_of(episodes(environment, position, count // 2))
+    assert sorted([*range(first, first + count)] * 2) == sorted(played)
+
+
+def test_level_is_the_same_whatever_is_drawn_beside_it() -> None:
+    """Its start depends on the level alone; what happens after that, on the seed of the run."""
+    found = [episodes(LEVELS.wrap(Dice(), Stage.EVALUATION), seed, 3) for seed in (1, 2)]
+    assert [first for _, first, _ in found[0]] == [first for _, first, _ in found[1]]
+    assert [last for *_, last in found[0]] != [last for *_, last in found[1]]
+    levels, firsts, lasts = zip(*found[0], strict=True)
+    assert 3 == len(set(levels)) == len(set(firsts)) == len(set(lasts))
+
+
+def test_level_is_what_its_seed_makes() -> None:
+    """The start of level 120 is that of the environment reset with seed 120."""
+    environment = LEVELS.wrap(gym.make("Taxi-v4"), Stage.EVALUATION)
+    assert gym.make("Taxi-v4").reset(seed=120)[0] == environment.reset(seed=1)[0]
+
+
+def test_mazes_of_minigrid_are_levels() -> None:
+    """Walls of the four rooms are those of the level's seed, and differ from level to level."""
+    pytest.importorskip("minigrid")
+    environment: Any = LEVELS.wrap(gym.make("MiniGrid-FourRooms-v0"), Stage.EVALUATION)
+    mazes = []
+    for number in range(3):
+        environment.reset(seed=1 if number == 0 else None)
+        plain: Any = gym.make("MiniGrid-FourRooms-v0")
+        plain.reset(seed=120 + number)
+        mazes.append(environment.unwrapped.grid.encode().tobytes())
+        assert plain.unwrapped.grid.encode().tobytes() == mazes[-1]
+    assert 3 == len(set(mazes))
+
+
+def test_what_does_not_depend_on_the_seed_is_no_level() -> None:
+    """A map that is made before the first reset is the same in every level."""
+    lake = gym.make("FrozenLake-v1", desc=generate_random_map(4, seed=1))
+    environment: Any = LEVELS.wrap(lake, Stage.EVALUATION)
+    maps = []
+    for _ in range(2):
+        environment.reset()
+        maps.append(np.array(environment.unwrapped.desc).tobytes())
+    assert maps[0] == maps[1]
