@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 from rlexp.environments.wrappers import module_of
 from rlexp.errors import RecordError
-from rlexp.protocol.spec import Plain
+from rlexp.protocol.spec import Plain, canonical
 
 OURS = "rlexp"
 """The package whose plug-ins any run may name."""
+SCRIPTS = "external"
+"""What allows the commands of training scripts, as if it were a package."""
 GYMNASIUM = "gymnasium"
 """The package whose environments any run may be about."""
 
@@ -54,6 +56,8 @@ def check_imports(
     Raises:
         RecordError: Names the packages, and the command that allows them.
     """
+    on_disk, trusted = tuple(on_disk), tuple(trusted)
+    _check_commands(on_disk, allowed, command, trusted)
     named = {module for parts in on_disk for module in foreign_modules(parts)}
     known = {module for parts in trusted for module in foreign_modules(parts)}
     packages = sorted({m.partition(".")[0] for m in named - known if not _is_in(m, allowed)})
@@ -63,6 +67,29 @@ def check_imports(
             f"files under runs/ name code that would be executed: {', '.join(packages)}; "
             f"if you trust it: {shlex.join([*command, *flags])}",
         )
+
+
+def _check_commands(
+    on_disk: Sequence[Parts],
+    allowed: Sequence[str],
+    command: Sequence[str],
+    trusted: Sequence[Parts],
+) -> None:
+    """Refuse to start training scripts that only files under `runs/` name."""
+    known = {canonical(text) for parts in trusted for text in _commands(parts)}
+    named = {canonical(text) for parts in on_disk for text in _commands(parts)} - known
+    if named and SCRIPTS not in allowed:
+        again = shlex.join([*command, "--allow-import", SCRIPTS])
+        raise RecordError(
+            f"files under runs/ name commands that would be executed: {', '.join(sorted(named))}; "
+            f"if you trust them: {again}",
+        )
+
+
+def _commands(parts: Parts) -> Iterator[Any]:
+    """The command of a training script, if there is one."""
+    if isinstance(parts.algorithm, Mapping) and "command" in parts.algorithm:
+        yield parts.algorithm["command"]
 
 
 def foreign_modules(parts: Parts) -> set[str]:
@@ -81,6 +108,7 @@ def foreign_modules(parts: Parts) -> set[str]:
         *(target for target in targets if not _is_in(target, (OURS,))),
         *map(str, _listed(environment.get("imports"))),
         *_wrappers(environment),
+        *_functions(environment),
         *([module] if colon else []),
         *_entry_point(str(environment.get("id"))),
     }
@@ -113,6 +141,14 @@ def _wrappers(environment: Plain) -> Iterator[str]:
         name = wrapper.get("name") if isinstance(wrapper, Mapping) else wrapper
         if module := module_of(str(name)):
             yield module
+
+
+def _functions(environment: Plain) -> Iterator[str]:
+    """The modules of functions that components name (`module:function`)."""
+    components = environment.get("components")
+    for component in components.values() if isinstance(components, Mapping) else ():
+        if isinstance(component, Mapping) and isinstance(component.get("function"), str):
+            yield component["function"].partition(":")[0]
 
 
 def _entry_point(name: str) -> Iterator[str]:

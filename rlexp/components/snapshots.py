@@ -1,4 +1,4 @@
-"""Start states from a guide's snapshots (Zhou et al. 2023, "Snapshot Reinforcement Learning").
+"""Start states from a guide's snapshots (Zhao et al. 2024, "Snapshot Reinforcement Learning").
 
 A snapshot is kept as how it came about, a seed and actions, and reached by repeating them: so it
 works in every environment that repeats itself from a seed, and needs no way to set a state.
@@ -40,6 +40,8 @@ class Snapshots:
     """How many clusters there are at most."""
     truncate: Annotated[int, Ge(1)] | None
     """Steps after which an episode from a snapshot is cut (student trajectory truncation)."""
+    until: Annotated[int, Ge(1)] | None
+    """Steps of an environment after which episodes begin as the task does; null: they never do."""
     seed: Annotated[int, Ge(0)]
     """Of the trajectories, so that all runs begin at the same snapshots."""
 
@@ -87,6 +89,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._places: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
         self._members: list[NDArray[np.int64]] = []
         self._left: int | None = None
+        self._steps = 0
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset as the task does, or to a snapshot that is drawn."""
@@ -95,7 +98,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             self._guide = None
         result = self.env.reset(**settings)
         self._left = None
-        if not len(self._places) or self.np_random.random() >= self._settings.probability:
+        if self._is_over or self.np_random.random() >= self._settings.probability:
             return result
         members = self._members[self.np_random.integers(len(self._members))]
         trajectory, step = self._places[members[self.np_random.integers(len(members))]]
@@ -105,10 +108,16 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step; an episode from a snapshot may be cut."""
         observation, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
         if self._left is not None:
             self._left -= 1
             truncated = truncated or (self._left <= 0 and not terminated)
         return observation, reward, terminated, truncated, info
+
+    @property
+    def _is_over(self) -> bool:
+        until = self._settings.until
+        return not len(self._places) or (until is not None and self._steps >= until)
 
     def _reached(self, trajectory: int, step: int) -> tuple[Any, dict[str, Any]]:
         """Go where the guide was; what is drawn afterwards is drawn by our own generator again."""

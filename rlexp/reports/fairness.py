@@ -31,6 +31,7 @@ EVALUATION = {
     "evaluation_every": "steps between evaluations",
 }
 RETURNS = "what returns are of"
+COMPONENTS = "environment.components"
 
 Facts = Mapping[str, str]
 """Values by name; what has no value for a run stands there as `unset`, what is unknown does not."""
@@ -91,7 +92,12 @@ def _environment(member: Member) -> Facts:
     if member.imported:
         return {}
     found = leaves(member.record.spec.environment, "environment")
-    return {name: value for name, value in found if not name.startswith("environment.vector")}
+    apart = ("environment.vector", COMPONENTS)
+    return {name: value for name, value in found if not name.startswith(apart)}
+
+
+def _components(member: Member) -> Facts:
+    return dict(leaves(member.record.spec.environment.get("components") or {}, COMPONENTS))
 
 
 def _vector(member: Member) -> Facts:
@@ -125,6 +131,11 @@ KINDS = (
     Kind(_steps, Tone.WARNING, "whoever trains longer has an advantage"),
     Kind(_evaluation, Tone.WARNING, "their scores do not measure the same"),
     Kind(_environment, Tone.WARNING, "they are not the same task"),
+    Kind(
+        _components,
+        Tone.NOTE,
+        "the components' stages say whether the task is another one, or only the training",
+    ),
     Kind(_reference, Tone.WARNING, "the first label's are used"),
     Kind(_packages, Tone.WARNING, "a score may differ for that reason alone"),
     Kind(_commit, Tone.WARNING, "a score may differ for that reason alone"),

@@ -30,6 +30,7 @@ SNAPSHOTS = Snapshots(
     choice="uniform",
     clusters=3,
     truncate=None,
+    until=None,
     seed=0,
 )
 
@@ -194,3 +195,13 @@ def test_a_guide_that_is_no_completed_run_is_refused(settings: Any) -> None:
     """One line says what was named and what is wanted."""
     with pytest.raises(ConfigError, match="is no run's folder: name one that is completed"):
         replace(settings, weights=None).pinned()
+
+
+def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
+    """After forty steps of the environment every episode begins where the task does."""
+    settings = replace(SNAPSHOTS, until=40)
+    env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
+    env.reset(seed=0)
+    begun = [_play(env) for _ in range(30)]
+    assert begun[0] > 0
+    assert set(begun[15:]) == {0}

@@ -1,0 +1,87 @@
+"""Action delay: what is done was decided some steps ago (Katsikopoulos & Engelbrecht 2003)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from annotated_types import Ge
+
+from rlexp.components.delays import Delay, Each, Line, check_order
+from rlexp.components.stages import Acting, acts
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+Env = gym.Env[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionDelay:
+    """Actions take effect some steps late."""
+
+    least: Annotated[int, Ge(0)]
+    """Steps that it takes at least."""
+    most: Annotated[int, Ge(0)]
+    """Steps that it takes at most; where that is more, each number is as likely."""
+    each: Each
+    """How often a random delay is drawn: once an episode, or at every step."""
+    initial: float
+    """Every entry of the action that is done until the first one arrives."""
+    stage: Acting
+    """Where it acts: both, training or evaluation."""
+
+    def __post_init__(self) -> None:
+        check_order("action_delay", self.least, self.most)
+
+    @property
+    def splits(self) -> bool:
+        """Whether evaluation plays another distribution than training."""
+        return self.stage != "both"
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with late actions, where there is a delay.
+
+        Raises:
+            ConfigError: The initial action is none of the environment's.
+        """
+        initial = _initial(environment.action_space, self.initial)
+        if not acts(self.stage, stage) or self.most == 0:
+            return environment
+        delay = Delay(least=self.least, most=self.most, each=self.each)
+        return LateActions(environment, delay, initial)
+
+
+class LateActions(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment that acts late; until the first action arrives, it does the initial one."""
+
+    def __init__(self, env: Env, delay: Delay, initial: Any) -> None:
+        super().__init__(env)
+        self._line = Line(delay)
+        self._initial = initial
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, and forget what was under way."""
+        result = self.env.reset(**settings)
+        self._line.begin(self._initial, self._line.delay.most, self.np_random)
+        return result
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with the action that has arrived."""
+        return self.env.step(self._line.pass_on(action, self.np_random))
+
+
+def _initial(space: gym.Space[Any], value: float) -> Any:
+    """The action with this number in every entry."""
+    if not isinstance(space, gym.spaces.Discrete) and space.shape is None:
+        raise ConfigError(
+            f"component action_delay needs actions that are numbers or arrays of them, not "
+            f"{type(space).__name__}: leave it out, or take another environment"
+        )
+    action = np.full(space.shape or (), value, dtype=space.dtype)[()]
+    whole = np.issubdtype(space.dtype, np.floating) or float(value).is_integer()
+    if not (whole and space.contains(action)):
+        raise ConfigError(
+            f"environment.components.action_delay.initial={value:g} is no action of {space}: give "
+            "a number that is one"
+        )
+    return action

@@ -1,0 +1,61 @@
+"""Action noise: a motor that errs (Dulac-Arnold et al. 2021)."""
+
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+
+from rlexp.components.gaussian import Deviation, Gaussian, Unit, gaussian
+from rlexp.components.stages import Acting, acts
+from rlexp.environments import Stage
+
+Env = gym.Env[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionNoise:
+    """Independent Gaussian noise on every entry of every action, within the space.
+
+    It is of the environment, unseen by the learner: no exploration.
+    """
+
+    deviation: Deviation
+    """Its standard deviation: of all entries, or of each."""
+    unit: Unit
+    """What a deviation of 1 is: 1, or the width of an entry's range."""
+    stage: Acting
+    """Where it acts: both, training or evaluation."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether evaluation plays another distribution than training."""
+        return self.stage != "both"
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with noisy actions, where there is noise.
+
+        Raises:
+            ConfigError: Actions are no arrays of numbers, or have no range.
+        """
+        noise = gaussian(
+            environment.action_space,
+            self.deviation,
+            self.unit,
+            component="action_noise",
+            what="actions",
+        )
+        if not acts(self.stage, stage) or not noise.deviations.any():
+            return environment
+        return NoisyActions(environment, noise)
+
+
+class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment that acts with noise; it draws from the environment's own generator."""
+
+    def __init__(self, env: Env, noise: Gaussian) -> None:
+        super().__init__(env)
+        self._noise = noise
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with a noisy copy of the action."""
+        return self.env.step(self._noise.add(action, self.np_random))

@@ -1,0 +1,119 @@
+"""Constraints: numbers of a step that are to stay within bounds, and by how much they do not."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+from annotated_types import Ge
+
+from rlexp.components.spaces import require_box
+from rlexp.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """A number of a step and its bounds; one of `entry`, `action` and `key` says which number."""
+
+    entry: Annotated[int, Ge(0)] | None = None
+    """Position in the observation after the step, flattened."""
+    action: Annotated[int, Ge(0)] | None = None
+    """Position in the action, flattened."""
+    key: str | None = None
+    """Key of the info dictionary; without a bound it is a cost, which is to stay at 0."""
+    above: float | None = None
+    """What is above this violates the constraint."""
+    below: float | None = None
+    """What is below this violates the constraint."""
+
+    def __post_init__(self) -> None:
+        named = [n for n in ("entry", "action", "key") if getattr(self, n) is not None]
+        if len(named) != 1:
+            raise ConfigError(
+                f"a constraint names {' and '.join(named) or 'no number'}: give it exactly one "
+                "of entry (of the observation), action (an entry of it) and key (of info)"
+            )
+        if self.key is None and self.above is None and self.below is None:
+            raise ConfigError(
+                f"the constraint on {named[0]} {getattr(self, named[0])} has no bound: give it "
+                "above, below or both"
+            )
+        if None not in (self.above, self.below) and self.above < self.below:  # type: ignore[operator]
+            raise ConfigError(
+                f"every number is above {self.above} or below {self.below}: let above be no "
+                "less than below"
+            )
+
+    def violation(self, observation: Any, action: Any, info: Mapping[str, Any]) -> float:
+        """By how much a step is beyond the bounds, in units of the number; 0 within them.
+
+        Raises:
+            ConfigError: The info dictionary lacks the key.
+        """
+        value = self._value(observation, action, info)
+        upper = 0.0 if self.above is None and self.below is None else self.above
+        excess = -math.inf if upper is None else value - upper
+        lack = -math.inf if self.below is None else self.below - value
+        return max(0.0, excess, lack)
+
+    def _value(self, observation: Any, action: Any, info: Mapping[str, Any]) -> float:
+        if self.entry is not None:
+            return float(observation.flat[self.entry])
+        if self.action is not None:
+            return float(np.asarray(action).flat[self.action])
+        key = str(self.key)
+        if key not in info:
+            names = [str(name) for name in info]
+            raise ConfigError(
+                f"a constraint is about '{key}', which the info dictionary lacks"
+                f"{did_you_mean(key, names)} (there are: {', '.join(names) or 'none'})"
+            )
+        return float(info[key])
+
+
+def violations(
+    constraints: Mapping[str, Constraint], observation: Any, action: Any, info: Mapping[str, Any]
+) -> dict[str, float]:
+    """By how much a step violates each constraint, by name."""
+    return {
+        name: constraint.violation(observation, action, info)
+        for name, constraint in constraints.items()
+    }
+
+
+def require_some(constraints: Mapping[str, Constraint], component: str) -> None:
+    """Refuse a component without constraints.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not constraints:
+        raise ConfigError(
+            f"component {component} has no constraint: give it "
+            f"environment.components.{component}.constraints={{name: {{entry: 0, above: 1.0}}}}"
+        )
+
+
+def check_places(
+    constraints: Mapping[str, Constraint], environment: gym.Env[Any, Any], component: str
+) -> None:
+    """Refuse constraints on what the environment does not have.
+
+    Raises:
+        ConfigError: A space is no array of numbers, or has fewer entries; says which.
+    """
+    for name, constraint in constraints.items():
+        for space, place, what in (
+            (environment.observation_space, constraint.entry, "observations"),
+            (environment.action_space, constraint.action, "actions"),
+        ):
+            if place is None:
+                continue
+            size = math.prod(require_box(space, component, what).shape)
+            if place >= size:
+                raise ConfigError(
+                    f"component {component}: constraint '{name}' is about entry {place} of "
+                    f"{what}, which have {size}: the last is {size - 1}"
+                )

@@ -1,0 +1,77 @@
+"""Delays: what comes now is used some steps later, and newer news displaces older."""
+
+from collections import deque
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from rlexp.errors import ConfigError
+
+Each = Literal["episode", "step"]
+"""How often a random delay is drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """How many steps a delay takes: a number from `least` to `most`, all of them as likely."""
+
+    least: int
+    most: int
+    each: Each
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """A delay; one that is known is not drawn."""
+        if self.least == self.most:
+            return self.least
+        return int(generator.integers(self.least, self.most, endpoint=True))
+
+
+def check_order(component: str, least: int, most: int) -> None:
+    """Refuse a range without numbers.
+
+    Raises:
+        ConfigError: The least is more than the most.
+    """
+    if least > most:
+        raise ConfigError(
+            f"environment.components.{component}: least={least} is more than most={most}; let "
+            "most be as large"
+        )
+
+
+class Line:
+    """What is under way; of all that has arrived, the newest is used (Bouteiller et al. 2021).
+
+    With random delays what was sent later may arrive earlier: then what it overtook is lost.
+    """
+
+    def __init__(self, delay: Delay) -> None:
+        self.delay = delay
+        self.under_way: deque[Any] = deque(maxlen=delay.most + 1)
+        self.age = 0
+        self.steps = 0
+
+    def begin(self, first: Any, age: int, generator: np.random.Generator) -> None:
+        """Forget the last episode.
+
+        Args:
+            first: What is used until something arrives.
+            age: For how many steps it has been used already.
+            generator: Draws the delay of an episode.
+        """
+        self.under_way.clear()
+        self.under_way.extend([deepcopy(first)] * (age + 1))
+        self.age = age
+        if self.delay.each == "episode":
+            self.steps = self.delay.draw(generator)
+
+    def pass_on(self, item: Any, generator: np.random.Generator) -> Any:
+        """Send something, and get what is used now."""
+        if self.delay.each == "step":
+            self.steps = self.delay.draw(generator)
+        # Copies, for an environment may work in arrays that it gave or was given.
+        self.under_way.append(deepcopy(item))
+        self.age = min(self.age + 1, self.steps)
+        return deepcopy(self.under_way[-1 - self.age])

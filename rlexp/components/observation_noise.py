@@ -1,0 +1,65 @@
+"""Observation noise: a sensor that errs (Dulac-Arnold et al. 2021)."""
+
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+
+from rlexp.components.gaussian import Deviation, Gaussian, Unit, gaussian
+from rlexp.components.stages import Acting, acts
+from rlexp.environments import Stage
+
+Env = gym.Env[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationNoise:
+    """Independent Gaussian noise on every entry of every observation, within the space."""
+
+    deviation: Deviation
+    """Its standard deviation: of all entries, or of each."""
+    unit: Unit
+    """What a deviation of 1 is: 1, or the width of an entry's range."""
+    stage: Acting
+    """Where it acts: both, training or evaluation."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether evaluation plays another distribution than training."""
+        return self.stage != "both"
+
+    def wrap(self, environment: Env, stage: Stage) -> Env:
+        """Return the environment with noisy observations, where there is noise.
+
+        Raises:
+            ConfigError: Observations are no arrays of numbers, or have no range.
+        """
+        noise = gaussian(
+            environment.observation_space,
+            self.deviation,
+            self.unit,
+            component="observation_noise",
+            what="observations",
+        )
+        if not acts(self.stage, stage) or not noise.deviations.any():
+            return environment
+        return NoisyObservations(environment, noise)
+
+
+class NoisyObservations(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment seen through noise; it draws from the environment's own generator."""
+
+    def __init__(self, env: Env, noise: Gaussian) -> None:
+        super().__init__(env)
+        self._noise = noise
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, which seeds the generator, and look."""
+        observation, info = self.env.reset(**settings)
+        return self._noise.add(observation, self.np_random), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and look."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        noisy = self._noise.add(observation, self.np_random)
+        return noisy, reward, terminated, truncated, info

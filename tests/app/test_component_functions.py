@@ -1,0 +1,65 @@
+"""Functions that components name are code: what lies under `runs/` names none that is not allowed."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from finished_runs import finish
+
+from rlexp.app.evaluate import Evaluation, evaluate
+from rlexp.app.permission import foreign_modules
+from rlexp.app.study import Study
+from rlexp.console import Console
+from rlexp.errors import RecordError
+
+SOURCE = """
+from pathlib import Path
+
+Path({sign!r}).touch()
+
+
+def height(observation):
+    return 3 * float(observation[0])
+"""
+SHAPED = "environment.components.shaping.function=foreign_potential:height"
+
+
+def test_a_function_of_a_run_is_imported_only_when_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is shaped by a function is evaluated with its module, which must be allowed first."""
+    sign = tmp_path / "sign"
+    (tmp_path / "foreign_potential.py").write_text(SOURCE.format(sign=str(sign)))
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("component=shaping", SHAPED, "environment.imports=[foreign_potential]")
+    run = finish(tmp_path, "algorithm=ppo", "algorithm.n_steps=64", *words)
+    sign.unlink()
+    monkeypatch.delitem(sys.modules, "foreign_potential")
+
+    with pytest.raises(RecordError, match=r"--allow-import foreign_potential$"):
+        evaluate(run.name, Evaluation(), run.study, Console())
+    assert not sign.exists()
+    allowed = Study(tmp_path, run.study.layout, ("foreign_potential",))
+    assert 0 == evaluate(run.name, Evaluation(episodes=2), allowed, Console())
+    assert sign.exists()
+
+
+@pytest.mark.parametrize(
+    ("components", "modules"),
+    [
+        ({"shaping": {"function": "somewhere.else:f"}}, {"somewhere.else"}),
+        ({"shaping": {"function": "somewhere"}}, {"somewhere"}),
+        ({"shaping": {"function": None}, "other": ["function"]}, set()),
+        (["shaping"], set()),
+    ],
+)
+def test_what_files_say_about_functions_is_read_whatever_it_is(
+    components: Any, modules: set[str]
+) -> None:
+    """Also where no function is named, and where a file holds nonsense."""
+    environment = {"_target_": "rlexp.x.Y", "id": "CartPole-v1", "components": components}
+    assert modules == foreign_modules(
+        SimpleNamespace(agent={}, algorithm={}, environment=environment)
+    )

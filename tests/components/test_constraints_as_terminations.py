@@ -1,0 +1,133 @@
+"""Constraints as terminations: chances, rewards and cuts are those of the paper, by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted import Scripted, array, play
+
+from rlexp.components.constraints import Constraint
+from rlexp.components.constraints_as_terminations import ConstraintsAsTerminations
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+ABOVE = Constraint(entry=0, above=1.0)
+PUSH = Constraint(action=0, above=0.0)
+STILL = [array(0.0)] * 8
+
+
+def terminations(**settings: Any) -> ConstraintsAsTerminations:
+    """The component with the settings of its yaml, but for some."""
+    usual: dict[str, Any] = {
+        "constraints": {"height": ABOVE},
+        "probability": 0.25,
+        "scale": None,
+        "decay": 0.95,
+        "shift": 0.0,
+        "stage": "training",
+    }
+    return ConstraintsAsTerminations(**(usual | settings))
+
+
+def rewards(env: Any, actions: list[Any] = STILL, seed: int = 0) -> list[float]:
+    """The rewards of an episode."""
+    return [float(step[1]) for step in play(env, actions, seed)]
+
+
+def test_rewards_are_scaled_by_the_chance_to_go_on() -> None:
+    """With a worst violation of 2: 1 beyond is a chance of p/2, 4 beyond no more than p."""
+    component = terminations(probability=1e-9, scale={"height": 2.0})
+    env = component.wrap(Scripted([0, 1, 2, 5, 0], rewards=[1, 1, 4, 1]), Stage.TRAINING)
+    assert [1.0, 1 - 5e-10, 4 * (1 - 1e-9), 1.0] == rewards(env)
+
+
+def test_the_highest_chance_of_all_constraints_counts() -> None:
+    """Each has its own probability; they do not add up."""
+    component = terminations(
+        constraints={"height": ABOVE, "push": PUSH},
+        probability={"height": 1e-9, "push": 4e-9},
+        scale={"height": 1.0, "push": 1.0},
+    )
+    env = component.wrap(Scripted([0, 2, 2, 0]), Stage.TRAINING)
+    expected = [1 - 2e-9, 1 - 1e-9, 1 - 4e-9]
+    assert expected == rewards(env, [array(0.5), array(0.0), array(1.0)])
+
+
+def test_the_worst_violation_is_learnt_over_episodes() -> None:
+    """In the first episode the worst so far counts; then nine tenths of it and a tenth of the next."""
+    component = terminations(probability=1e-3, decay=0.9)
+    script = Scripted([0, 3, 2, 0], rewards=[1, 1, 1])
+    env = component.wrap(script, Stage.TRAINING)
+    # Seed 0 draws no number below 0.001.
+    assert [1 - 1e-3, 1 - 1e-3 / 2, 1.0] == pytest.approx(rewards(env), abs=1e-15)
+    script.observations = [array(0), array(2), array(7), array(0)]
+    assert [1 - 1e-3 / 2, 1 - 1e-3, 1.0] == pytest.approx(rewards(env), abs=1e-15)
+    learnt = 0.9 * 2 + 0.1 * 6
+    assert 1 - 1e-3 / learnt == pytest.approx(rewards(env)[0], abs=1e-15)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.2, 1.0])
+def test_the_mean_return_is_that_of_the_discounted_future(chance: float) -> None:
+    """Cut by chance, a return is in the mean what the paper's product of factors gives."""
+    component = terminations(probability=chance, scale={"height": 1.0})
+    env = component.wrap(Scripted([0, *[2] * 6], truncates=True), Stage.TRAINING)
+    found = [sum(rewards(env, seed=seed)) for seed in range(2000)]
+    expected = sum((1 - chance) ** step for step in range(1, 7))
+    assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 2000**0.5 + 1e-12)
+
+
+def test_an_end_by_violation_is_no_cut_by_time() -> None:
+    """It is told as a termination, after which the learner expects nothing more."""
+    component = terminations(probability=1.0, scale={"height": 1.0})
+    (step,) = play(component.wrap(Scripted([0, 2, 0]), Stage.TRAINING), STILL)
+    assert (0.0, True, False) == step[1:4]
+
+
+@given(violation=st.floats(0, 1e3), scale=st.floats(1e-3, 1e3), chance=st.floats(0, 1))
+def test_a_chance_is_between_nothing_and_the_probability(
+    violation: float, scale: float, chance: float
+) -> None:
+    """It grows with the violation, and is the probability from the worst one on."""
+    component = terminations(probability=chance, scale={"height": scale})
+    env = component.wrap(Scripted([0, 1 + violation, 0]), Stage.TRAINING)
+    (reward, *_) = rewards(env)
+    beyond = (1 + violation) - 1
+    assert 1 - chance * min(1.0, beyond / scale) == pytest.approx(reward, abs=1e-12)
+
+
+def test_evaluations_play_the_task_as_it_is() -> None:
+    """Unless it acts at both: then episodes end there too."""
+    for stage in (Stage.EVALUATION, Stage.IN_DISTRIBUTION):
+        env = Scripted([0, 2, 0])
+        assert env is terminations().wrap(env, stage)
+        assert env is not terminations(stage="both").wrap(env, stage)
+    assert not terminations().splits
+
+
+def test_a_negative_reward_of_a_violation_is_refused() -> None:
+    """To end early would pay; the shift that mends it is named, and does."""
+    script = Scripted([0, 2, 0], rewards=[-3.0, -3.0])
+    with pytest.raises(ConfigError, match="shift by at least 3"):
+        rewards(terminations().wrap(script, Stage.TRAINING))
+    env = terminations(shift=4.0, probability=1e-9).wrap(script, Stage.TRAINING)
+    assert [1 - 1e-9, 1.0] == rewards(env)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"constraints": {}}, "has no constraint"),
+        (
+            {"probability": {"hight": 0.5}},
+            "'hight', which is no constraint; did you mean 'height'",
+        ),
+        ({"probability": {}}, "probability lacks height"),
+        ({"scale": {"width": 1.0}}, "scale is about 'width'"),
+    ],
+)
+def test_settings_that_fit_no_constraint_are_refused(settings: Any, reason: str) -> None:
+    """Names are those of constraints."""
+    with pytest.raises(ConfigError, match=reason):
+        terminations(**settings)

@@ -1,0 +1,181 @@
+"""Delays of observations and actions, by hand: late by as much as said, never out of order."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted import Scripted, array, numbers, play
+
+from rlexp.components.action_delay import ActionDelay
+from rlexp.components.delays import Delay, Line
+from rlexp.components.observation_delay import ObservationDelay
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+PUSHES = [array(0.1 * step) for step in range(1, 7)]
+
+
+def of_observations(least: int = 2, most: int = 2, each: Any = "step", stage: Any = "both") -> Any:
+    """The component."""
+    return ObservationDelay(least=least, most=most, each=each, stage=stage)
+
+
+def of_actions(
+    least: int = 2, most: int = 2, each: Any = "step", stage: Any = "both", initial: float = 0.0
+) -> Any:
+    """The component."""
+    return ActionDelay(least=least, most=most, each=each, stage=stage, initial=initial)
+
+
+def test_observations_come_two_steps_late() -> None:
+    """Until the second one arrives, the first is seen; a reset forgets what was under way."""
+    env = of_observations().wrap(Scripted([0, 1, 2, 3, 4, 5]), Stage.TRAINING)
+    for _ in range(2):
+        assert 0.0 == env.reset()[0][0]
+        assert [0, 0, 1, 2, 3] == numbers(play(env, PUSHES))
+        env.reset()
+        env.step(PUSHES[0])
+
+
+def test_rewards_and_ends_are_not_late() -> None:
+    """Only what is seen is."""
+    script = Scripted([0, 1, 2, 3], rewards=[1, 2, 3])
+    steps = play(of_observations().wrap(script, Stage.TRAINING), PUSHES)
+    assert [(1, False), (2, False), (3, True)] == [(step[1], step[2]) for step in steps]
+
+
+def test_actions_come_two_steps_late() -> None:
+    """Until the first one arrives, the initial one is done; a reset forgets what was under way."""
+    script = Scripted([0] * 6)
+    env = of_actions(initial=-1.0).wrap(script, Stage.TRAINING)
+    for _ in range(2):
+        play(env, PUSHES)
+        assert [-1, -1, 0.1, 0.2, 0.3] == pytest.approx(np.concatenate(script.done).tolist())
+
+
+def test_choices_can_be_late() -> None:
+    """An action that is a number stays one."""
+    script = Scripted([0] * 4, actions=gym.spaces.Discrete(3))
+    play(of_actions(1, 1, initial=2).wrap(script, Stage.TRAINING), [np.int64(0), np.int64(1)] * 2)
+    assert [2, 0, 1] == script.done
+    assert all(script.action_space.contains(action) for action in script.done)
+
+
+class Draws:
+    """A generator that draws what a test says."""
+
+    def __init__(self, *drawn: int) -> None:
+        self.drawn = list(drawn)
+
+    def integers(self, *_: Any, **__: Any) -> int:
+        """The next number."""
+        return self.drawn.pop(0)
+
+
+def test_what_is_overtaken_is_lost() -> None:
+    """With delays 3, 3, 0, 3, 3, 3: the third is seen at once, and nothing older after it."""
+    line, generator = Line(Delay(least=0, most=3, each="step")), Draws(3, 3, 0, 3, 3, 3)
+    line.begin(0, 0, generator)  # type: ignore[arg-type]
+    seen = [line.pass_on(n, generator) for n in range(1, 7)]  # type: ignore[arg-type]
+    assert [0, 0, 3, 3, 3, 3] == seen
+
+
+@given(
+    least=st.integers(0, 4),
+    more=st.integers(0, 4),
+    seed=st.integers(0, 2**32),
+    each=st.sampled_from(["step", "episode"]),
+)
+def test_delays_are_within_their_bounds_and_in_order(
+    least: int, more: int, seed: int, each: Any
+) -> None:
+    """What is used at a step was sent so many steps ago, and is never older than what was before."""
+    line, generator = (
+        Line(Delay(least=least, most=least + more, each=each)),
+        np.random.default_rng(seed),
+    )
+    line.begin(0, 0, generator)
+    used = [line.pass_on(n, generator) for n in range(1, 40)]
+    ages = [n - item for n, item in enumerate(used, 1)]
+    assert used == sorted(used)
+    assert all(min(n, least) <= age <= least + more for n, age in enumerate(ages, 1))
+    if each == "episode":
+        assert 1 == len(set(ages[least + more :]))
+
+
+def test_random_delays_are_equally_likely() -> None:
+    """Of an episode: a third of each, from one generator with a seed."""
+    env = of_observations(1, 3, "episode").wrap(Scripted([0, 1, 2, 3, 4]), Stage.TRAINING)
+    env.reset(seed=0)
+    drawn = []
+    for _ in range(900):
+        env.reset()
+        drawn.append(4 - int([env.step(PUSHES[0]) for _ in range(4)][-1][0][0]))
+    assert all(abs(drawn.count(delay) - 300) < 60 for delay in (1, 2, 3))
+    assert {1, 2, 3} == set(drawn)
+
+
+class Scribbles(Scripted):
+    """Works in arrays that it gave and was given."""
+
+    def step(self, action: Any) -> Any:
+        """Step, and write over the action and the observation before."""
+        result = super().step(action)
+        self.observations[len(self.done) - 1][:] = -9
+        self.done[-1] = action.copy()
+        action[:] = -9
+        return result
+
+
+def test_what_is_under_way_is_a_copy() -> None:
+    """An environment that works in its arrays does not change what arrives later."""
+    assert [0, 0, 1, 2] == numbers(
+        play(of_observations().wrap(Scribbles([0, 1, 2, 3, 4]), Stage.TRAINING), [array(0.0)] * 4)
+    )
+    script = Scribbles([0] * 30)
+    env = of_actions(0, 1).wrap(script, Stage.TRAINING)
+    play(env, [array(0.5) for _ in range(29)], seed=3)
+    assert {0.0, 0.5} >= set(np.concatenate(script.done).tolist())
+
+
+@pytest.mark.parametrize("component", [of_observations, of_actions])
+def test_a_delay_acts_where_it_is_said_to(component: Any) -> None:
+    """And one of 0 nowhere."""
+    env = Scripted([0.0, 0.0])
+    assert [Stage.EVALUATION] == [
+        s for s in Stage if component(stage="evaluation").wrap(env, s) is not env
+    ]
+    assert env is component(0, 0).wrap(env, Stage.TRAINING)
+    assert [False, True] == [component(stage=s).splits for s in ("both", "training")]
+
+
+@pytest.mark.parametrize("component", [of_observations, of_actions])
+def test_a_range_without_numbers_is_refused(component: Any) -> None:
+    """The least is no more than the most."""
+    with pytest.raises(ConfigError, match="least=3 is more than most=2"):
+        component(3, 2)
+
+
+@pytest.mark.parametrize(
+    ("space", "initial"),
+    [
+        (gym.spaces.Box(-1.0, 1.0, (2,), np.float32), 1.5),
+        (gym.spaces.Discrete(2), 2.0),
+        (gym.spaces.Discrete(2), 0.5),
+        (gym.spaces.MultiBinary(3), 7.0),
+    ],
+)
+def test_an_initial_action_that_is_none_is_refused(space: Any, initial: float) -> None:
+    """It names the number and the space."""
+    with pytest.raises(ConfigError, match=f"initial={initial:g} is no action of"):
+        of_actions(initial=initial).wrap(Scripted([0, 0], actions=space), Stage.TRAINING)
+
+
+def test_actions_that_are_no_numbers_are_refused() -> None:
+    """A dictionary has no initial number."""
+    space = gym.spaces.Dict(a=gym.spaces.Discrete(2))
+    with pytest.raises(ConfigError, match="numbers or arrays of them, not Dict"):
+        of_actions().wrap(Scripted([0, 0], actions=space), Stage.TRAINING)

@@ -1,0 +1,143 @@
+"""Noise on observations and actions: as large as said, within the space, from the one generator."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted import Scripted, array, numbers, play
+
+from rlexp.components.action_noise import ActionNoise
+from rlexp.components.gaussian import gaussian
+from rlexp.components.observation_noise import ObservationNoise
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+STEPS = 4000
+STILL = [array(0.5)] * STEPS
+
+
+def of_observations(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
+    """The component."""
+    return ObservationNoise(deviation=deviation, unit=unit, stage=stage)
+
+
+def of_actions(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both") -> Any:
+    """The component."""
+    return ActionNoise(deviation=deviation, unit=unit, stage=stage)
+
+
+@pytest.mark.parametrize(("deviation", "unit"), [(0.2, "absolute"), (0.02, "range")])
+def test_observations_err_by_the_deviation(deviation: float, unit: str) -> None:
+    """Around what is there, 0.2 wide: a fiftieth of a range of ten is the same."""
+    env = of_observations(deviation, unit).wrap(
+        Scripted([3.0] * (STEPS + 1), bound=5.0), Stage.TRAINING
+    )
+    seen = numbers(play(env, STILL))
+    assert 3.0 == pytest.approx(np.mean(seen), abs=4 * 0.2 / STEPS**0.5)
+    assert 0.2 == pytest.approx(np.std(seen), rel=4 / (2 * STEPS) ** 0.5)
+    assert abs(np.corrcoef(seen[1:], seen[:-1])[0, 1]) < 4 / STEPS**0.5
+
+
+def test_actions_err_by_the_deviation_and_stay_possible() -> None:
+    """Around 0.5, 0.1 wide, and never beyond 1, where five deviations would lead."""
+    script = Scripted([0.0] * (STEPS + 1))
+    play(of_actions().wrap(script, Stage.TRAINING), STILL)
+    done = np.concatenate(script.done)
+    assert 0.5 == pytest.approx(done.mean(), abs=4 * 0.1 / STEPS**0.5)
+    assert 0.1 == pytest.approx(done.std(), rel=4 / (2 * STEPS) ** 0.5)
+    play(of_actions(1.0).wrap(script, Stage.TRAINING), STILL)
+    done = np.concatenate(script.done)
+    assert (-1.0, 1.0) == (done.min(), done.max())
+
+
+def test_the_first_observation_errs_too() -> None:
+    """With the generator that the reset seeds: the same seed sees the same."""
+    env = of_observations().wrap(Scripted([3.0, 3.0]), Stage.TRAINING)
+    first, _ = env.reset(seed=7)
+    again, _ = env.reset(seed=7)
+    assert first != 3.0
+    assert first == again
+    assert first != env.reset(seed=8)[0]
+    assert first[0] == 3.0 + 0.1 * gym.utils.seeding.np_random(7)[0].standard_normal()
+
+
+def test_each_entry_can_have_its_deviation() -> None:
+    """A deviation of 0 leaves an entry as it is, also where it has no range."""
+    space = gym.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
+    noise = gaussian(space, (0.5, 0.0), "range", component="observation_noise", what="it")
+    assert [1.0, 0.0] == noise.deviations.tolist()
+    noisy = noise.add(array(0.0, 9.0), np.random.default_rng(0))
+    assert 9.0 == noisy[1]
+    assert 0.0 != noisy[0]
+
+
+BOXES = st.sampled_from(
+    [
+        gym.spaces.Box(-1.0, 1.0, (2, 3), np.float32),
+        gym.spaces.Box(0.1, 0.3, (2, 3), np.float32),
+        gym.spaces.Box(0, 255, (2, 3), np.uint8),
+        gym.spaces.Box(-np.inf, np.inf, (2, 3), np.float64),
+    ]
+)
+
+
+@given(space=BOXES, deviation=st.floats(0, 1e6), seed=st.integers(0, 2**32))
+def test_what_is_noisy_is_a_member_of_the_space(space: Any, deviation: float, seed: int) -> None:
+    """Whatever the noise; what was given stays as it was."""
+    inside = np.clip(np.nan_to_num(space.low), space.low, space.high).astype(space.dtype)
+    kept = inside.copy()
+    noise = gaussian(space, deviation, "absolute", component="observation_noise", what="it")
+    noisy = noise.add(inside, np.random.default_rng(seed))
+    assert space.contains(noisy)
+    assert kept.tolist() == inside.tolist()
+
+
+def test_whole_numbers_are_rounded_to_the_nearest() -> None:
+    """The mean of noisy pixels is that of the pixels, not half a step less."""
+    space = gym.spaces.Box(0, 255, (STEPS,), np.uint8)
+    noise = gaussian(space, 2.0, "absolute", component="observation_noise", what="it")
+    noisy = noise.add(np.full(STEPS, 100, np.uint8), np.random.default_rng(0))
+    assert 100 == pytest.approx(noisy.mean(), abs=4 * 2.0 / STEPS**0.5)
+
+
+@pytest.mark.parametrize("component", [of_observations, of_actions])
+def test_noise_acts_where_it_is_said_to(component: Any) -> None:
+    """In training, in evaluation, or at both; and nowhere if there is none."""
+    env = Scripted([0.0, 0.0])
+    acting = {
+        stage: [s for s in Stage if component(stage=stage).wrap(env, s) is not env]
+        for stage in ("both", "training", "evaluation")
+    }
+    assert list(Stage) == acting["both"]
+    assert [Stage.TRAINING, Stage.IN_DISTRIBUTION] == acting["training"]
+    assert [Stage.EVALUATION] == acting["evaluation"]
+    assert env is component(0.0).wrap(env, Stage.TRAINING)
+    splits = [component(stage=s).splits for s in ("both", "training", "evaluation")]
+    assert [False, True, True] == splits
+
+
+@pytest.mark.parametrize(
+    ("component", "reason"),
+    [
+        (of_observations(unit="range"), "entries 0 of observations have no range"),
+        (of_observations((0.1, 0.2)), "deviation has 2 numbers, observations have 1 entries"),
+        (of_actions((0.1, 0.2)), "action_noise.deviation has 2 numbers"),
+    ],
+)
+def test_noise_that_does_not_fit_is_refused(component: Any, reason: str) -> None:
+    """An endless range has no parts, and each number belongs to an entry."""
+    with pytest.raises(ConfigError, match=reason):
+        component.wrap(Scripted([0.0, 0.0]), Stage.TRAINING)
+
+
+def test_choices_without_distance_are_refused() -> None:
+    """Whatever the stage: nobody is surprised at the first evaluation."""
+    env = Scripted([0.0, 0.0], actions=gym.spaces.Discrete(2))
+    for stage in Stage:
+        with pytest.raises(
+            ConfigError, match=r"needs actions that are arrays of numbers .* Discrete"
+        ):
+            of_actions(stage="evaluation").wrap(env, stage)

@@ -1,0 +1,71 @@
+"""Time-limit awareness: the share of time that remains is seen, from the first step to the last."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
+from scripted import Scripted, array, play
+
+from rlexp.components.time_limit_awareness import TimeLimitAwareness
+from rlexp.environments import Stage
+from rlexp.errors import ConfigError
+
+AWARE = TimeLimitAwareness()
+
+
+def test_the_remaining_share_follows_the_observation() -> None:
+    """Of four steps: all, then three quarters … and nothing at the end; a reset gives all again."""
+    env = AWARE.wrap(TimeLimit(Scripted([7] * 9), 4), Stage.TRAINING)
+    for _ in range(2):
+        assert [7.0, 1.0] == env.reset()[0].tolist()
+        steps = play(env, [array(0.0)] * 4)
+        assert [[7.0, 0.75], [7.0, 0.5], [7.0, 0.25], [7.0, 0.0]] == [s[0].tolist() for s in steps]
+        assert steps[-1][3]
+
+
+def test_the_space_grows_by_one_entry_at_every_stage() -> None:
+    """Type and bounds of the others stay."""
+    for stage in Stage:
+        env = AWARE.wrap(gym.make("CartPole-v1"), stage)
+        plain = gym.make("CartPole-v1").observation_space
+        assert isinstance(env.observation_space, gym.spaces.Box)
+        assert isinstance(plain, gym.spaces.Box)
+        assert [*plain.low.tolist(), 0.0] == env.observation_space.low.tolist()
+        assert [*plain.high.tolist(), 1.0] == env.observation_space.high.tolist()
+        assert np.float32 == env.observation_space.dtype
+        assert env.observation_space.contains(env.reset(seed=0)[0])
+    assert not AWARE.splits
+
+
+def test_the_tightest_limit_counts_also_where_frames_are_skipped() -> None:
+    """Of a limit of 8 frames, skipped two at a time, a quarter is gone after a step."""
+    env = MaxAndSkipObservation(TimeLimit(Scripted([7] * 20), 8), skip=2)
+    aware = AWARE.wrap(env, Stage.TRAINING)
+    aware.reset()
+    assert 0.75 == aware.step(array(0.0))[0][1]
+    tighter = AWARE.wrap(TimeLimit(env, 2), Stage.TRAINING)
+    tighter.reset()
+    assert 0.5 == tighter.step(array(0.0))[0][1]
+
+
+def _shaped(space: gym.Space[Any]) -> gym.Env[Any, Any]:
+    env = Scripted([0, 0])
+    env.observation_space = space
+    return TimeLimit(env, 5)
+
+
+@pytest.mark.parametrize(
+    ("env", "reason"),
+    [
+        (Scripted([0, 0]), "set environment.max_episode_steps"),
+        (_shaped(gym.spaces.Discrete(3)), "not Discrete"),
+        (_shaped(gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)), r"not of shape \(8, 8, 3\)"),
+        (_shaped(gym.spaces.Box(0, 9, (2,), np.int64)), "and type int64"),
+    ],
+)
+def test_environments_that_do_not_fit_are_refused(env: Any, reason: str) -> None:
+    """Without a limit, without numbers, with pictures, with whole numbers."""
+    with pytest.raises(ConfigError, match=reason):
+        AWARE.wrap(env, Stage.TRAINING)

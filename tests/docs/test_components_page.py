@@ -1,0 +1,124 @@
+"""The page about components: its commands work as pasted, its defaults are true, its example runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlexp.app.request import read_request
+from rlexp.app.study import Study
+from rlexp.config.validate import build
+from rlexp.store.layout import Layout
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "components.md").read_text()
+BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| ", re.MULTILINE)
+CODE = re.compile(r"`(rlexp run [^`]+)`")
+
+
+def blocks(kind: str) -> list[str]:
+    """The page's code blocks of a kind, in order."""
+    return [found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == kind]
+
+
+COMMANDS = [
+    line
+    for line in [*"".join(blocks("bash")).splitlines(), *CODE.findall(PAGE)]
+    if line.startswith("rlexp run ")
+]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page's guide has been trained, though not for long."""
+    folder = tmp_path_factory.mktemp("study")
+    (words,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
+    short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
+    subprocess.run(
+        [sys.executable, "-m", *words, *short],
+        cwd=folder,
+        env={**os.environ, "RLEXP_HOME": str(folder / "home")},
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_ask_for_runs_that_can_be_made(
+    command: str, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every setting exists, every value is allowed, and each environment is made with its components."""
+    monkeypatch.chdir(study)
+    place = Study(study, Layout(study / "runs"))
+    request = read_request(shlex.split(command)[2:], place)
+    assert len(request.specs()) >= (1 if "experiment=guide" in command else 5)
+    for configuration in request.experiment.configurations:
+        plain = {**configuration.environment, "reference": {}}
+        build(plain, "environment").make().close()
+
+
+def test_there_are_commands_and_ready_experiments() -> None:
+    """So that the test above has something to read."""
+    assert 8 <= sum("+benchmark=" not in command for command in COMMANDS)
+    assert 8 <= sum("+benchmark=" in command for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sticky_actions",
+        "observation_noise",
+        "action_noise",
+        "observation_delay",
+        "action_delay",
+        "time_limit_awareness",
+        "shaping",
+        "constraints_as_terminations",
+        "safety",
+        "jump_start",
+        "snapshots",
+    ],
+)
+def test_settings_are_explained_with_their_defaults(name: str) -> None:
+    """Each has a row in its section, and what the row calls the default is in the yaml."""
+    section = re.split(rf"^## (?=.*\b{name}\b)", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
+    rows = dict(ROW.findall(section.partition("| setting |")[2]))
+    settings = yaml.safe_load((ROOT / "conf" / "component" / f"{name}.yaml").read_text())[name]
+    del settings["_target_"]
+    others = {"initial"} if name == "observation_delay" else set()
+    assert settings.keys() == rows.keys() - others
+    for setting, value in settings.items():
+        told = re.findall(r"`([^`]+)`", rows[setting])
+        if value == "???":
+            assert "required" == rows[setting]
+        elif not str(value).startswith("${"):
+            assert value in [yaml.safe_load(text) for text in told]
+
+
+def test_the_example_is_a_component(tmp_path: Path) -> None:
+    """Written into an empty folder as the page says, it is compared with none by the page's commands."""
+    (source,), (settings,), (commands,) = blocks("python"), blocks("yaml"), blocks("bash own")
+    (tmp_path / "my_components.py").write_text(source)
+    (tmp_path / "conf" / "component").mkdir(parents=True)
+    (tmp_path / "conf" / "component" / "clipped_rewards.yaml").write_text(settings)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=tmp_path,
+        env={**variables, "PATH": path, "RLEXP_HOME": str(tmp_path / "home"), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "component=clipped_rewards" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
