@@ -15,7 +15,7 @@ ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(shell rm -f $(READY))
 endif
 
-.PHONY: demo test test-faults test-services lint clean
+.PHONY: demo test test-faults test-services test-suites lint clean
 
 demo: $(READY)
 	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
@@ -33,6 +33,29 @@ test-faults: export RLEXP_LONG_FAULTS = 1
 test-faults: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/trackers tests/docs/test_faults.py
 
+# Suites of environments that cannot live beside what is in .venv: a virtual environment each, which
+# borrows everything else from there. Meta-World and gymnasium-robotics share theirs, with mujoco 3.
+SUITE_TESTS := tests/contracts/test_environments.py tests/environments tests/training/test_suites_train.py
+METAWORLD := .venv-metaworld/ready
+MULTI_OBJECTIVE := .venv-multi-objective/ready
+$(METAWORLD): EXTRAS := metaworld,robotics
+$(MULTI_OBJECTIVE): EXTRAS := multi_objective
+
+test-suites: $(METAWORLD) $(MULTI_OBJECTIVE)
+	.venv-metaworld/bin/python -m pytest $(SUITE_TESTS) -k 'metaworld or fetch or robotics or tasks'
+	.venv-multi-objective/bin/python -m pytest $(SUITE_TESTS) -k 'mo_ or treasure or objective or weighted'
+
+.venv-%/ready: $(READY)
+	rm -rf $(@D)
+	$(BIN)/python -m venv --without-pip $(@D)
+	@# Own packages are found before those of a folder that is added as a site.
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth"
+	@grep -v '^mujoco' .ci/constraints.txt > $(@D)/constraints.txt
+	@$(BIN)/python -m pip --python $(@D)/bin/python install -q --disable-pip-version-check \
+		-c $(@D)/constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -40,7 +63,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 clean:
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 
 $(READY): pyproject.toml .ci/constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

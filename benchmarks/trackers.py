@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isnan
 from pathlib import Path
 
 from run import RLEXP, TRAINING, Numbers, journals
@@ -123,7 +124,7 @@ def ratios(folder: Path, turns: Sequence[Turn]) -> list[float]:
     for one, other in pairwise(turns):
         times = {turn[2]: seconds_a_step(folder, turn) for turn in (one, other)}
         found.append(times[True] / times[False])
-    return [ratio for ratio in found if ratio == ratio]
+    return [ratio for ratio in found if not isnan(ratio)]
 
 
 def measure(steps: int, runs: int, folder: Path) -> Numbers:
@@ -141,7 +142,9 @@ def measure(steps: int, runs: int, folder: Path) -> Numbers:
     return found
 
 
-def summary(found: Sequence[float], journals: Sequence[Sequence[Numbers]], spent: float) -> Numbers:
+def summary(
+    found: Sequence[float], journals: Sequence[Sequence[Numbers]], spent: float
+) -> Numbers:
     """The mean ratio with the standard error of neighbouring pairs, and what was spent."""
     error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
     return {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
 WRAPPERS = "gymnasium.wrappers"
+MEASURING = {"rlexp.environments.measures:Measured"}
+"""Wrappers that change nothing of what a policy sees or earns."""
 NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
 
 
@@ -73,6 +75,13 @@ def _task(training: "Training") -> Task:
             f"a script cannot rebuild the components of the environment ({names}): "
             "export a run without components"
         )
+    if not isinstance(getattr(environment, "id", None), str):
+        raise RecordError(
+            "a script can only make tasks that Gymnasium registers: this one is made by rlexp"
+        )
+    wrappers = [w for w in environment.wrappers if w.name not in MEASURING]
+    if ours := [w.name for w in wrappers if w.name.startswith("rlexp.")]:
+        raise RecordError(f"a script without rlexp cannot use its wrappers: {', '.join(ours)}")
     module, _, name = environment.id.rpartition(":")
     limit, vector = environment.max_episode_steps, environment.vector
     normalised = vector.normalise_observations or vector.normalise_rewards
@@ -83,7 +92,7 @@ def _task(training: "Training") -> Task:
             **({} if limit is None else {"max_episode_steps": limit}),
             **environment.arguments,
         },
-        wrappers=tuple((*_place(w.name), w.arguments) for w in environment.wrappers),
+        wrappers=tuple((*_place(w.name), w.arguments) for w in wrappers),
         count=vector.count,
         frame_stack=vector.frame_stack,
         normalisation={

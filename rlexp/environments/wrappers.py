@@ -5,13 +5,19 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rlexp.environments.suites import installing, suite_of_module
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     import gymnasium
 
-_ALWAYS_ALLOWED = "stable_baselines3.common.atari_wrappers"
 _GYMNASIUM = "gymnasium.wrappers"
+_ALWAYS_ALLOWED = {
+    "stable_baselines3.common.atari_wrappers",
+    "rlexp.environments.bounds",
+    "rlexp.environments.measures",
+    "rlexp.environments.seeding",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +25,7 @@ class Wrapper:
     """A wrapper around the environment, and around the wrappers before it."""
 
     name: str
-    """A class of `gymnasium.wrappers`, or `module:Class` of an imported package."""
+    """A class of `gymnasium.wrappers`, or `module:Class` of an imported package or of rlexp."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""
 
@@ -36,7 +42,7 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
     """
     module, _ = _split(wrapper.name)
     package = module.partition(".")[0]
-    if module not in {"", _ALWAYS_ALLOWED} and package not in packages:
+    if module not in {"", *_ALWAYS_ALLOWED} and package not in packages:
         raise ConfigError(
             f"wrapper '{wrapper.name}' may not be loaded: '{package}' is not in "
             f"environment.imports ({', '.join(sorted(packages)) or 'which is empty'}); add it "
@@ -47,7 +53,7 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
 def module_of(name: str) -> str:
     """The module that a wrapper's name would have imported, where that needs to be allowed."""
     module, _ = _split(name)
-    return "" if module in {_GYMNASIUM, _ALWAYS_ALLOWED} else module
+    return "" if module in {_GYMNASIUM, *_ALWAYS_ALLOWED} else module
 
 
 _REFUSED = {
@@ -91,6 +97,8 @@ def wrap(
         raise ConfigError(f"wrapper '{wrapper.name}' is no subclass of gymnasium.Wrapper")
     try:
         return kind(environment, **wrapper.arguments)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ConfigError(_lacking(wrapper, error)) from error
     except (AssertionError, TypeError, ValueError, gymnasium.error.Error) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
@@ -106,12 +114,32 @@ def imported(module: str) -> ModuleType:
     """
     try:
         return import_module(module)
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+    except ModuleNotFoundError as error:
+        suite = suite_of_module(error.name or "")
+        if suite is None:
+            raise ConfigError(_not_imported(module, error)) from error
         raise ConfigError(
-            f"environment.imports: module '{module}' does not import ({reason}); install it, "
-            "or start from the folder that holds it"
+            f"environment.imports: '{error.name}' is not installed: {installing(suite)}"
         ) from error
+    except Exception as error:
+        raise ConfigError(_not_imported(module, error)) from error
+
+
+def _not_imported(module: str, error: Exception) -> str:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return (
+        f"environment.imports: module '{module}' does not import ({reason}); install it, "
+        "or start from the folder that holds it"
+    )
+
+
+def _lacking(wrapper: Wrapper, error: Exception) -> str:
+    """Say in one line what to install for a wrapper."""
+    # Gymnasium raises its own error from the one that names the module.
+    cause = error.__cause__
+    suite = suite_of_module(cause.name or "") if isinstance(cause, ImportError) else None
+    reason = " ".join(str(error).split()) if suite is None else installing(suite)
+    return f"wrapper '{wrapper.name}' needs packages that are not installed: {reason}"
 
 
 def _split(name: str) -> tuple[str, str]:

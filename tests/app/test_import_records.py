@@ -22,6 +22,7 @@ from rlexp.app import import_records, imported_place
 from rlexp.cli import COMMANDS
 from rlexp.cli.importing import import_results
 from rlexp.errors import RlexpError
+from rlexp.exchange.importers import settled as settled_runs
 from rlexp.store.layout import Layout
 
 HEADER = "label,task,seed,step,return"
@@ -388,7 +389,7 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     give("import", table(*rows("ppo", "Toy-v0", [0])), "--experiment", "alpha", *UNIT)
     first = table(*rows("a2c", "Toy-v0", [0]), name="first.csv")
     late = table(*rows("sac", "Toy-v0", [0]), name="late.csv")
-    settle, others = import_records.settle, ["once"]
+    settle, others = settled_runs.settle, ["once"]
 
     def settle_slowly(*words: Any) -> Any:
         settled = settle(*words)

@@ -13,7 +13,7 @@ from rlexp.config.front_matter import front_matter
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 
 
 @given(

@@ -126,7 +126,7 @@ def test_option_is_named(group: str, pages: list[str]) -> None:
     """Each option of a group is named on a page that is about it."""
     text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
-    told = ("`{}`", f"+{group}={{}} ")
+    told = ("`{}`", f"{group}={{}}")
     assert set() == {
         option for option in options if not any(form.format(option) in text for form in told)
     }

@@ -11,6 +11,8 @@ import grimp
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rlexp.environments.suites import SUITES
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [
@@ -26,6 +28,8 @@ def names(requirements: list[str]) -> set[str]:
 
 
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+APART = {suite.extra for suite in SUITES if suite.beside is not None}
+"""Extras that need an environment of their own, with another version of a package."""
 
 
 def test_every_import_is_asked_for() -> None:
@@ -54,9 +58,14 @@ def test_every_dependency_is_imported() -> None:
 
 
 def test_all_holds_every_extra_for_users() -> None:
-    """`rlexp[all]` is everything but what only developers need."""
+    """`rlexp[all]` is everything but what only developers need, and what cannot live beside it."""
     (everything,) = EXTRAS["all"]
-    assert EXTRAS.keys() - {"all", "dev"} == Requirement(everything).extras
+    assert EXTRAS.keys() - {"all", "dev"} - APART == Requirement(everything).extras
+
+
+def test_every_suite_has_its_extra() -> None:
+    """A refusal names no extra that does not exist."""
+    assert {suite.extra for suite in SUITES} <= EXTRAS.keys()
 
 
 def test_users_are_not_pinned() -> None:
@@ -76,7 +85,8 @@ def test_every_requirement_has_one_version() -> None:
 def test_versions_satisfy_the_ranges() -> None:
     """The versions that CI tests are among those that users may get."""
     versions = {canonicalize_name(p): v for p, _, v in (pin.partition("==") for pin in PINS)}
-    asked = [Requirement(text) for text in chain(PROJECT["dependencies"], *EXTRAS.values())]
+    together = [own for extra, own in EXTRAS.items() if extra not in APART]
+    asked = [Requirement(text) for text in chain(PROJECT["dependencies"], *together)]
     refused = [
         str(one)
         for one in asked

@@ -136,9 +136,13 @@ Parts = dict[str, Any]
 """Plug-ins by the names of their options."""
 
 
+WITH_WORDS = ("external",)
+"""Algorithms that are what the user's own command makes them."""
+
+
 def candidates(group: str, study: Study) -> Parts:
-    """Every option of a group, built with its own values."""
-    names = group_options(group, study.folder)
+    """Every option of a group that needs no words of its own, built with its values."""
+    names = [name for name in group_options(group, study.folder) if name not in WITH_WORDS]
     composed = compose([f"{group}={','.join(names)}"], study.folder)
     built = (build(one.plain[group], group, study.allowed) for one in composed)
     return dict(zip(names, built, strict=True))

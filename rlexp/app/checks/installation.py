@@ -12,10 +12,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from rlexp.app.checks.finding import Finding, fail, ok, warn
+from rlexp.environments.suites import SUITES, is_installed, obstacle
 from rlexp.store.provenance import packages
 
-EXTRAS = {"box2d": "Box2D", "mujoco": "mujoco", "video": "imageio_ffmpeg"}
-"""Our extras, and a module that each brings."""
+VIDEO = ("video", "imageio_ffmpeg")
+"""An extra that is no suite of environments, and the module that it brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,23 @@ PAIRS = (
     Pair(
         *("pygame", "", "pygame-ce", ""),
         "both install into the folder pygame/, so that one has overwritten parts of the other",
-        "pip uninstall pygame pygame-ce, then pip install pygame-ce",
+        "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi_objective], "
+        "which brings pygame, a virtual environment of its own",
+    ),
+    Pair(
+        *("metaworld", ">=3,<3.2", "mujoco", "!=3.3.0"),
+        "metaworld 3.1 works with mujoco 3.3.0 only",
+        "give rlexp[metaworld] a virtual environment of its own",
+    ),
+    Pair(
+        *("gymnasium-robotics", "<=1.4.2", "mujoco", ">=4"),
+        "gymnasium-robotics works with mujoco before 4 only",
+        "give rlexp[robotics] a virtual environment of its own",
+    ),
+    Pair(
+        *("opencv-python", "", "opencv-python-headless", ""),
+        "both install into the folder cv2/, so that one has overwritten parts of the other",
+        "pip uninstall opencv-python opencv-python-headless, then pip install one of them",
     ),
     Pair(
         *("hydra-core", "<1.4", "omegaconf", ">=2.4"),
@@ -151,9 +168,15 @@ def _inside(version: str, accepted: str) -> bool:
 
 
 def _extras() -> Finding:
-    there = [name for name, module in EXTRAS.items() if find_spec(module)]
-    absent = [name for name in EXTRAS if name not in there]
+    installed = {suite.extra: is_installed(suite) for suite in SUITES}
+    installed[VIDEO[0]] = find_spec(VIDEO[1]) is not None
+    there = [name for name in sorted(installed) if installed[name]]
+    absent = [name for name in sorted(installed) if not installed[name]]
+    apart = {suite.extra: reason for suite in SUITES if (reason := obstacle(suite))}
     told = f"installed: {', '.join(there) or 'none'}"
-    if absent:
-        told += f"; not installed: {', '.join(absent)} (pip install 'rlexp[{','.join(absent)}]')"
+    if here := [name for name in absent if name not in apart]:
+        told += f"; not installed: {', '.join(here)} (pip install 'rlexp[{','.join(here)}]')"
+    for name in absent:
+        if name in apart:
+            told += f"; only in a virtual environment of its own: {name} ({apart[name]})"
     return ok("extras", told)

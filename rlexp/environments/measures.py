@@ -1,0 +1,85 @@
+"""Measures of an episode: numbers that its return does not tell."""
+
+import math
+from typing import Any, Literal, SupportsFloat, get_args
+
+import gymnasium
+
+from rlexp.environments import MEASURES
+from rlexp.errors import EnvironmentFault
+
+Env = gymnasium.Env[Any, Any]
+Take = Literal["last", "sum", "mean", "largest"]
+
+
+class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Makes a measure of a key of the info dictionary: one number for each episode."""
+
+    def __init__(self, env: Env, name: str, key: str, take: Take = "last") -> None:
+        """Wrap `env`.
+
+        Args:
+            env: The environment.
+            name: The name of the measure (`success`).
+            key: The key of the info dictionary (`is_success`); a truth value counts as 0 or 1.
+            take: Which number stands for the episode: that of its last step, or the sum, the
+                mean or the largest of all steps that have one.
+
+        Raises:
+            ValueError: `take` is none of these.
+        """
+        super().__init__(env)
+        if take not in get_args(Take):
+            raise ValueError(f"take={take!r} must be one of {', '.join(get_args(Take))}")
+        self._name = name
+        self._key = key
+        self._take = take
+        self._values: list[float] = []
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, and forget the last episode."""
+        self._values.clear()
+        return self.env.reset(**settings)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and hand over the measure as the episode ends."""
+        result = self.env.step(action)
+        *_, terminated, truncated, info = result
+        if self._key in info:
+            self._add(info[self._key])
+        if terminated or truncated:
+            if not self._values or (self._take == "last" and self._key not in info):
+                raise EnvironmentFault(self._missing(info))
+            info.setdefault(MEASURES, {})[self._name] = self._taken()
+        return result
+
+    def _add(self, value: Any) -> None:
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise EnvironmentFault(
+                f"measure {self._name}: info['{self._key}'] is {value!r}, no single number"
+            ) from error
+        # Most take the last: of long episodes, nothing else is kept.
+        if self._take == "last":
+            self._values = [number]
+        else:
+            self._values.append(number)
+
+    def _taken(self) -> float:
+        match self._take:
+            case "last":
+                return self._values[-1]
+            case "sum":
+                return math.fsum(self._values)
+            case "mean":
+                return math.fsum(self._values) / len(self._values)
+            case "largest":
+                return max(self._values)
+
+    def _missing(self, info: dict[str, Any]) -> str:
+        known = ", ".join(sorted(str(key) for key in info if key != MEASURES))
+        return (
+            f"measure {self._name}: info has no key '{self._key}' as the episode ends; "
+            f"it has {known or 'none'}"
+        )

@@ -1,0 +1,105 @@
+"""Tasks with a vector of rewards, scalarised by weights; the vector return is kept as measures."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, SupportsFloat
+
+import gymnasium
+from annotated_types import MinLen
+
+from rlexp.environments import MEASURES
+from rlexp.environments.registered import RegisteredTask
+from rlexp.errors import ConfigError, EnvironmentFault
+
+Env = gymnasium.Env[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiObjectiveTask(RegisteredTask):
+    """An environment of MO-Gymnasium; its weighted sum of rewards is the task's own reward.
+
+    Other weights make another task: they are part of its name, unless it is given one.
+    """
+
+    weights: Annotated[tuple[float, ...], MinLen(1)]
+    """One for each objective, in the order of the reward vector."""
+    objectives: tuple[str, ...] | None
+    """Names of the objectives, in the same order; null numbers them from 0."""
+
+    def __post_init__(self) -> None:
+        RegisteredTask.__post_init__(self)
+        if not all(map(math.isfinite, self.weights)) or not any(self.weights):
+            raise ConfigError(
+                f"environment.weights={list(self.weights)} must be finite, and not all 0"
+            )
+        names = self._names()
+        if len(names) != len(self.weights) or len(set(names)) != len(names):
+            raise ConfigError(
+                f"environment.objectives={list(names)} must be {len(self.weights)} different "
+                "names, one for each of environment.weights"
+            )
+
+    @property
+    def task(self) -> str:
+        """The name under which scores are compared."""
+        told = ",".join(f"{weight:g}" for weight in self.weights)
+        return self.name or f"{self.registered}({told})"
+
+    def bare(self, render: str | None) -> Env:
+        """Return the environment with its rewards scalarised.
+
+        Raises:
+            ConfigError: It cannot be made, or has another number of objectives than of weights.
+        """
+        environment = RegisteredTask.bare(self, render)
+        space = getattr(environment.unwrapped, "reward_space", None)
+        if space is None:
+            raise ConfigError(
+                f"environment.id={self.registered!r} has one reward, not a vector: use "
+                f"environment=gymnasium environment.id={self.registered}"
+            )
+        if space.shape != (len(self.weights),):
+            raise ConfigError(
+                f"environment.weights={list(self.weights)} are {len(self.weights)} for the "
+                f"{space.shape[0]} objectives of {self.registered}: give one for each"
+            )
+        return Scalarised(environment, self.weights, self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        if self.objectives is None:
+            return tuple(map(str, range(len(self.weights))))
+        return self.objectives
+
+
+class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Rewards with the weighted sum, and tells the return of each objective as an episode ends."""
+
+    def __init__(self, env: Env, weights: tuple[float, ...], names: tuple[str, ...]) -> None:
+        """Wrap `env`, whose rewards are vectors as long as `weights` and `names`."""
+        super().__init__(env)
+        self._weights = weights
+        self._names = names
+        self._rewards: list[tuple[float, ...]] = []
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, and begin the sums anew."""
+        self._rewards.clear()
+        return self.env.reset(**settings)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and weigh the rewards."""
+        result: Any = self.env.step(action)
+        observation, vector, terminated, truncated, info = result
+        rewards = tuple(map(float, vector))
+        if len(rewards) != len(self._weights):
+            raise EnvironmentFault(
+                f"reward is a vector of {len(rewards)}, declared is {len(self._weights)}"
+            )
+        self._rewards.append(rewards)
+        if terminated or truncated:
+            returns = map(math.fsum, zip(*self._rewards, strict=True))
+            info.setdefault(MEASURES, {}).update(
+                {f"return/{name}": sum_ for name, sum_ in zip(self._names, returns, strict=True)}
+            )
+        reward = math.fsum(w * r for w, r in zip(self._weights, rewards, strict=True))
+        return observation, reward, terminated, truncated, info

@@ -1,0 +1,158 @@
+"""A task that Gymnasium makes by its registered id: what the plug-ins for such tasks share."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from rlexp.environments import Reference, Vector
+from rlexp.environments.suites import (
+    installing,
+    is_installed,
+    obstacle,
+    suite_of_entry,
+    suite_of_id,
+)
+from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, wrap
+from rlexp.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import gymnasium
+
+_ID = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<id>(?:[\w-]+/)?[\w.-]+)")
+_OURS = {"id", "max_episode_steps", "disable_env_checker", "render_mode"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredTask:
+    """An environment by its id, with keyword arguments and wrappers."""
+
+    id: str
+    """A registered id (`CartPole-v1`), or `module:Id` where the module registers it."""
+    name: str | None
+    """The name under which scores are compared; null takes the id."""
+    imports: tuple[str, ...]
+    """Modules to import first: those that register environments or hold wrappers."""
+    arguments: dict[str, Any]
+    """Keyword arguments of the environment."""
+    max_episode_steps: Annotated[int, Ge(1)] | None
+    """Steps after which an episode is cut; null leaves the registered limit."""
+    wrappers: tuple[Wrapper, ...]
+    """Wrappers, the innermost first."""
+    vector: Vector
+    """How training vectorises it."""
+    reference: Reference
+    """Known scores of the task."""
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ConfigError(
+                f"environment.id={self.id!r} is no id: write Name-v1, namespace/Name-v1 or "
+                "module:Name-v1"
+            )
+        for module in self.imports:
+            if not all(part.isidentifier() for part in module.split(".")):
+                raise ConfigError(
+                    f"environment.imports: {module!r} is no module: write package or "
+                    "package.module"
+                )
+        for name in sorted(_OURS.intersection(self.arguments)):
+            raise ConfigError(
+                f"environment.arguments.{name} is set by rlexp: use environment.id, "
+                "environment.max_episode_steps or the commands that render"
+            )
+        for wrapper in self.wrappers:
+            check_allowed(wrapper, self._packages())
+            check_faithful(wrapper)
+
+    @property
+    def task(self) -> str:
+        """The name under which scores are compared."""
+        return self.name or self.registered
+
+    @property
+    def registered(self) -> str:
+        """The id without the module that registers it."""
+        return self._parts()[1]
+
+    def make(
+        self,
+        render: str | None = None,
+        inner: Callable[["gymnasium.Env[Any, Any]"], "gymnasium.Env[Any, Any]"] | None = None,
+    ) -> "gymnasium.Env[Any, Any]":
+        """Return one fresh environment, unseeded, with its wrappers.
+
+        Args:
+            render: A render mode of the environment (`rgb_array`), or none.
+            inner: Wraps the bare environment before any wrapper of the configuration does.
+
+        Raises:
+            ConfigError: The id, a wrapper, an import or an argument does not fit.
+        """
+        environment = self.bare(render)
+        if inner is not None:
+            environment = inner(environment)
+        for wrapper in self.wrappers:
+            environment = wrap(environment, wrapper, self._packages())
+        return environment
+
+    def bare(self, render: str | None) -> "gymnasium.Env[Any, Any]":
+        """Return the environment as Gymnasium makes it, without wrappers of the configuration.
+
+        Raises:
+            ConfigError: The id, an import or an argument does not fit.
+        """
+        import gymnasium
+
+        module, registered = self._parts()
+        for name in (*self.imports, *([module] if module else [])):
+            imported(name)
+        if registered not in gymnasium.registry:
+            raise ConfigError(_unknown(registered, gymnasium.registry))
+        options: dict[str, Any] = {} if render is None else {"render_mode": render}
+        if self.max_episode_steps is not None:
+            options["max_episode_steps"] = self.max_episode_steps
+        try:
+            return gymnasium.make(
+                registered, disable_env_checker=True, **options, **self.arguments
+            )
+        except (gymnasium.error.Error, AssertionError, ImportError, TypeError) as error:
+            raise ConfigError(_refusal(registered, error)) from error
+
+    def _parts(self) -> tuple[str | None, str]:
+        match = _ID.fullmatch(self.id)
+        return (match["module"], match["id"]) if match else (None, self.id)
+
+    def _packages(self) -> frozenset[str]:
+        modules = (*self.imports, self._parts()[0] or "")
+        return frozenset(module.partition(".")[0] for module in modules if module)
+
+
+def _unknown(registered: str, known: dict[str, Any]) -> str:
+    """Say in one line that an id is unknown, and which package would register it."""
+    told = f"environment.id={registered!r} is not registered in Gymnasium"
+    suite = suite_of_id(registered)
+    if suite is not None and not is_installed(suite):
+        return f"{told}; the package that registers such ids is missing: {installing(suite)}"
+    hint = did_you_mean(registered, known)
+    package = "a package that registers it" if suite is None else f"'{suite.module}'"
+    return f"{told}{hint} ({package} goes into environment.imports)"
+
+
+def _refusal(registered: str, error: Exception) -> str:
+    """Say in one line why an environment was not made, and what to install if that is why."""
+    import gymnasium
+
+    suite = suite_of_entry(str(gymnasium.registry[registered].entry_point))
+    absent = isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError)
+    if absent and suite is not None:
+        return (
+            f"environment.id={registered!r} needs packages that are not installed: "
+            f"{installing(suite)}"
+        )
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if suite is not None and (cause := obstacle(suite)):
+        reason += f"; {cause}: give rlexp[{suite.extra}] a virtual environment of its own"
+    return f"environment.id={registered!r} cannot be made: {reason}"

@@ -1,0 +1,126 @@
+"""Suites of environments: the extra that brings each, and what to install where one is missing."""
+
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from packaging.specifiers import SpecifierSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Environments that one extra of ours brings."""
+
+    extra: str
+    """Its name in `rlexp[…]`."""
+    module: str
+    """What is imported where the extra is installed."""
+    home: str
+    """The package whose entry points are of the suite."""
+    ids: str = "(?!)"
+    """A pattern of ids that `module` registers once it is imported."""
+    others: tuple[str, ...] = ()
+    """Further modules that only this extra brings."""
+    beside: tuple[str, str] | None = None
+    """A package that the suite cannot live beside, and the versions of it that are harmless."""
+    apart: str = ""
+    """Why it cannot."""
+
+
+SUITES = (
+    Suite(
+        extra="atari",
+        module="ale_py",
+        home="ale_py",
+        ids=r"ALE/.+|\w+(NoFrameskip|Deterministic)-v[04]",
+        others=("cv2",),
+    ),
+    Suite(extra="box2d", module="Box2D", home="gymnasium.envs.box2d"),
+    Suite(
+        extra="electric_motor",
+        module="gym_electric_motor",
+        home="gym_electric_motor",
+        ids=r"(Cont|Finite)-(SC|TC|CC)-\w+-v\d+",
+    ),
+    Suite(
+        extra="highway",
+        module="highway_env",
+        home="highway_env",
+        ids=r"(highway|merge|roundabout|parking|intersection|racetrack|exit|u-turn)-.*v\d+",
+    ),
+    Suite(
+        extra="metaworld",
+        module="metaworld",
+        home="metaworld",
+        ids=r"Meta-World/.+",
+        beside=("mujoco", "==3.3.0"),
+        apart="metaworld works with mujoco 3.3.0 only",
+    ),
+    Suite(
+        extra="minigrid",
+        module="minigrid",
+        home="minigrid",
+        ids=r"(MiniGrid|BabyAI)-.+",
+    ),
+    Suite(extra="mujoco", module="mujoco", home="gymnasium.envs.mujoco"),
+    Suite(
+        extra="multi_objective",
+        module="mo_gymnasium",
+        home="mo_gymnasium",
+        ids=r"mo-.+|(deep-sea-treasure|minecart|four-room|fruit-tree|resource-gathering"
+        r"|water-reservoir|fishwood|breakable-bottles)-.*v\d+",
+        beside=("pygame-ce", "<0"),
+        apart="mo-gymnasium brings pygame, which overwrites files of pygame-ce",
+    ),
+    Suite(
+        extra="robotics",
+        module="gymnasium_robotics",
+        home="gymnasium_robotics",
+        ids=r"(Fetch|HandReach|HandManipulate|AntMaze|PointMaze|AdroitHand|FrankaKitchen).*-v\d+",
+        beside=("mujoco", "<4"),
+        apart="gymnasium-robotics works with mujoco before 4 only",
+    ),
+)
+
+
+def suite_of_module(module: str) -> Suite | None:
+    """The suite that brings a module."""
+    top = module.partition(".")[0]
+    return next((s for s in SUITES if top in {s.module, *s.others}), None)
+
+
+def suite_of_entry(entry: str) -> Suite | None:
+    """The suite that an entry point of Gymnasium's registry belongs to."""
+    return next((s for s in SUITES if re.match(rf"{re.escape(s.home)}[.:]", entry)), None)
+
+
+def suite_of_id(registered: str) -> Suite | None:
+    """The suite that registers an id of this look."""
+    return next((s for s in SUITES if re.fullmatch(s.ids, registered)), None)
+
+
+def is_installed(suite: Suite) -> bool:
+    """Whether the suite can be imported."""
+    return all(find_spec(module) is not None for module in (suite.module, *suite.others))
+
+
+def obstacle(suite: Suite) -> str:
+    """Why the suite cannot be installed beside what is here, naming both, or nothing."""
+    if suite.beside is None:
+        return ""
+    package, harmless = suite.beside
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        return ""
+    fits = SpecifierSet(harmless).contains(found, prereleases=True)
+    return "" if fits else f"{suite.apart}, and {package} {found} is installed"
+
+
+def installing(suite: Suite) -> str:
+    """What to do to have the suite: one command, or why it needs a virtual environment first."""
+    command = f"pip install 'rlexp[{suite.extra}]'"
+    if reason := obstacle(suite):
+        return f"{command} in a virtual environment of its own: {reason}"
+    return command

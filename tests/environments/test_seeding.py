@@ -1,0 +1,61 @@
+"""Seeds for every episode of environments that take those of later ones from the system."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlexp.environments.seeding import SeededEpisodes
+
+
+class Entropic(gymnasium.Env[Any, Any]):
+    """Its first number comes from the seed of the reset, or from the system."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, ())
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[float, dict[str, Any]]:
+        return float(np.random.default_rng(seed).random()), {}
+
+
+def beginnings(env: gymnasium.Env[Any, Any], seed: int, count: int = 4) -> list[float]:
+    """The first observations of episodes, of which the first is seeded."""
+    return [env.reset(seed=seed)[0], *(env.reset()[0] for _ in range(count - 1))]
+
+
+def test_later_episodes_follow_from_the_first_seed() -> None:
+    """Equal seeds give equal episodes, all of them different; without the wrapper they do not."""
+    first, second = (beginnings(SeededEpisodes(Entropic()), 7) for _ in range(2))
+    assert first == second
+    assert 4 == len(set(first))
+    assert beginnings(Entropic(), 7) != beginnings(Entropic(), 7)
+    assert first != beginnings(SeededEpisodes(Entropic()), 8)
+
+
+def test_an_episode_is_repeated_from_the_generator_of_the_environment() -> None:
+    """Whoever puts that generator back gets the same next episode: so runs continue."""
+    env = SeededEpisodes(Entropic())
+    env.reset(seed=7)
+    state = env.unwrapped.np_random.bit_generator.state
+    second = env.reset()[0]
+    other = SeededEpisodes(Entropic())
+    other.reset(seed=1)
+    other.unwrapped.np_random.bit_generator.state = state
+    assert second == other.reset()[0]
+
+
+@pytest.mark.parametrize("options", [None, {"low": 0.1}])
+def test_options_are_handed_on(options: Any) -> None:
+    """What else a reset is given reaches the environment."""
+    seen: list[Any] = []
+
+    class Noting(Entropic):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            seen.append(options)
+            return super().reset(seed=seed)
+
+    SeededEpisodes(Noting()).reset(seed=1, options=options)
+    assert [options] == seen

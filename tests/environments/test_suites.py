@@ -1,0 +1,169 @@
+"""Suites: a missing one is named with its extra, and one that cannot live here with the reason."""
+
+import importlib.metadata
+import sys
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import pytest
+
+from rlexp.config.validate import build
+from rlexp.environments import suites
+from rlexp.environments.suites import SUITES, installing, suite_of_id
+from rlexp.environments.wrappers import Wrapper, imported, wrap
+from rlexp.errors import ConfigError
+
+EXTRAS = {suite.extra: suite for suite in SUITES}
+VERSIONS = {"mujoco": "4.0.0", "pygame-ce": "2.5.8"}
+IDS = {
+    "atari": ("ALE/Breakout-v5", "ALE/MsPacman-v5", "BreakoutNoFrameskip-v4"),
+    "electric_motor": ("Cont-CC-PMSM-v0", "Finite-TC-ExtExDc-v0"),
+    "highway": ("highway-v0", "highway-fast-v0", "parking-v0"),
+    "metaworld": ("Meta-World/MT1", "Meta-World/reach-v3"),
+    "minigrid": ("MiniGrid-Empty-8x8-v0", "BabyAI-GoTo-v0"),
+    "multi_objective": ("deep-sea-treasure-v0", "mo-hopper-v5", "minecart-v0"),
+    "robotics": ("FetchReach-v4", "PointMaze_UMaze-v3"),
+}
+
+
+@pytest.fixture(name="bare")
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place where no suite is installed or registered, and the packages of `VERSIONS` are."""
+
+    def version(package: str) -> str:
+        if package not in VERSIONS:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return VERSIONS[package]
+
+    monkeypatch.setattr(suites, "find_spec", lambda _: None)
+    monkeypatch.setattr(suites, "version", version)
+    for suite in SUITES:
+        for module in (suite.module, *suite.others):
+            monkeypatch.setitem(sys.modules, module, None)
+    own = {k: v for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)}
+    monkeypatch.setattr(gymnasium, "registry", own)
+
+
+def made(words: dict[str, Any]) -> Any:
+    """An environment of the configuration, made."""
+    vector = {
+        **dict.fromkeys(("normalise_observations", "normalise_rewards"), False),
+        **dict.fromkeys(("clip_observations", "clip_rewards"), 10.0),
+        "count": 1,
+        "kind": "dummy",
+        "frame_stack": 1,
+    }
+    settings: dict[str, Any] = {
+        "_target_": "rlexp.environments.gymnasium_task.GymnasiumTask",
+        **dict.fromkeys(("name", "max_episode_steps")),
+        "imports": [],
+        "arguments": {},
+        "wrappers": [],
+        "vector": vector,
+        "reference": {},
+    }
+    return build({**settings, **words}, "environment").make()
+
+
+def refusal(**words: Any) -> str:
+    """The one line with which an environment is refused."""
+    with pytest.raises(ConfigError) as caught:
+        made(words)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize(("extra", "id_"), [(e, i) for e, ids in IDS.items() for i in ids])
+def test_an_id_of_a_missing_suite_names_its_extra(extra: str, id_: str) -> None:
+    """Nothing is registered under it, and the id alone tells what to install."""
+    told = refusal(id=id_)
+    assert f"{id_!r} is not registered in Gymnasium" in told
+    assert f"pip install 'rlexp[{extra}]'" in told
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.extra)
+def test_an_import_of_a_missing_suite_names_its_extra(suite: suites.Suite) -> None:
+    """What a yaml imports is missing, or a module of it is."""
+    for module in (suite.module, f"{suite.module}.wrappers", *suite.others):
+        with pytest.raises(ConfigError, match=rf"pip install 'rlexp\[{suite.extra}\]'"):
+            imported(module)
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_suite_that_cannot_live_here_says_why() -> None:
+    """Both packages are named, with the version that is installed."""
+    reasons = {
+        "metaworld": "metaworld works with mujoco 3.3.0 only, and mujoco 4.0.0 is installed",
+        "multi_objective": "mo-gymnasium brings pygame, which overwrites files of pygame-ce, and "
+        "pygame-ce 2.5.8 is installed",
+        "robotics": "gymnasium-robotics works with mujoco before 4 only, and mujoco 4.0.0 is "
+        "installed",
+    }
+    assert reasons == {s.extra: suites.obstacle(s) for s in SUITES if suites.obstacle(s)}
+    for extra, reason in reasons.items():
+        assert (
+            f"pip install 'rlexp[{extra}]' in a virtual environment of its own: {reason}"
+            == installing(EXTRAS[extra])
+        )
+
+
+@pytest.mark.usefixtures("bare")
+def test_what_is_harmless_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one version that fits, or no such package at all."""
+    monkeypatch.setitem(VERSIONS, "mujoco", "3.3.0")
+    for extra in ("metaworld", "robotics"):
+        assert f"pip install 'rlexp[{extra}]'" == installing(EXTRAS[extra])
+    monkeypatch.delitem(VERSIONS, "pygame-ce")
+    assert "pip install 'rlexp[multi_objective]'" == installing(EXTRAS["multi_objective"])
+
+
+def test_a_suite_beside_what_it_cannot_live_with_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it was installed all the same, what it fails with is told with the likely cause."""
+
+    def fetch(**_: Any) -> None:
+        raise AssertionError
+
+    module: Any = ModuleType("gymnasium_robotics.fetch")
+    module.fetch = fetch
+    monkeypatch.setitem(sys.modules, "gymnasium_robotics.fetch", module)
+    monkeypatch.setattr(suites, "version", VERSIONS.get)
+    gymnasium.register("Fetch-v0", entry_point="gymnasium_robotics.fetch:fetch")
+    try:
+        told = refusal(id="Fetch-v0")
+    finally:
+        gymnasium.registry.pop("Fetch-v0")
+    assert "'Fetch-v0' cannot be made: AssertionError; gymnasium-robotics works with" in told
+    assert "mujoco 4.0.0 is installed: give rlexp[robotics] a virtual environment" in told
+
+
+def test_an_installed_suite_that_is_not_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id of a package that is there, but was not imported, says what to import."""
+    monkeypatch.setattr(gymnasium, "registry", {})
+    monkeypatch.setattr(suites, "find_spec", lambda _: True)
+    assert "('ale_py' goes into environment.imports)" in refusal(id="ALE/Breakout-v5")
+    assert "(a package that registers it goes into" in refusal(id="Corridor-v0")
+
+
+def test_a_wrapper_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture of a game is scaled by a library that the extra brings."""
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(ConfigError, match=r"AtariPreprocessing' needs .* 'rlexp\[atari\]'"):
+        wrap(env, Wrapper(name="AtariPreprocessing"), frozenset())
+
+
+def test_ids_of_gymnasium_itself_belong_to_no_suite() -> None:
+    """A misspelt id of Gymnasium's own is not taken for that of another package."""
+    own = [k for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)]
+    assert [] == [id_ for id_ in own if suite_of_id(id_) is not None]
+    assert issubclass(type(made({"id": own[0]}).unwrapped), gymnasium.Env)
+
+
+def test_every_suite_has_an_extra_of_its_own() -> None:
+    """No two share one, and all are known as modules."""
+    assert len(SUITES) == len(EXTRAS) == len({suite.module for suite in SUITES})

@@ -1,0 +1,92 @@
+"""Every suite of environments trains, by the one path there is; without its extra it is skipped."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trainings import trained
+
+from rlexp.environments.suites import SUITES, is_installed
+from rlexp.records.events import Ending, Evaluated
+
+# MO-Gymnasium declares rewards as 32-bit numbers, rounded.
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
+EXTRAS = {suite.extra: suite for suite in SUITES}
+FEW = (
+    *("budget.steps=128", "budget.evaluation_every=64"),
+    *("budget.evaluation_episodes=1", "budget.final_episodes=2", "compute.threads=1"),
+)
+SMALL_PPO = ("algorithm.n_steps=32", "algorithm.batch_size=32", "algorithm.n_epochs=1")
+SHORT = "environment.max_episode_steps=40"
+CASES = {
+    "atari": (
+        "agent=cnn",
+        "environment=atari_breakout",
+        "environment.vector.count=2",
+        # Counted in frames.
+        "environment.max_episode_steps=160",
+    ),
+    "box2d": ("environment=lunar_lander", SHORT),
+    "electric_motor": ("environment=motor_current", SHORT),
+    "highway": (
+        "environment=highway",
+        "environment.max_episode_steps=5",
+        "environment.arguments={config:{vehicles_count:2}}",
+    ),
+    "metaworld": (
+        "environment=metaworld_mt10",
+        "environment.tasks=[reach-v3,drawer-close-v3]",
+        "environment.name=two",
+        SHORT,
+    ),
+    "minigrid": ("environment=minigrid_empty", SHORT),
+    "mujoco": ("environment=hopper", SHORT),
+    "multi_objective": ("environment=deep_sea_treasure", SHORT),
+    "robotics": ("agent=multi_input", "environment=fetch_reach"),
+}
+MEASURES = {
+    "highway": {"crashed"},
+    "metaworld": {"success", "success/drawer-close-v3", "success/reach-v3"},
+    "multi_objective": {"return/time", "return/treasure"},
+    "robotics": {"success"},
+}
+
+
+def test_every_suite_is_trained() -> None:
+    """No suite is without its training below."""
+    assert set(EXTRAS) == set(CASES)
+
+
+@pytest.mark.parametrize("extra", sorted(CASES))
+def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It trains, is evaluated, and its measures of each episode are kept."""
+    if not is_installed(EXTRAS[extra]):
+        pytest.skip(f"needs rlexp[{extra}]")
+    # MuJoCo writes its warnings into the current folder.
+    monkeypatch.chdir(tmp_path)
+    memory, ended = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *CASES[extra])
+    assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
+    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
+    assert (True, 2) == (final.final, len(final.returns))
+    assert MEASURES.get(extra, set()) == set(final.measures or {})
+
+
+def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
+    """The return of an episode is that of its objectives, weighed."""
+    pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi_objective]")
+    words = (*CASES["multi_objective"], "environment.weights=[0.25,2.0]")
+    memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *words)
+    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
+    measures = final.measures or {}
+    treasure, time = (np.array(measures[f"return/{name}"]) for name in ("treasure", "time"))
+    assert np.allclose(final.returns, 0.25 * treasure + 2.0 * time)
+    assert [-float(length) for length in final.lengths] == list(measures["return/time"])
+
+
+def test_an_evaluation_plays_all_tasks_alike(tmp_path: Path) -> None:
+    """Of two tasks, each has one of two episodes, and tells its own success."""
+    pytest.importorskip("metaworld", reason="needs rlexp[metaworld]")
+    memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *CASES["metaworld"])
+    final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
+    told = [v for name, v in (final.measures or {}).items() if name.startswith("success/")]
+    assert [[False, True], [False, True]] == [sorted(map(bool, np.isnan(v))) for v in told]
