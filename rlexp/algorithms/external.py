@@ -58,8 +58,13 @@ class External:
                     "write {{ and }} for braces)"
                 )
         if not isinstance(self.files, Mapping):
-            names = _named(words) if self.files is None else _matched(self.files)
-            object.__setattr__(self, "files", {name: _sum(name) for name in names})
+            object.__setattr__(
+                self,
+                "files",
+                files_named(self.command, self.settings)
+                if self.files is None
+                else {name: _sum(name) for name in _matched(self.files)},
+            )
 
     def check(self, environments: int) -> None:
         """Every number of environments will do: the script makes them."""
@@ -90,6 +95,20 @@ class External:
                 "part of what defines the run: put it back, or ask for it under another "
                 "experiment=…"
             )
+
+
+def files_named(command: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """The sha256 of each file that a command names, itself or by a setting.
+
+    Raises:
+        ConfigError: The command or a file cannot be read.
+    """
+    texts = {f"{{{SETTINGS}{key}}}": _text(value) for key, value in _leaves(settings)}
+    words = [
+        PLACEHOLDER.sub(lambda found: texts.get(found[0], found[0]), word)
+        for word in _split(command)
+    ]
+    return {name: _sum(name) for name in _named(words)}
 
 
 def _split(command: str) -> list[str]:

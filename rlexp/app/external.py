@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlexp.algorithms.external import External
+from rlexp.algorithms.external import External, files_named
 from rlexp.app.study import Study
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
@@ -55,7 +55,9 @@ def keep_files(plain: dict[str, Any], asked: Mapping[str, Any], default: Configu
     files = default.algorithm.get("files")
     same = all(own.get(key) == first.get(key) for key in ("_target_", "command", "files"))
     if same and isinstance(files, Mapping):
-        own["files"] = dict(files)
+        # A trial that names a file by a setting has that one, too.
+        named = {} if own["files"] is not None else files_named(own["command"], own["settings"])
+        own["files"] = {**named, **files}
 
 
 def train_external(

@@ -4,6 +4,7 @@ What a user types or keeps in `conf/` is the user's. What lies under `runs/` may
 it names code only where the user repeats the name.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -44,6 +45,7 @@ def check_imports(
     allowed: Sequence[str],
     command: Sequence[str],
     trusted: Iterable[Parts] = (),
+    chosen: Iterable[tuple[str, Any]] = (),
 ) -> None:
     """Refuse to import what only files under `runs/` name.
 
@@ -52,12 +54,13 @@ def check_imports(
         allowed: Packages that the user trusts.
         command: The command to repeat with more of them.
         trusted: What the user asked for in words or in `conf/`: its modules may be imported.
+        chosen: Settings of scripts, by key and value, that the user lets a search choose.
 
     Raises:
         RecordError: Names the packages, and the command that allows them.
     """
     on_disk, trusted = tuple(on_disk), tuple(trusted)
-    _check_commands(on_disk, allowed, command, trusted)
+    _check_commands(on_disk, allowed, command, trusted, tuple(chosen))
     named = {module for parts in on_disk for module in foreign_modules(parts)}
     known = {module for parts in trusted for module in foreign_modules(parts)}
     packages = sorted({m.partition(".")[0] for m in named - known if not _is_in(m, allowed)})
@@ -74,9 +77,11 @@ def _check_commands(
     allowed: Sequence[str],
     command: Sequence[str],
     trusted: Sequence[Parts],
+    chosen: Sequence[tuple[str, Any]],
 ) -> None:
     """Refuse to start training scripts that only files under `runs/` name."""
     known = {canonical(text) for parts in trusted for text in _commands(parts)}
+    known |= {canonical(list(pair)) for pair in chosen}
     named = {canonical(text) for parts in on_disk for text in _commands(parts)} - known
     if named and SCRIPTS not in allowed:
         again = shlex.join([*command, "--allow-import", SCRIPTS])
@@ -87,9 +92,17 @@ def _check_commands(
 
 
 def _commands(parts: Parts) -> Iterator[Any]:
-    """The command of a training script, if there is one."""
-    if isinstance(parts.algorithm, Mapping) and "command" in parts.algorithm:
-        yield parts.algorithm["command"]
+    """The command of a training script, if there is one, and the texts of settings in it."""
+    if not isinstance(parts.algorithm, Mapping) or "command" not in parts.algorithm:
+        return
+    yield parts.algorithm["command"]
+    for path in re.findall(r"\{settings\.([^{}]*)\}", str(parts.algorithm["command"])):
+        value: Any = parts.algorithm.get("settings")
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        # Numbers are harmless, whatever the words around them are.
+        if isinstance(value, str):
+            yield [f"algorithm.settings.{path}", value]
 
 
 def foreign_modules(parts: Parts) -> set[str]:

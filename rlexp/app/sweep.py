@@ -109,6 +109,7 @@ def bring_sweep_to_end(
         study.allowed,
         (*command, *study.permission),
         trusted=[asked.experiment.default],
+        chosen=asked.request.space.choices(),
     )
     driving = Driving(
         executor=asked.executor,

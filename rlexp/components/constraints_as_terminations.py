@@ -61,6 +61,15 @@ class ConstraintsAsTerminations:
                     f"(there are: {', '.join(self.constraints)})"
                 )
 
+        if self.stage == "both" and (
+            learnt := [n for n in self.constraints if n not in (self.scale or {})]
+        ):
+            raise ConfigError(
+                f"component {NAME} with stage=both needs a scale of {', '.join(learnt)}: "
+                f"environment.components.{NAME}.scale={{{learnt[0]}: …}}; a learnt one would let "
+                "scores depend on the evaluations before"
+            )
+
     @property
     def splits(self) -> bool:
         """It helps to learn; evaluation holds nothing out."""

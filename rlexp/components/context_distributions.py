@@ -102,6 +102,13 @@ def normalised(distribution: Distribution, number: float) -> float:
     return 2 * (number - low) / (high - low) - 1
 
 
+def nearest(distribution: Distribution, number: float) -> float:
+    """The number of a list that is nearest; of a range it is the number itself."""
+    if isinstance(distribution, Range):
+        return number
+    return min(_numbers(distribution), key=lambda known: abs(known - number))
+
+
 def _rounded(number: float) -> float:
     """Without what the last bits add to 0.6: such numbers are read, and compared."""
     return float(f"{number:.12g}")

@@ -8,7 +8,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.components.context_distributions import Distribution, bounds, draw, is_drawn, normalised
+from rlexp.components.context_distributions import (
+    Distribution,
+    bounds,
+    draw,
+    is_drawn,
+    nearest,
+    normalised,
+)
 from rlexp.components.context_fields import Field, follow
 from rlexp.environments import MEASURES
 from rlexp.errors import ConfigError
@@ -71,6 +78,11 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     def plan_next(self, context: NDArray[np.float64]) -> None:
         """Let the next reset play this context (shape: parameters)."""
         self._planned = np.array(context, dtype=np.float64).reshape(len(self._dials))
+
+    def as_trained(self, context: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The nearest context of training: of a list of values only those are (shape: parameters)."""
+        pairs = zip(self._dials, context, strict=True)
+        return np.array([nearest(dial.training, float(value)) for dial, value in pairs])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -78,6 +78,7 @@ class Contexts:
                 raise ConfigError(f"{place}.field=[] names no field")
             check_distribution(parameter.training, f"{place}.training")
             check_distribution(parameter.test, f"{place}.test")
+            self._check_visible(place, parameter)
         self._check_number()
         self._check_held_out()
 
@@ -118,6 +119,14 @@ class Contexts:
         generator = np.random.default_rng([self.seed, _TRAINING_SAMPLE])
         parts = [parameter.training for parameter in self.parameters.values()]
         return np.array([[draw(part, generator) for part in parts] for _ in range(self._number())])
+
+    def _check_visible(self, place: str, parameter: Parameter) -> None:
+        scale = getattr(parameter.training, "scale", None)
+        if self.visible and scale == "log_uniform" and bounds(parameter.test)[0] <= 0:
+            raise ConfigError(
+                f"{place}.test must be above 0, for observations show it on the logarithmic scale "
+                "of training: choose other values, or visible=false"
+            )
 
     def _axes(self) -> list[tuple[float, ...]]:
         return [axis(parameter.test, self.points) for parameter in self.parameters.values()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Env = gym.Env[Any, Any]
 MOST_NAMED = 5
+STATISTICS = "+"
+"""Stands between the digests of weights and of the statistics with which they see."""
 MISFIT = "does not fit this run"
 """What is said of parameters that a policy of this environment does not have."""
 
@@ -44,7 +47,7 @@ def final_weights(run: str, component: str) -> str:
             f"{_setting(component)}={run!r} has no final policy (it is {record.state}): name a "
             "run that is completed and was trained here"
         )
-    return record.weights
+    return _digest(paths) or record.weights
 
 
 def load_guide(run: str, weights: str | None, environment: Env, component: str) -> "Guide":
@@ -62,12 +65,22 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
     from rlexp.training.draws import undisturbed_globals
     from rlexp.training.restore import restore
 
-    paths = _run(run, component)
+    paths = _run(run, component, weights)
     try:
         spec = read_spec(paths)
         training = _training(spec, environment)
         with undisturbed_globals():
-            learner = restore(training, paths.model, paths.normalisation, weights=weights)
+            learner = restore(
+                training,
+                paths.model,
+                paths.normalisation,
+                weights=weights and weights.partition(STATISTICS)[0],
+            )
+        if weights is not None and _statistics(paths) != weights.partition(STATISTICS)[2]:
+            raise ConfigError(
+                f"{paths.normalisation} is not what it was: put it back, or set "
+                f"environment.components.{component}.weights=null for a guide as it is now"
+            )
     except (RlexpError, ValueError, AssertionError) as error:
         reason = " ".join(str(error).split())
         if MISFIT in reason:
@@ -138,10 +151,12 @@ def _training(spec: RunSpec, environment: Env) -> Any:
     )
 
 
-def _run(run: str, component: str) -> RunPaths:
-    """The run that is meant."""
+def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
+    """The run that is meant: of several in a folder, one whose weights are known."""
     folder = Path(run)
     found = [folder] if RunPaths(folder).spec.is_file() else _runs_in(folder)
+    if weights is not None and len(found) > 1:
+        found = [each for each in found if _digest(RunPaths(each)) == weights][:1] or found
     if len(found) == 1:
         return RunPaths(found[0])
     several = (
@@ -151,6 +166,21 @@ def _run(run: str, component: str) -> RunPaths:
         f"{_setting(component)}={run!r} is no run's folder{several}: name one that is completed, "
         "as runs/EXPERIMENT/RUN ('rlexp show EXPERIMENT' lists them)"
     )
+
+
+def _digest(paths: RunPaths) -> str | None:
+    """What a policy acts with: its final weights, and statistics of normalisation if it has any."""
+    try:
+        weights = read_run(paths).record.weights
+    except RlexpError:
+        return None
+    statistics = _statistics(paths)
+    return f"{weights}{STATISTICS}{statistics}" if weights and statistics else weights
+
+
+def _statistics(paths: RunPaths) -> str:
+    path = paths.normalisation
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _runs_in(folder: Path) -> list[Path]:

@@ -66,6 +66,8 @@ class JumpStart:
 class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """An environment whose episodes begin where the guide leaves them."""
 
+    resets_again = True
+
     def __init__(self, env: Env, guide: Guide, settings: JumpStart) -> None:
         super().__init__(env)
         self._guide, self._settings = guide, settings

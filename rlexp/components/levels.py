@@ -10,6 +10,8 @@ import gymnasium as gym
 from annotated_types import Interval
 
 from rlexp.environments import MEASURES, Stage
+from rlexp.environments.composed import RESETS_AGAIN
+from rlexp.errors import ConfigError
 
 Env = gym.Env[Any, Any]
 MOST = 2**30
@@ -37,7 +39,16 @@ class Levels:
         return True
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with a level in every episode."""
+        """Return the environment with a level in every episode.
+
+        Raises:
+            ConfigError: A component inside resets to seeds that are no levels.
+        """
+        if environment.has_wrapper_attr(RESETS_AGAIN):
+            raise ConfigError(
+                "levels must be inside of jump_start and snapshots: "
+                "component=[levels,snapshots], in this order"
+            )
         training = range(self.start, self.start + self.training)
         test = range(training.stop, training.stop + self.test)
         levels = test if stage is Stage.EVALUATION else training

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from rlexp.components.guides import Guide, final_weights, load_guide
 from rlexp.environments import Stage
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, EnvironmentFault
 
 Env = gym.Env[Any, Any]
 NAME = "snapshots"
+MOST_STEPS = 100_000
+"""Of one trajectory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class Snapshots:
 
 class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """An environment whose episodes may begin in the middle of the guide's."""
+
+    resets_again = True
 
     def __init__(self, env: Env, guide: Guide, settings: Snapshots) -> None:
         super().__init__(env)
@@ -158,6 +162,11 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         observations = [observation]
         over = False
         while not over:
+            if len(actions) == MOST_STEPS:
+                raise EnvironmentFault(
+                    f"an episode of the guide does not end within {MOST_STEPS:,} steps: "
+                    "give environment.max_episode_steps"
+                )
             action = guide.act(observation)
             actions.append(action)
             observation, _, terminated, truncated, _ = self.env.step(action)

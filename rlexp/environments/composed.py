@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     import gymnasium
 
 
+RESETS_AGAIN = "resets_again"
+"""Attribute of wrappers that reset what is inside them more than once as an episode begins: what
+chooses how an episode begins has to be inside of them."""
+
+
 class Component(Protocol):
     """Wraps the environments of a task, perhaps in other ways for training and for evaluation."""
 

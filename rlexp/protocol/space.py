@@ -1,7 +1,7 @@
 """Search spaces: which values each hyperparameter may take, and when it is there at all."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -178,6 +178,12 @@ class Space:
             for key, allowed in parameter.when.items():
                 _check_condition(parameter.key, key, allowed, before)
             before[parameter.key] = parameter.domain
+
+    def choices(self) -> Iterator[tuple[str, Any]]:
+        """Every value that is one of a list, by the key of its parameter."""
+        for parameter in self.parameters:
+            if isinstance(parameter.domain, Choice):
+                yield from ((parameter.key, value) for value in parameter.domain.values)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -71,8 +71,7 @@ class RunSpec:
         environment = plain["environment"]
         components = environment.get("components") if isinstance(environment, Mapping) else None
         if isinstance(components, Mapping):
-            present = {name: without_null(part) for name, part in components.items()}
-            plain["environment"] = {**environment, "components": present}
+            plain["environment"] = {**environment, "components": _in_order(components)}
         return plain
 
     @property
@@ -114,6 +113,15 @@ class RunSpec:
             if type(values[name]) is not int:
                 raise ValueError(f"{name}={values[name]!r} is no whole number")
         return cls(**{**values, "phase": Phase(plain["phase"])})
+
+
+def _in_order(components: Plain) -> Any:
+    """Components as they identify a run: their order counts, the first is the innermost.
+
+    A mapping says it where it is the order of names, which it has in canonical JSON.
+    """
+    present = {name: without_null(part) for name, part in components.items()}
+    return present if list(present) == sorted(present) else [list(p) for p in present.items()]
 
 
 def short_name(part: Plain) -> str:

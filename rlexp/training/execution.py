@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
-from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Evaluated, Examined, Failure, Refused
 from rlexp.training import Listener
@@ -151,7 +151,7 @@ class Execution:
 
     def examine(self) -> None:
         """Play the final policy on what it was trained on, where evaluations hold that out."""
-        if not splits(self.training.environment):
+        if self._scored is not Stage.EVALUATION or not splits(self.training.environment):
             return
         started, stage = self.listener.elapsed(), Stage.IN_DISTRIBUTION
         with closing(self._evaluator(stage)) as evaluator:
@@ -168,6 +168,13 @@ class Execution:
                 measures=episodes.measures,
             )
         )
+
+    @property
+    def _scored(self) -> Stage:
+        """Where scores are made: what is held out is for test runs, and never decides a choice."""
+        test = self.training.streams.phase is Phase.TEST
+        held_out = test or not splits(self.training.environment)
+        return Stage.EVALUATION if held_out else Stage.IN_DISTRIBUTION
 
     def _evaluator(self, stage: Stage) -> Evaluator:
         assert self.model is not None
@@ -198,7 +205,7 @@ class Execution:
         assert self.model is not None
         started, number = self.listener.elapsed(), len(self.evaluations)
         if self.evaluator is None:
-            self.evaluator = self._evaluator(Stage.EVALUATION)
+            self.evaluator = self._evaluator(self._scored)
         episodes = self._play(self.evaluator, number, final=final)
         event = Evaluated(
             time=self.listener.now(),

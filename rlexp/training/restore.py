@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from rlexp.environments import Stage
+from rlexp.environments.composed import at
 from rlexp.errors import ConfigError, RecordError
 from rlexp.training.parameters import fill
 from rlexp.training.parts import Training
@@ -53,7 +55,7 @@ def _fresh(training: Training) -> BaseAlgorithm:
     algorithm: Any = training.algorithm
     if hasattr(algorithm, "buffer_size"):
         algorithm = replace(algorithm, buffer_size=1)
-    vector, _ = evaluation_vector(environment, 1)
+    vector, _ = evaluation_vector(at(environment, Stage.EVALUATION), 1)
     # Rollouts are checked against the number of environments; acting does not need them.
     vector.num_envs = environment.vector.count
     learner: BaseAlgorithm = algorithm.build(

@@ -277,3 +277,10 @@ def test_teacher_can_plan_one_episode() -> None:
     first, second = measured(made, 1, 2)
     assert (0.55, 9.0) == first
     assert second[1] in {8.0, 10.0}
+
+
+def test_nothing_between_the_values_of_a_list_is_trained_on() -> None:
+    """Of a list the value nearest to a teacher's proposal counts; of a range every number does."""
+    made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
+    nearest = made.get_wrapper_attr("as_trained")(np.array([0.55, 9.4]))
+    assert [0.55, 10.0] == nearest.tolist()

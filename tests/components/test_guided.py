@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from rlexp.components.jump_start import JumpStart, JumpStartedEnvironment
+from rlexp.components.levels import Levels
 from rlexp.components.snapshots import SnapshotEnvironment, Snapshots
+from rlexp.components.teachers.taught import taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 
@@ -205,3 +207,13 @@ def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
     begun = [_play(env) for _ in range(30)]
     assert begun[0] > 0
     assert set(begun[15:]) == {0}
+
+
+def test_guide_beside_what_chooses_how_episodes_begin() -> None:
+    """Teachers, and levels outside of snapshots, are refused: a second reset would undo them."""
+    guided = SnapshotEnvironment(Counting(), Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"component=\[levels,snapshots\], in this order"):
+        Levels(training=5, test=5, start=0).wrap(guided, Stage.TRAINING)
+    guided.plan_next = None  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="a teacher cannot choose contexts beside"):
+        taught(guided, Stage.TRAINING, None, None)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """The algorithm and the task of training scripts: settings, files, identity."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ def spec(*words: str) -> RunSpec:
         ({"command": "python -m code.loss"}, ["code/loss.py"]),
         ({"command": "{python} -u ./train.py"}, ["./train.py"]),
         ({"command": "julia main.jl"}, []),
+        (
+            {"command": "python train.py --net={settings.net}", "settings": {"net": "net.yaml"}},
+            ["net.yaml", "train.py"],
+        ),
         ({"files": ["code/*.py", "net.yaml"]}, ["code/loss.py", "net.yaml"]),
         ({"files": []}, []),
     ],
@@ -166,3 +171,18 @@ def test_commands_of_foreign_records_are_not_executed() -> None:
     assert str(caught.value).endswith("rlexp resume x --allow-import external")
     check_imports([found], ("external",), [])
     check_imports([found], (), [], trusted=[found])
+
+
+def test_a_text_that_only_a_file_puts_into_a_command_is_not_trusted() -> None:
+    """The same template with another script is refused, but for one that a search may choose."""
+    words = (
+        "algorithm.command='python {settings.script}'",
+        "++algorithm.settings.script=train.py",
+    )
+    asked = configuration(*words)
+    (stored,) = (replace(asked, algorithm={**asked.algorithm, "settings": {"script": "evil.py"}}),)
+    with pytest.raises(RecordError, match=r"evil\.py.*--allow-import external"):
+        check_imports([stored], (), ("rlexp", "sweep"), trusted=[asked])
+    chosen = [("algorithm.settings.script", "evil.py")]
+    check_imports([stored], (), ("rlexp", "sweep"), trusted=[asked], chosen=chosen)
+    check_imports([asked], (), ("rlexp", "sweep"), trusted=[asked])

@@ -1,6 +1,7 @@
 """Components stand around a task: evaluated as it is declared, measured, and part of the identity."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from trainings import TINY, Memory, spec_of
 from rlexp.app.worker import assemble
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import ComposedTask
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated, Examined, RunEnded
 from rlexp.training.parts import Training
 from rlexp.training.train import train
@@ -49,9 +52,9 @@ class Teller(gym.Wrapper[Any, Any, Any, Any]):
         return result
 
 
-def _trained(folder: Path, component: Told) -> Memory:
+def _trained(folder: Path, component: Told, phase: Phase = Phase.TEST) -> Memory:
     folder.mkdir(parents=True, exist_ok=True)
-    plain = assemble(spec_of(*TINY["ppo"], *SHORT))
+    plain = assemble(replace(spec_of(*TINY["ppo"], *SHORT), phase=phase))
     parts = {name: getattr(plain, name) for name in Training.__slots__}
     task = ComposedTask(plain.environment, {"told": component})
     memory = Memory(folder)
@@ -102,6 +105,29 @@ def test_components_are_part_of_a_runs_identity_and_none_changes_nothing() -> No
     other = spec_of(*TINY["ppo"], STICKY, "environment.components.sticky_actions.probability=0.1")
     assert 3 == len({plain.id, sticky.id, other.id})
     assert spec_of(*TINY["ppo"], "component=[sticky_actions]").id == sticky.id
+
+
+def test_the_order_of_components_is_part_of_a_runs_identity() -> None:
+    """The innermost comes first: noise that is measured, and noise after measuring, are two runs."""
+    constraint = "environment.components.safety.constraints={far: {entry: 0, above: 1.0}}"
+    inside = spec_of(*TINY["ppo"], "component=[safety,observation_noise]", constraint)
+    outside = spec_of(*TINY["ppo"], "component=[observation_noise,safety]", constraint)
+    assert inside.id != outside.id
+    assert RunSpec.from_plain(json.loads(json.dumps(inside.plain()))).id == inside.id
+
+
+@pytest.mark.parametrize(
+    ("phase", "stage"), [(Phase.TEST, Stage.EVALUATION), (Phase.TUNING, Stage.IN_DISTRIBUTION)]
+)
+def test_what_is_held_out_is_for_test_runs_only(
+    phase: Phase, stage: Stage, tmp_path: Path
+) -> None:
+    """A tuning run, by which a sweep chooses, is evaluated on what it trains on, and on no more."""
+    memory = _trained(tmp_path, Told(splits=True), phase)
+    evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
+    expected = float(list(Stage).index(stage))
+    assert [{expected}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]
+    assert (phase is Phase.TEST) == any(isinstance(e, Examined) for e in memory.events)
 
 
 @pytest.mark.parametrize("stage", list(Stage))

@@ -8,6 +8,7 @@ import numpy as np
 
 from rlexp.components.teachers import Lessons, Teacher
 from rlexp.environments import MEASURES, Stage
+from rlexp.environments.composed import RESETS_AGAIN
 from rlexp.errors import ConfigError, EnvironmentFault, did_you_mean
 
 Env = gym.Env[Any, Any]
@@ -20,7 +21,8 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
 
     Args:
         environment: With a wrapper that declares contexts: that has `context_low` and
-            `context_high` (dimensions), and `plan_next`, which the next reset obeys.
+            `context_high` (dimensions), and `plan_next`, which the next reset obeys,
+            and `as_trained`, which gives the context of training that is nearest to a proposal.
         stage: What it is made for.
         teacher: What chooses.
         outcome: What it learns from: `return`, or a measure of an episode by its name. None is
@@ -37,6 +39,11 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
             "a teacher needs an environment that declares contexts, as "
             "environment=cartpole_contexts does: choose such a one, or teacher=none"
         )
+    if environment.has_wrapper_attr(RESETS_AGAIN):
+        raise ConfigError(
+            "a teacher cannot choose contexts beside jump_start or snapshots, which reset an "
+            "episode again as it begins: leave one of them out"
+        )
     return TaughtEnvironment(environment, teacher, outcome)
 
 
@@ -47,6 +54,7 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._teacher, self._outcome = teacher, outcome
         self._plan_next = env.get_wrapper_attr("plan_next")
+        self._as_trained = env.get_wrapper_attr("as_trained")
         self._low = np.asarray(env.get_wrapper_attr("context_low"), dtype=np.float64)
         self._high = np.asarray(env.get_wrapper_attr("context_high"), dtype=np.float64)
         self._lessons: Lessons | None = None
@@ -64,7 +72,7 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             # The generator is the seeded one only after this.
             self.env.reset(seed=seed, options=options)
             self._lessons = self._teacher.begin(self._low, self._high, self.np_random)
-        self._task = self._lessons.propose()
+        self._task = self._as_trained(self._lessons.propose())
         self._return = 0.0
         self._plan_next(self._task.copy())
         return self.env.reset(options=options)
