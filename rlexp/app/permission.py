@@ -60,7 +60,6 @@ def check_imports(
         RecordError: Names the packages, and the command that allows them.
     """
     on_disk, trusted = tuple(on_disk), tuple(trusted)
-    _check_commands(on_disk, allowed, command, trusted, tuple(chosen))
     named = {module for parts in on_disk for module in foreign_modules(parts)}
     known = {module for parts in trusted for module in foreign_modules(parts)}
     packages = sorted({m.partition(".")[0] for m in named - known if not _is_in(m, allowed)})
@@ -70,6 +69,7 @@ def check_imports(
             f"files under runs/ name code that would be executed: {', '.join(packages)}; "
             f"if you trust it: {shlex.join([*command, *flags])}",
         )
+    _check_commands(on_disk, allowed, command, trusted, tuple(chosen))
 
 
 def _check_commands(

@@ -49,7 +49,9 @@ class JumpStart:
         Raises:
             ConfigError: There is no such policy.
         """
-        return replace(self, weights=self.weights or final_weights(self.guide, NAME))
+        if self.weights or not self.steps:
+            return self
+        return replace(self, weights=final_weights(self.guide, NAME))
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with a guide, where it trains.

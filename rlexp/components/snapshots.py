@@ -58,7 +58,9 @@ class Snapshots:
         Raises:
             ConfigError: There is no such policy.
         """
-        return replace(self, weights=self.weights or final_weights(self.guide, NAME))
+        if self.weights or not self.probability:
+            return self
+        return replace(self, weights=final_weights(self.guide, NAME))
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with start states of the guide, where it trains.

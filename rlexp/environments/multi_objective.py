@@ -2,16 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsFloat
+from typing import TYPE_CHECKING, Annotated, Any
 
-import gymnasium
 from annotated_types import MinLen
 
-from rlexp.environments import MEASURES
 from rlexp.environments.registered import RegisteredTask
-from rlexp.errors import ConfigError, EnvironmentFault
+from rlexp.errors import ConfigError
 
-Env = gymnasium.Env[Any, Any]
+if TYPE_CHECKING:
+    import gymnasium
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +44,14 @@ class MultiObjectiveTask(RegisteredTask):
         told = ",".join(f"{weight:g}" for weight in self.weights)
         return self.name or f"{self.registered}({told})"
 
-    def bare(self, render: str | None) -> Env:
+    def bare(self, render: str | None) -> "gymnasium.Env[Any, Any]":
         """Return the environment with its rewards scalarised.
 
         Raises:
             ConfigError: It cannot be made, or has another number of objectives than of weights.
         """
+        from rlexp.environments.scalarised import Scalarised
+
         environment = RegisteredTask.bare(self, render)
         space = getattr(environment.unwrapped, "reward_space", None)
         if space is None:
@@ -69,37 +70,3 @@ class MultiObjectiveTask(RegisteredTask):
         if self.objectives is None:
             return tuple(map(str, range(len(self.weights))))
         return self.objectives
-
-
-class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Rewards with the weighted sum, and tells the return of each objective as an episode ends."""
-
-    def __init__(self, env: Env, weights: tuple[float, ...], names: tuple[str, ...]) -> None:
-        """Wrap `env`, whose rewards are vectors as long as `weights` and `names`."""
-        super().__init__(env)
-        self._weights = weights
-        self._names = names
-        self._rewards: list[tuple[float, ...]] = []
-
-    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and begin the sums anew."""
-        self._rewards.clear()
-        return self.env.reset(**settings)
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and weigh the rewards."""
-        result: Any = self.env.step(action)
-        observation, vector, terminated, truncated, info = result
-        rewards = tuple(map(float, vector))
-        if len(rewards) != len(self._weights):
-            raise EnvironmentFault(
-                f"reward is a vector of {len(rewards)}, declared is {len(self._weights)}"
-            )
-        self._rewards.append(rewards)
-        if terminated or truncated:
-            returns = map(math.fsum, zip(*self._rewards, strict=True))
-            info.setdefault(MEASURES, {}).update(
-                {f"return/{name}": sum_ for name, sum_ in zip(self._names, returns, strict=True)}
-            )
-        reward = math.fsum(w * r for w, r in zip(self._weights, rewards, strict=True))
-        return observation, reward, terminated, truncated, info

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from finished_runs import prepared, study
+from in_full import long
 from samples import write_tree
 
 from rlexp.app.checks.asked import read_asked
@@ -198,6 +199,7 @@ def test_trainings_that_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
+@long
 def test_trainings_that_do_not_repeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def test_trainings_that_do_not_repeat(
 
 
 @pytest.mark.slow
+@long
 def test_trainings_under_another_hash(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +244,7 @@ class Shaken(PPO):
 
 
 @pytest.mark.slow
+@long
 def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the environment repeats and the learner does not, the learner is named."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})

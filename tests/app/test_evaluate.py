@@ -55,7 +55,6 @@ CASES = {
     "dqn, exploring": ("algorithm=dqn", *OFF_POLICY, "budget.evaluation_deterministic=false"),
     "sac": ("algorithm=sac", *OFF_POLICY, *PENDULUM),
     "sac, normalised": ("algorithm=sac", *OFF_POLICY, *PENDULUM, *NORMALISED),
-    "crossq": ("algorithm=crossq", *OFF_POLICY, *PENDULUM),
     "ars": ("algorithm=ars", "agent=linear", "algorithm.n_delta=2"),
     "recurrent ppo": ("algorithm=recurrent_ppo", "agent=lstm", *ON_POLICY),
 }

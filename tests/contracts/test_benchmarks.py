@@ -35,10 +35,18 @@ CELLS = [(name, position) for name in names("benchmark") for position in range(l
 IDS = [f"{name}-{cell}" for name in names("benchmark") for cell in cells(name)]
 
 
+WITHOUT_GUIDE = {
+    "jump_start": ("environment.components.jump_start.steps=0",),
+    "snapshots": ("environment.components.snapshots.probability=0",),
+}
+"""What makes the plain side of a comparison that needs a trained policy."""
+
+
 @cache
 def asked(name: str) -> Request:
     """What a run of a benchmark asks for."""
-    return read_request([f"+benchmark={name}"], Study(NOWHERE, Layout(NOWHERE / "runs")))
+    words = [f"+benchmark={name}", *WITHOUT_GUIDE.get(name, ())]
+    return read_request(words, Study(NOWHERE, Layout(NOWHERE / "runs")))
 
 
 def configuration(name: str, position: int) -> Configuration:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
 CC = shutil.which("cc")
@@ -32,6 +33,7 @@ def has_evaluated(study: StudyFolder, count: int) -> bool:
 
 
 @pytest.mark.skipif(CC is None, reason="needs a C compiler")
+@long
 def test_a_clock_that_jumps_changes_nothing(tmp_path: Path) -> None:
     """A day ahead, then a day behind: runs complete, seconds stay seconds, steps stay in order."""
     library, clock = tmp_path / "clock.so", tmp_path / "ahead"

@@ -76,6 +76,7 @@ rm runs/ballast
 
 
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
+@long
 def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_on(
     study: StudyFolder,
 ) -> None:

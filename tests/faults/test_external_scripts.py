@@ -1,8 +1,10 @@
 """Real commands whose runs are training scripts: they go wrong, are killed, are swept, are shown."""
 
 import json
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,7 +162,13 @@ def shown(language: str) -> str:
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder, str]]:
     """The example of the page, started as it says, in small."""
-    with new_study(tmp_path_factory.mktemp("study")) as study:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with (
+        new_study(tmp_path_factory.mktemp("study")) as study,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # The page says python, which is that of the environment that is active.
+        patch.setenv("PATH", path)
         (study.folder / "ppo_in_one_file.py").write_text(shown("python"))
         code, output = study.give(
             "run", "algorithm=external", "algorithm.command=python ppo_in_one_file.py",

@@ -112,6 +112,7 @@ def test_a_killed_sweep_leaves_no_running_trial_and_tries_nothing_twice(
     assert {1} == set(ended.values()), "a run was completed twice"
 
 
+@long
 def test_a_locked_database_holds_nobody_up(study: StudyFolder) -> None:
     """SQLite locked by another process for a whole sweep: it ends, says so, and catches up."""
     file = study.folder / "mirror.sqlite"

@@ -86,6 +86,7 @@ def test_a_killed_command_doubles_and_loses_nothing(study: StudyFolder) -> None:
     wait_until(lambda: not mirrors(study), 15.0)
 
 
+@long
 def test_what_was_not_mirrored_is_by_the_printed_command(study: StudyFolder) -> None:
     """A service that cannot be reached costs no run; the command that it prints works later."""
     (study.folder / "tensorboard").write_text("a file where the folder should be")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 from tracing import injecting, traced
 
@@ -75,6 +76,7 @@ TRAINED = (
 
 
 @traced
+@long
 def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_path: Path) -> None:
     """A training whose journal takes no line any more fails; the same command makes it whole."""
     with new_study(tmp_path / "quick", quick=True) as quick:

@@ -76,6 +76,7 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@long
 def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
     """Up to where its command was told to stop, with the trials and the weights of a control."""
     with new_study(tmp_path / "study", quick=True) as study:

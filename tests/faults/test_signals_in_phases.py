@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 from tracing import injecting, traced
 
@@ -53,6 +54,7 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
 
 
 @traced
+@long
 def test_a_signal_while_saving_loses_nothing(tmp_path: Path) -> None:
     """Where making durable takes most of the time, each run ends whole or not at all."""
     with new_study(tmp_path / "study", quick=True) as study:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_full import long
 from injection import fail_at, kill_at, traced
 from studies import StudyFolder, new_study
 from tracing import injecting
@@ -63,6 +64,7 @@ def extend_in_vain(study: StudyFolder, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["error=ENOSPC", "signal=KILL"])
+@long
 def test_a_run_after_an_extension_in_vain_matches(study: StudyFolder, what: str) -> None:
     """Though it enters what ended before and leaves the definition as it was."""
     extend_in_vain(study, what)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from in_full import long
 from trainings import TINY, trained, without_times
 
 from rlexp.records.events import Evaluated
@@ -29,7 +30,7 @@ def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
     assert one.weights != two.weights
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", pytest.param("sac", marks=long)])
 @pytest.mark.parametrize("deterministic", ["true", "false"])
 def test_evaluations_do_not_disturb_the_training(
     algorithm: str,

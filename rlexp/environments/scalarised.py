@@ -1,0 +1,45 @@
+"""Vector rewards as one number, with the return of each objective kept."""
+
+import math
+from typing import Any, SupportsFloat
+
+import gymnasium
+
+from rlexp.environments import MEASURES
+from rlexp.errors import EnvironmentFault
+
+Env = gymnasium.Env[Any, Any]
+
+
+class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Rewards with the weighted sum, and tells the return of each objective as an episode ends."""
+
+    def __init__(self, env: Env, weights: tuple[float, ...], names: tuple[str, ...]) -> None:
+        """Wrap `env`, whose rewards are vectors as long as `weights` and `names`."""
+        super().__init__(env)
+        self._weights = weights
+        self._names = names
+        self._rewards: list[tuple[float, ...]] = []
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, and begin the sums anew."""
+        self._rewards.clear()
+        return self.env.reset(**settings)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step, and weigh the rewards."""
+        result: Any = self.env.step(action)
+        observation, vector, terminated, truncated, info = result
+        rewards = tuple(map(float, vector))
+        if len(rewards) != len(self._weights):
+            raise EnvironmentFault(
+                f"reward is a vector of {len(rewards)}, declared is {len(self._weights)}"
+            )
+        self._rewards.append(rewards)
+        if terminated or truncated:
+            returns = map(math.fsum, zip(*self._rewards, strict=True))
+            info.setdefault(MEASURES, {}).update(
+                {f"return/{name}": sum_ for name, sum_ in zip(self._names, returns, strict=True)}
+            )
+        reward = math.fsum(w * r for w, r in zip(self._weights, rewards, strict=True))
+        return observation, reward, terminated, truncated, info

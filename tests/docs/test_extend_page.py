@@ -1,0 +1,250 @@
+"""The page about parts of one's own: every example is built, or trains, as pasted."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlexp.app.init import files
+from rlexp.app.request import Request, read_request
+from rlexp.app.study import Study
+from rlexp.config.compose import compose
+from rlexp.config.report import read_report
+from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_checks import check_sweep
+from rlexp.config.validate import build, validate
+from rlexp.errors import ConfigError
+from rlexp.pruners import Point
+from rlexp.records.trial import Trial, TrialState
+from rlexp.stats.task_scores import TaskScores
+from rlexp.store.layout import Layout
+from rlexp.store.provenance import usable_cores
+from rlexp.tuners import Problem
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "extend.md").read_text()
+FILES = {
+    found["name"]: found["text"]
+    for found in re.finditer(
+        r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+    )
+}
+COMMANDS = [shlex.split(line) for line in re.findall(r"^\$ rlexp (.+)$", PAGE, re.MULTILINE)]
+PACKAGE = "my_plugins"
+ALLOWED = (PACKAGE,)
+
+
+def forget() -> None:
+    """Take the modules of the page from those that are imported."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in {PACKAGE, "corridor"}]:
+        del sys.modules[name]
+
+
+def write(folder: Path, texts: dict[str, str]) -> None:
+    """Write files into a folder."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files that the page shows."""
+    write(tmp_path, FILES)
+    forget()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    forget()
+
+
+def given(*start: str) -> list[list[str]]:
+    """The words of the page's commands that begin so, without the permission to import."""
+    return [
+        words[len(start) + 2 :]
+        for words in COMMANDS
+        if words[: len(start) + 2] == [*start, "--allow-import", PACKAGE]
+    ]
+
+
+def asked(words: Sequence[str], study: Path) -> Request:
+    """What `rlexp run` makes of words."""
+    return read_request(words, Study(study, Layout(study / "runs"), ALLOWED))
+
+
+def swept(group: str, study: Path) -> SweepRequest:
+    """What `rlexp sweep` makes of the page's command for a group, checked as it does."""
+    (words,) = [words for words in given("sweep") if words[0].startswith(f"{group}=")]
+    request = compose_sweep(None, words, study)
+    check_sweep(request, ALLOWED)
+    return request
+
+
+def test_every_family_has_a_row() -> None:
+    """Each group of `conf/`, with a protocol and an example that is there."""
+    rows = re.findall(r"^\| .+ \| `conf/(\w+)/` \| (.*) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert {path.name for path in (ROOT / "conf").iterdir() if path.is_dir()} == {
+        group for group, _, _ in rows
+    }
+    assert all("`rlexp/" in protocol for group, protocol, _ in rows if group != "benchmark")
+    assert all("](" in example for _, _, example in rows)
+
+
+def test_every_example_is_whole() -> None:
+    """A module, a yaml that names its class, and a command that chooses it."""
+    yamls = {name: text for name, text in FILES.items() if name.endswith(".yaml")}
+    modules = {name.removesuffix(".py") for name in FILES if name.endswith(".py")}
+    named = re.findall(rf"_target_: ({PACKAGE}\.\w+)\.\w+$", "".join(yamls.values()), re.MULTILINE)
+    assert modules == {name.replace(".", "/") for name in named}
+    commands = [" ".join(words) for words in COMMANDS]
+    for name in yamls:
+        _, group, file = name.split("/")
+        option = file.removesuffix(".yaml")
+        assert [c for c in commands if re.search(rf"\b{group}=(\[.*\b)?{option}\b", c)], name
+
+
+def test_a_run_of_all_that_a_run_has(study: Path) -> None:
+    """Agent, algorithm, executor and tracker train together; curve and score are mirrored once."""
+    asked_for = sorted({word for words in given("run") for word in words})
+    groups = {word.partition("=")[0] for word in asked_for}
+    assert {"agent", "algorithm", "environment", "executor", "tracker"} == groups
+    short = (
+        *("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1"),
+        *("budget.final_episodes=2", "seeds.test=1", "experiment=own", "-q"),
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short],
+        cwd=study,
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("RLEXP")},
+            "RLEXP_HOME": str(study / "home"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    curves = study / "curves" / "own"
+    (path,) = curves.glob("annealed_a2c-test-0-*.jsonl")
+    steps = [json.loads(line)["step"] for line in path.read_text().splitlines()]
+    assert all(a < b for a, b in pairwise(steps))
+    assert {32, 64} <= set(steps)
+    told = json.loads(path.with_suffix(".json").read_text())
+    assert ("annealed_a2c", "completed") == (told["label"], told["state"])
+    assert {"annealed_a2c on CartPole-v1": told["score"]} == json.loads(
+        (curves / "aggregates.json").read_text()
+    )
+
+
+def test_an_agent_reads_waves(study: Path) -> None:
+    """Two of each entry, as sines and as cosines."""
+    (configuration,) = asked(["agent=fourier"], study).experiment.configurations
+    arguments = build(configuration.agent, "agent", ALLOWED).arguments()
+    space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    waves = arguments["features_extractor_class"](space, **arguments["features_extractor_kwargs"])
+    observed = torch.tensor([[0.0, 0.5, -1.0]])
+    angles = torch.cat([observed, 2 * observed], dim=-1)
+    assert torch.equal(waves(observed), torch.cat([angles.sin(), angles.cos()], dim=-1))
+    assert 12 == waves.features_dim
+
+
+def test_settings_are_checked(study: Path) -> None:
+    """By the types of the fields."""
+    with pytest.raises(ConfigError, match=r"agent\.order=0"):
+        asked(["agent=fourier", "agent.order=0"], study)
+    with pytest.raises(ConfigError, match=r"algorithm\.ent_coef=-1"):
+        asked(["algorithm=annealed_a2c", "algorithm.ent_coef=-1.0"], study)
+
+
+def test_it_must_be_allowed(study: Path) -> None:
+    """Nothing of the package is imported else."""
+    with pytest.raises(ConfigError, match="allow another package with --allow-import"):
+        read_request(["agent=fourier"], Study(study, Layout(study / "runs")))
+    assert PACKAGE not in sys.modules
+
+
+def test_an_environment_is_what_init_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files that the page names, which need no permission."""
+    written = files("my_study")
+    named = [name for name in re.findall(r"`([\w/]+\.\w+)`", PAGE) if "corridor" in name]
+    assert ["corridor.py", "conf/environment/corridor.yaml"] == named
+    assert ["init", "my_study"] in COMMANDS
+    write(tmp_path, written)
+    forget()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (one,) = compose(["environment=corridor"], tmp_path)
+    try:
+        with closing(validate(one.plain)[1].environment.make()) as environment:
+            observation, _ = environment.reset(seed=1)
+            assert environment.observation_space.contains(observation)
+    finally:
+        gymnasium.registry.pop("Corridor-v0", None)
+        forget()
+
+
+def test_a_tuner_climbs(study: Path) -> None:
+    """From anywhere at first, then around the best; the same number gives the same suggestion."""
+    request = swept("tuner", study)
+    tuner: Any = build(request.tuner, "tuner", ALLOWED)
+    problem = Problem(space=request.space, objectives=1, steps=100, seed=3)
+    low, high = (
+        Trial(number=n, parameters=v, steps=100, state=TrialState.COMPLETE, values=(float(n),))
+        for n, v in enumerate(request.space.decode([share]) for share in (0.1, 0.8))
+    )
+    found = [tuner.open(problem).suggest([high, low], number) for number in range(2, 40)]
+    shares = [share for one in found if (share := request.space.encode(one.parameters)[0])]
+    assert len(shares) == len(found)
+    assert all(0.65 <= share <= 0.95 for share in shares)
+    assert max(shares) - min(shares) > 0.2
+    climber = tuner.open(problem)
+    assert climber.suggest([], 1) == tuner.open(problem).suggest([], 1)
+    assert climber.suggest([], 1) != climber.suggest([], 2)
+    with pytest.raises(ConfigError, match="one hill"):
+        tuner.open(Problem(space=request.space, objectives=2, steps=100, seed=3))
+
+
+def test_a_pruner_gives_up_what_stays_below(study: Path) -> None:
+    """From half of the steps on, with a reason in one line."""
+    pruner: Any = build(swept("pruner", study).pruner, "pruner", ALLOWED)
+
+    def reason(step: int, value: float) -> str | None:
+        told: str | None = pruner.prunes(
+            Point(number=1, position=0, step=step, steps=100, every=10, value=value, peers={})
+        )
+        return told
+
+    assert [None, None, None] == [reason(40, 10.0), reason(50, 50.0), reason(90, 99.0)]
+    assert "its value 10 at 50 steps is below 50" == reason(50, 10.0)
+    assert reason(90, float("nan"))
+
+
+def test_a_metric_is_computed_for_each_resample(study: Path) -> None:
+    """Along the last axis."""
+    (words,) = given("compare", "duel")
+    assert "--set" == words[0]
+    metrics = read_report(words[1:], study, ALLOWED).metrics
+    assert ["iqm", "worst_run"] == list(metrics)
+    values = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+    assert [1.0, 4.0] == metrics["worst_run"](TaskScores(values, (3,))).tolist()
+
+
+def test_an_executor_leaves_cores(study: Path) -> None:
+    """One of them, and at least one is used."""
+    executor = asked(["executor=spare_cores"], study).executor
+    assert max(1, usable_cores() - 1) == executor.workers_for(1)
+    assert 1 == executor.workers_for(10_000)
+    assert 600 == executor.hang_timeout
