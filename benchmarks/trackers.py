@@ -25,12 +25,19 @@ from itertools import pairwise
 from math import isnan
 from pathlib import Path
 
-from run import RLEXP, TRAINING, Numbers, journals
+from run import RLEXP, Numbers, journals
 
 RESULTS = Path(__file__).parent / "results" / "trackers.json"
 ALL = "tracker=[mlflow,tensorboard,wandb]"
 MIRROR = b"rlexp.app.mirror"
 LIMIT = 1.01
+CASES = ("healthy", "dead")
+TRAININGS = {
+    "default": ("algorithm=ppo", "environment=cartpole"),
+    "often": ("+benchmark=cartpole",),
+}
+"""PPO that logs every 2,048 steps, about once a second; and every 256, about ten times a second."""
+EVALUATED = ("budget.evaluation_every=50_000", "budget.final_episodes=8")
 TURN_S = 10.0
 STARTS_WITHIN_S = 60.0
 Turn = tuple[float, float, bool]
@@ -127,14 +134,21 @@ def ratios(folder: Path, turns: Sequence[Turn]) -> list[float]:
     return [ratio for ratio in found if not isnan(ratio)]
 
 
-def measure(steps: int, runs: int, folder: Path) -> Numbers:
-    """Trainings with healthy trackers, then with one that is dead."""
-    words = (f"budget.steps={steps}", f"seeds.test={runs}", "budget.evaluation_every=50_000")
-    command = [*RLEXP, "run", *TRAINING, *words, "experiment=x", ALL, "-q"]
-    found: Numbers = {"steps": steps, "runs": runs, "cores": os.cpu_count(), "limit": LIMIT}
+def measure(steps: int, runs: int, cases: Sequence[str], cadence: str, folder: Path) -> Numbers:
+    """Trainings with healthy trackers, and with one that is dead."""
+    words = (f"budget.steps={steps}", f"seeds.test={runs}", *TRAININGS[cadence], *EVALUATED)
+    command = [*RLEXP, "run", *words, "experiment=x", ALL, "-q"]
+    found: Numbers = {
+        "cadence": cadence,
+        "steps": steps,
+        "runs": runs,
+        "cores": os.cpu_count(),
+        "limit": LIMIT,
+    }
     with socket.create_server(("127.0.0.1", 0)) as hole:
         uri = f"tracker.mlflow.uri=http://127.0.0.1:{hole.getsockname()[1]}"
-        for name, more in (("healthy", []), ("dead", [uri])):
+        for name in cases:
+            more = [uri] if name == "dead" else []
             place = folder / name
             place.mkdir()
             turns, spent = in_turns([*command, *more], place)
@@ -161,18 +175,21 @@ def summary(
 def main() -> None:
     """Measure, and keep it beside the other results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1_500_000)
+    parser.add_argument("--steps", type=int, default=800_000)
+    parser.add_argument("--cadence", choices=TRAININGS, default="default")
+    parser.add_argument("--case", choices=CASES, help="only one of them")
     parser.add_argument("--runs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
+    cases = CASES if arguments.case is None else (arguments.case,)
     RESULTS.parent.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rlexp-trackers-"))
     try:
-        found = measure(arguments.steps, arguments.runs, folder)
+        found = measure(arguments.steps, arguments.runs, cases, arguments.cadence, folder)
     finally:
         shutil.rmtree(folder)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['runs']} trainings of {found['steps']:,} steps, {found['cores']} cores")
-    for name in ("healthy", "dead"):
+    for name in cases:
         case = found[name]
         error = "unknown" if case["standard_error"] is None else f"{case['standard_error']:.4f}"
         print(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from in_full import long
 
 from rlexp.app.init import files, init
 from rlexp.console import Console
@@ -30,6 +31,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     assert files("study") == below(tmp_path / "new" / "study")
 
 
+@long
 def test_printed_commands_work_when_pasted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from canaries import Canaries
 from foreign_studies import ForeignStudy, foreign_study, lose
+from in_full import long
 
 from rlexp.store.layout import RunPaths
 from rlexp.store.manifest import Manifest, Sum, decode_manifest
@@ -67,6 +68,7 @@ def recast(run: RunPaths, change: Callable[[str, bytes], bytes]) -> None:
         path.write_bytes(changed.encode())
 
 
+@long
 def test_pickles_stay_closed(study: ForeignStudy) -> None:
     """Wherever one can hide in a run, nothing that looks at the run opens it, nor what plays it."""
     paths = study.copy("pickles")

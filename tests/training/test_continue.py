@@ -4,6 +4,7 @@ from pathlib import Path
 
 import hidden_state
 import pytest
+from in_full import IN_FULL
 from trainings import Memory, trained, without_times
 
 from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
@@ -94,6 +95,11 @@ CASES = {
         "algorithm.replay_buffer_kwargs={handle_timeout_termination: false}",
     ),
 }
+
+
+LONGEST = ("sac, normalised, in twos", "td3 with noise that remembers", "crossq", "qrdqn", "tqc")
+if not IN_FULL:
+    CASES = {name: words for name, words in CASES.items() if name not in LONGEST}
 
 
 def results(events: list[Event], after: int) -> list[object]:
