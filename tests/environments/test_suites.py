@@ -40,6 +40,8 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "version", version)
     for suite in SUITES:
         for module in (suite.module, *suite.others):
+            for imported_before in [name for name in sys.modules if name.startswith(f"{module}.")]:
+                monkeypatch.delitem(sys.modules, imported_before)
             monkeypatch.setitem(sys.modules, module, None)
     own = {k: v for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)}
     monkeypatch.setattr(gymnasium, "registry", own)

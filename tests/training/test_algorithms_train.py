@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from in_full import long
 from trainings import trained
 
 from rlexp.config.compose import group_options
@@ -22,8 +23,11 @@ SPECIAL = {
 }
 
 
+NAMES = sorted({*group_options("algorithm", Path("nowhere"))} - {"external"})
+
+
 @pytest.mark.parametrize(
-    "name", sorted({*group_options("algorithm", Path("nowhere"))} - {"external"})
+    "name", [pytest.param(name, marks=long) if name == "crossq" else name for name in NAMES]
 )
 def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
     """A few steps, one evaluation on the way and one at the end, and a model that others read."""
