@@ -75,8 +75,8 @@ class External:
         Args:
             values: What each of `PLACEHOLDERS` stands for.
         """
-        texts = {f"{SETTINGS}{key}": _text(value) for key, value in _leaves(self.settings)}
-        known = {"{{": "{", "}}": "}", **{f"{{{k}}}": v for k, v in {**values, **texts}.items()}}
+        given = {f"{{{name}}}": value for name, value in values.items()}
+        known = {"{{": "{", "}}": "}", **given, **_texts(self.settings)}
         return [
             PLACEHOLDER.sub(lambda found: known[found[0]], word) for word in _split(self.command)
         ]
@@ -97,13 +97,19 @@ class External:
             )
 
 
+def settings_named(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a command names, by their dotted key."""
+    named = {found[1] for found in PLACEHOLDER.finditer(command)}
+    return {key: value for key, value in _leaves(settings) if f"{SETTINGS}{key}" in named}
+
+
 def files_named(command: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """The sha256 of each file that a command names, itself or by a setting.
 
     Raises:
         ConfigError: The command or a file cannot be read.
     """
-    texts = {f"{{{SETTINGS}{key}}}": _text(value) for key, value in _leaves(settings)}
+    texts = _texts(settings)
     words = [
         PLACEHOLDER.sub(lambda found: texts.get(found[0], found[0]), word)
         for word in _split(command)
@@ -141,8 +147,12 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{key}", value
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What the placeholder of each setting stands for."""
+    return {
+        f"{{{SETTINGS}{key}}}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in _leaves(settings)
+    }
 
 
 def _named(words: list[str]) -> list[str]:

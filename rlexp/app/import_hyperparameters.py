@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.study import Study
-from rlexp.config.compose import compose, group_options
+from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
 from rlexp.config.matrix_text import matrix_text
+from rlexp.config.sources import group_options
 from rlexp.config.validate import validate
 from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean

@@ -4,11 +4,11 @@ What a user types or keeps in `conf/` is the user's. What lies under `runs/` may
 it names code only where the user repeats the name.
 """
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from rlexp.algorithms.external import SETTINGS, settings_named
 from rlexp.environments.wrappers import module_of
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import Plain, canonical
@@ -95,14 +95,15 @@ def _commands(parts: Parts) -> Iterator[Any]:
     """The command of a training script, if there is one, and the texts of settings in it."""
     if not isinstance(parts.algorithm, Mapping) or "command" not in parts.algorithm:
         return
-    yield parts.algorithm["command"]
-    for path in re.findall(r"\{settings\.([^{}]*)\}", str(parts.algorithm["command"])):
-        value: Any = parts.algorithm.get("settings")
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
+    command, settings = parts.algorithm["command"], parts.algorithm.get("settings")
+    yield command
+    named = settings_named(str(command), settings) if isinstance(settings, Mapping) else {}
+    for key, value in named.items():
         # Numbers are harmless, whatever the words around them are.
-        if isinstance(value, str):
-            yield [f"algorithm.settings.{path}", value]
+        if not isinstance(value, int | float | None):
+            yield [f"algorithm.{SETTINGS}{key}", value]
+    if "{task}" in str(command):
+        yield ["environment.name", parts.environment.get("name") or parts.environment.get("id")]
 
 
 def foreign_modules(parts: Parts) -> set[str]:

@@ -8,7 +8,8 @@ from typing import Any
 from rlexp.app.mirrored import Mirrored, Order, Trackers
 from rlexp.app.pushing import place_of
 from rlexp.app.study import Study
-from rlexp.config.compose import compose, group_options
+from rlexp.config.compose import compose
+from rlexp.config.sources import group_options
 from rlexp.config.validate import build_named
 from rlexp.config.words import parse_words
 from rlexp.console import Console

@@ -1,14 +1,12 @@
 """Action delay: what is done was decided some steps ago (Katsikopoulos & Engelbrecht 2003)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsFloat
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
-from annotated_types import Ge
 
-from rlexp.components.delays import Delay, Each, Line, check_order
-from rlexp.components.stages import Acting, acts
+from rlexp.components.delays import Delay, Delayed, Line
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 
@@ -16,27 +14,14 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionDelay:
+class ActionDelay(Delayed):
     """Actions take effect some steps late."""
 
-    least: Annotated[int, Ge(0)]
-    """Steps that it takes at least."""
-    most: Annotated[int, Ge(0)]
-    """Steps that it takes at most; where that is more, each number is as likely."""
-    each: Each
-    """How often a random delay is drawn: once an episode, or at every step."""
     initial: float
     """Every entry of the action that is done until the first one arrives."""
-    stage: Acting
-    """Where it acts: both, training or evaluation."""
 
     def __post_init__(self) -> None:
-        check_order("action_delay", self.least, self.most)
-
-    @property
-    def splits(self) -> bool:
-        """Whether evaluation plays another distribution than training."""
-        return self.stage != "both"
+        self.check_order("action_delay")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with late actions, where there is a delay.
@@ -45,10 +30,9 @@ class ActionDelay:
             ConfigError: The initial action is none of the environment's.
         """
         initial = _initial(environment.action_space, self.initial)
-        if not acts(self.stage, stage) or self.most == 0:
+        if not self.acts(stage) or self.most == 0:
             return environment
-        delay = Delay(least=self.least, most=self.most, each=self.each)
-        return LateActions(environment, delay, initial)
+        return LateActions(environment, self.delay, initial)
 
 
 class LateActions(gym.Wrapper[Any, Any, Any, Any]):

@@ -5,31 +5,18 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Deviation, Gaussian, Unit, gaussian
-from rlexp.components.stages import Acting, acts
+from rlexp.components.gaussian import Gaussian, Noise
 from rlexp.environments import Stage
 
 Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionNoise:
+class ActionNoise(Noise):
     """Independent Gaussian noise on every entry of every action, within the space.
 
     It is of the environment, unseen by the learner: no exploration.
     """
-
-    deviation: Deviation
-    """Its standard deviation: of all entries, or of each."""
-    unit: Unit
-    """What a deviation of 1 is: 1, or the width of an entry's range."""
-    stage: Acting
-    """Where it acts: both, training or evaluation."""
-
-    @property
-    def splits(self) -> bool:
-        """Whether evaluation plays another distribution than training."""
-        return self.stage != "both"
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with noisy actions, where there is noise.
@@ -37,14 +24,8 @@ class ActionNoise:
         Raises:
             ConfigError: Actions are no arrays of numbers, or have no range.
         """
-        noise = gaussian(
-            environment.action_space,
-            self.deviation,
-            self.unit,
-            component="action_noise",
-            what="actions",
-        )
-        if not acts(self.stage, stage) or not noise.deviations.any():
+        noise = self.gaussian(environment.action_space, component="action_noise", what="actions")
+        if not self.acts(stage) or not noise.deviations.any():
             return environment
         return NoisyActions(environment, noise)
 

@@ -3,10 +3,12 @@
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge
 
+from rlexp.components.stages import Staged
 from rlexp.errors import ConfigError
 
 Each = Literal["episode", "step"]
@@ -28,17 +30,33 @@ class Delay:
         return int(generator.integers(self.least, self.most, endpoint=True))
 
 
-def check_order(component: str, least: int, most: int) -> None:
-    """Refuse a range without numbers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed(Staged):
+    """The settings of a component that delays."""
 
-    Raises:
-        ConfigError: The least is more than the most.
-    """
-    if least > most:
-        raise ConfigError(
-            f"environment.components.{component}: least={least} is more than most={most}; let "
-            "most be as large"
-        )
+    least: Annotated[int, Ge(0)]
+    """Steps that it takes at least."""
+    most: Annotated[int, Ge(0)]
+    """Steps that it takes at most; where that is more, each number is as likely."""
+    each: Each
+    """How often a random delay is drawn: once an episode, or at every step."""
+
+    @property
+    def delay(self) -> Delay:
+        """How many steps it takes."""
+        return Delay(least=self.least, most=self.most, each=self.each)
+
+    def check_order(self, component: str) -> None:
+        """Refuse a range without numbers.
+
+        Raises:
+            ConfigError: The least is more than the most.
+        """
+        if self.least > self.most:
+            raise ConfigError(
+                f"environment.components.{component}: least={self.least} is more than "
+                f"most={self.most}; let most be as large"
+            )
 
 
 class Line:

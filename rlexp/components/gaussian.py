@@ -9,6 +9,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from rlexp.components.spaces import require_box
+from rlexp.components.stages import Staged
 from rlexp.errors import ConfigError
 
 Deviation = Annotated[float, Ge(0)] | tuple[Annotated[float, Ge(0)], ...]
@@ -32,6 +33,20 @@ class Gaussian:
         if self.space.dtype.kind in "iu":
             noisy = np.rint(noisy)
         return noisy.astype(self.space.dtype)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise(Staged):
+    """The settings of a component that adds noise to the members of a space."""
+
+    deviation: Deviation
+    """Its standard deviation: of all entries, or of each."""
+    unit: Unit
+    """What a deviation of 1 is: 1, or the width of an entry's range."""
+
+    def gaussian(self, space: gym.Space[Any], *, component: str, what: str) -> Gaussian:
+        """The noise on the members of a space; raises ConfigError as `gaussian` does."""
+        return gaussian(space, self.deviation, self.unit, component=component, what=what)
 
 
 def gaussian(

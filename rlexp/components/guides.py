@@ -47,7 +47,7 @@ def final_weights(run: str, component: str) -> str:
             f"{_setting(component)}={run!r} has no final policy (it is {record.state}): name a "
             "run that is completed and was trained here"
         )
-    return _digest(paths) or record.weights
+    return _digest(paths, record.weights)
 
 
 def load_guide(run: str, weights: str | None, environment: Env, component: str) -> "Guide":
@@ -156,7 +156,7 @@ def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
     folder = Path(run)
     found = [folder] if RunPaths(folder).spec.is_file() else _runs_in(folder)
     if weights is not None and len(found) > 1:
-        found = [each for each in found if _digest(RunPaths(each)) == weights][:1] or found
+        found = [each for each in found if _has(RunPaths(each), weights)][:1] or found
     if len(found) == 1:
         return RunPaths(found[0])
     several = (
@@ -168,14 +168,18 @@ def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
     )
 
 
-def _digest(paths: RunPaths) -> str | None:
-    """What a policy acts with: its final weights, and statistics of normalisation if it has any."""
+def _has(paths: RunPaths, digest: str) -> bool:
     try:
         weights = read_run(paths).record.weights
     except RlexpError:
-        return None
+        return False
+    return weights is not None and _digest(paths, weights) == digest
+
+
+def _digest(paths: RunPaths, weights: str) -> str:
+    """What a policy acts with: its final weights, and statistics of normalisation if it has any."""
     statistics = _statistics(paths)
-    return f"{weights}{STATISTICS}{statistics}" if weights and statistics else weights
+    return f"{weights}{STATISTICS}{statistics}" if statistics else weights
 
 
 def _statistics(paths: RunPaths) -> str:

@@ -5,28 +5,15 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Deviation, Gaussian, Unit, gaussian
-from rlexp.components.stages import Acting, acts
+from rlexp.components.gaussian import Gaussian, Noise
 from rlexp.environments import Stage
 
 Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationNoise:
+class ObservationNoise(Noise):
     """Independent Gaussian noise on every entry of every observation, within the space."""
-
-    deviation: Deviation
-    """Its standard deviation: of all entries, or of each."""
-    unit: Unit
-    """What a deviation of 1 is: 1, or the width of an entry's range."""
-    stage: Acting
-    """Where it acts: both, training or evaluation."""
-
-    @property
-    def splits(self) -> bool:
-        """Whether evaluation plays another distribution than training."""
-        return self.stage != "both"
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with noisy observations, where there is noise.
@@ -34,14 +21,10 @@ class ObservationNoise:
         Raises:
             ConfigError: Observations are no arrays of numbers, or have no range.
         """
-        noise = gaussian(
-            environment.observation_space,
-            self.deviation,
-            self.unit,
-            component="observation_noise",
-            what="observations",
+        noise = self.gaussian(
+            environment.observation_space, component="observation_noise", what="observations"
         )
-        if not acts(self.stage, stage) or not noise.deviations.any():
+        if not self.acts(stage) or not noise.deviations.any():
             return environment
         return NoisyObservations(environment, noise)
 

@@ -6,29 +6,22 @@ from typing import Annotated, Any, SupportsFloat
 import gymnasium as gym
 from annotated_types import Interval
 
-from rlexp.components.stages import Acting, acts
+from rlexp.components.stages import Staged
 from rlexp.environments import Stage
 
 Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StickyActions:
+class StickyActions(Staged):
     """With a probability the environment takes the action of the step before, not the present one."""
 
     probability: Annotated[float, Interval(ge=0, lt=1)]
     """That an action is replaced; the paper's is 0.25."""
-    stage: Acting
-    """Where it acts: both, training or evaluation."""
-
-    @property
-    def splits(self) -> bool:
-        """Whether evaluation plays another distribution than training."""
-        return self.stage != "both"
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with sticky actions, where they act."""
-        if not acts(self.stage, stage):
+        if not self.acts(stage):
             return environment
         return StickyEnvironment(environment, self.probability)
 

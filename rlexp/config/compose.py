@@ -12,7 +12,7 @@ from rlexp.config.checked_source import check_whatever_is_read
 from rlexp.config.matrix import Cell
 from rlexp.config.matrix_words import expand
 from rlexp.config.resolved import to_plain
-from rlexp.config.sources import check_yaml_files, search_path
+from rlexp.config.sources import check_yaml_files, group_options, groups, search_path
 from rlexp.config.words import (
     FIXED,
     OF_THE_ATTEMPT,
@@ -85,20 +85,6 @@ def compose_one(entry: str, words: Sequence[str], folder: Path) -> dict[str, Any
             raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
     with hydra_session(folder, entry) as load:
         return to_plain(load(words))
-
-
-def group_options(group: str, folder: Path) -> list[str]:
-    """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
-    found = set()
-    for place in search_path(folder):
-        found |= {p.stem for p in (place / group).glob("*.yaml")}
-    return sorted(found)
-
-
-def groups(folder: Path) -> list[str]:
-    """The groups there are."""
-    roots = [place for place in search_path(folder) if place.name == "conf"]
-    return sorted({p.parent.name for root in roots for p in root.glob("*/*.yaml")})
 
 
 Words = list[tuple[Any, str]]

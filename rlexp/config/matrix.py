@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.sources import check_yaml, search_path
+from rlexp.config.sources import check_yaml, group_options, search_path
 from rlexp.config.words import FIXED, OF_THE_ATTEMPT, override_word
 from rlexp.errors import ConfigError, did_you_mean
 
@@ -154,7 +154,7 @@ def _named(cells: Sequence[Cell]) -> str:
 
 
 def _task_words(task: str, where: str, folder: Path) -> list[str]:
-    if task in _options("environment", folder):
+    if task in group_options("environment", folder):
         return [f"environment={task}"]
     if not REGISTERED.fullmatch(task):
         _option("environment", task, where, folder)
@@ -162,19 +162,13 @@ def _task_words(task: str, where: str, folder: Path) -> list[str]:
 
 
 def _option(group: str, option: str, where: str, folder: Path) -> None:
-    known = _options(group, folder)
+    known = group_options(group, folder)
     if option not in known:
         also = ", nor is it an id of Gymnasium (Name-v1)" if group == "environment" else ""
         raise ConfigError(
             f"{where}: there is no {group}={option}{also}{did_you_mean(option, known)}; "
             f"see: rlexp config list {group}",
         )
-
-
-def _options(group: str, folder: Path) -> list[str]:
-    return sorted(
-        {p.stem for place in search_path(folder) for p in (place / group).glob("*.yaml")}
-    )
 
 
 def _words(plain: Any, where: str) -> Iterator[str]:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import group_options, groups
-from rlexp.config.sources import check_yaml, packaged_root, search_path
+from rlexp.config.sources import check_yaml, group_options, groups, packaged_root, search_path
 from rlexp.errors import ConfigError, did_you_mean
 
 LONGEST_LINE = 1000

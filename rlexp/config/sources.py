@@ -31,6 +31,20 @@ def search_path(folder: Path) -> list[Path]:
     return [p for p in dict.fromkeys(places) if p.is_dir()]
 
 
+def group_options(group: str, folder: Path) -> list[str]:
+    """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
+    found = set()
+    for place in search_path(folder):
+        found |= {p.stem for p in (place / group).glob("*.yaml")}
+    return sorted(found)
+
+
+def groups(folder: Path) -> list[str]:
+    """The groups there are."""
+    roots = [place for place in search_path(folder) if place.name == "conf"]
+    return sorted({p.parent.name for root in roots for p in root.glob("*/*.yaml")})
+
+
 def check_yaml_files(places: Sequence[Path]) -> None:
     """Refuse a study's yaml that is too large, too deep or full of aliases.
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import group_options, groups
 from rlexp.config.conditions import merge, settle
 from rlexp.config.configurations import (
     Composition,
@@ -17,6 +16,7 @@ from rlexp.config.configurations import (
 from rlexp.config.matrix_words import as_one_cell
 from rlexp.config.options import DEFINITIONS
 from rlexp.config.search_space import default_values, fit_space, read_groups
+from rlexp.config.sources import group_options, groups
 from rlexp.config.space import read_entries
 from rlexp.config.sweep_words import SweepWords, check_name, sort_words
 from rlexp.config.validate import validate_settings

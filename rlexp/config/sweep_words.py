@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import group_options, groups
 from rlexp.config.options import DEFINITIONS
-from rlexp.config.sources import check_yaml, search_path
+from rlexp.config.sources import check_yaml, group_options, groups, search_path
 from rlexp.config.space import Written, read_entries
 from rlexp.config.words import (
     FIXED,

@@ -41,12 +41,10 @@ class Component(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ComposedTask:
-    """A task inside components, the innermost first; `at` gives it as it is at a stage."""
+class Around:
+    """What stands around an environment, and is the same task."""
 
     environment: Environment
-    components: Mapping[str, Component]
-    stage: Stage = Stage.TRAINING
 
     @property
     def task(self) -> str:
@@ -62,6 +60,14 @@ class ComposedTask:
     def reference(self) -> Reference:
         """Known scores of the task."""
         return self.environment.reference
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedTask(Around):
+    """A task inside components, the innermost first; `at` gives it as it is at a stage."""
+
+    components: Mapping[str, Component]
+    stage: Stage = Stage.TRAINING
 
     def make(
         self,

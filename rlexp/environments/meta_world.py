@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, Le, MinLen
 
 from rlexp.environments import Reference, Vector
-from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, wrap
+from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, inside
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -76,8 +76,4 @@ class MetaWorldTask:
                     f"{did_you_mean(name, known)}"
                 )
         environment = several_tasks(self.tasks, self.goals, render, self.max_episode_steps)
-        if inner is not None:
-            environment = inner(environment)
-        for wrapper in self.wrappers:
-            environment = wrap(environment, wrapper, frozenset())
-        return environment
+        return inside(environment, self.wrappers, frozenset(), inner)

@@ -15,7 +15,7 @@ from rlexp.environments.suites import (
     suite_of_entry,
     suite_of_id,
 )
-from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, wrap
+from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, inside
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -91,12 +91,7 @@ class RegisteredTask:
         Raises:
             ConfigError: The id, a wrapper, an import or an argument does not fit.
         """
-        environment = self.bare(render)
-        if inner is not None:
-            environment = inner(environment)
-        for wrapper in self.wrappers:
-            environment = wrap(environment, wrapper, self._packages())
-        return environment
+        return inside(self.bare(render), self.wrappers, self._packages(), inner)
 
     def bare(self, render: str | None) -> "gymnasium.Env[Any, Any]":
         """Return the environment as Gymnasium makes it, without wrappers of the configuration.

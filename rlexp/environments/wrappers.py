@@ -1,5 +1,6 @@
 """Wrappers by name, loaded only from where the configuration allows it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -104,6 +105,30 @@ def wrap(
         raise ConfigError(
             f"wrapper '{wrapper.name}' refuses arguments {wrapper.arguments}: {reason}"
         ) from error
+
+
+def inside(
+    environment: "gymnasium.Env[Any, Any]",
+    wrappers: Sequence[Wrapper],
+    packages: frozenset[str],
+    inner: Callable[["gymnasium.Env[Any, Any]"], "gymnasium.Env[Any, Any]"] | None,
+) -> "gymnasium.Env[Any, Any]":
+    """Return the bare environment inside all that is put around it.
+
+    Args:
+        environment: The bare one.
+        wrappers: Of the configuration, the innermost first.
+        packages: Names of the packages that the configuration imports.
+        inner: Wraps it before any of them does.
+
+    Raises:
+        ConfigError: A wrapper is not allowed, does not exist or refuses its arguments.
+    """
+    if inner is not None:
+        environment = inner(environment)
+    for wrapper in wrappers:
+        environment = wrap(environment, wrapper, packages)
+    return environment
 
 
 def imported(module: str) -> ModuleType:

@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from rlexp.environments import Environment, Reference, Stage, Vector
-from rlexp.environments.composed import at
+from rlexp.environments import Environment, Stage
+from rlexp.environments.composed import Around, at
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
 from rlexp.training.film import DEFAULT_RATE, Frame, open_film
@@ -48,26 +48,10 @@ class Camera(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Filmed:
+class Filmed(Around):
     """An environment with a camera."""
 
-    environment: Environment
     show: Callable[[Frame], object]
-
-    @property
-    def task(self) -> str:
-        """The name under which scores are compared."""
-        return self.environment.task
-
-    @property
-    def vector(self) -> Vector:
-        """How training vectorises it."""
-        return self.environment.vector
-
-    @property
-    def reference(self) -> Reference:
-        """Known scores of the task."""
-        return self.environment.reference
 
     def make(
         self,

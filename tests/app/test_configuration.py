@@ -9,9 +9,8 @@ import yaml
 from finished_runs import study
 
 from rlexp.app.configuration import list_options, show_configuration, validate_configuration
-from rlexp.config.compose import groups
 from rlexp.config.options import listed_groups
-from rlexp.config.sources import packaged_root
+from rlexp.config.sources import groups, packaged_root
 from rlexp.console import Console
 from rlexp.errors import ConfigError
 

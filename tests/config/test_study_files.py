@@ -7,7 +7,7 @@ import pytest
 from composing import GROUPS, MINE, at, one, refusal
 from samples import write_tree
 
-from rlexp.config.compose import group_options, groups
+from rlexp.config.sources import group_options, groups
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from sweeping import domains
 
-from rlexp.config.compose import group_options
 from rlexp.config.options import options
-from rlexp.config.sources import packaged_root
+from rlexp.config.sources import group_options, packaged_root
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.protocol.space import Choice, Integer, Real

@@ -6,7 +6,7 @@ import pytest
 from in_full import long
 from trainings import trained
 
-from rlexp.config.compose import group_options
+from rlexp.config.sources import group_options
 from rlexp.records.events import Ending, Evaluated
 
 CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq"}

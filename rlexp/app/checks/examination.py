@@ -11,7 +11,8 @@ from typing import Any
 from rlexp.app.checks.finding import Finding, Status, any_failed, fail, ok, warn
 from rlexp.app.fit import Spaces, check_parts
 from rlexp.app.study import Study
-from rlexp.config.compose import compose, group_options
+from rlexp.config.compose import compose
+from rlexp.config.sources import group_options
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.executors import Exit, Job, Session
