@@ -24,8 +24,13 @@ demo: $(READY)
 test: lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Runs are killed at random moments for half an hour, and end as if nothing had been.
+# What needs a cluster: Slurm (Debian: slurm-wlm munge) and Ray. Then runs are killed at random
+# moments for half an hour, and end as if nothing had been.
 test-services: $(READY)
+	@PATH="$$PATH:/usr/sbin" command -v slurmctld munged >/dev/null \
+		|| { echo 'make test-services needs slurmctld and munged: apt-get install slurm-wlm munge' >&2; exit 1; }
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c .ci/constraints.txt -e '.[ray]'
+	RLEXP_CLUSTER_TESTS=1 $(BIN)/pytest tests/cluster
 	RLEXP_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/pytest -s tests/faults/test_chaos.py
 
 # Every fault of docs/faults.md in full: about an hour.
@@ -39,7 +44,9 @@ SUITE_TESTS := tests/contracts/test_environments.py tests/environments tests/tra
 METAWORLD := .venv-metaworld/ready
 MULTI_OBJECTIVE := .venv-multi-objective/ready
 $(METAWORLD): EXTRAS := metaworld,robotics
-$(MULTI_OBJECTIVE): EXTRAS := multi_objective
+$(METAWORLD): MODULES := metaworld, gymnasium_robotics
+$(MULTI_OBJECTIVE): EXTRAS := multi-objective
+$(MULTI_OBJECTIVE): MODULES := mo_gymnasium
 
 test-suites: $(METAWORLD) $(MULTI_OBJECTIVE)
 	.venv-metaworld/bin/python -m pytest $(SUITE_TESTS) -k 'metaworld or fetch or robotics or tasks'
@@ -54,6 +61,8 @@ test-suites: $(METAWORLD) $(MULTI_OBJECTIVE)
 	@grep -v '^mujoco' .ci/constraints.txt > $(@D)/constraints.txt
 	@$(BIN)/python -m pip --python $(@D)/bin/python install -q --disable-pip-version-check \
 		-c $(@D)/constraints.txt -e '.[$(EXTRAS)]'
+	@# Without it, its tests would be skipped and the target would succeed.
+	@$(@D)/bin/python -c 'import $(MODULES)'
 	@touch $@
 
 lint: $(READY)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlexp.environments import Environment, Reference, Vector
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import RunSpec, canonical
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_run, read_spec
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 Env = gym.Env[Any, Any]
 MOST_NAMED = 5
-STATISTICS = "+"
-"""Stands between the digests of weights and of the statistics with which they see."""
+BESIDE = "+"
+"""Stands between the digests of weights, of statistics with which they see, and of settings."""
+ACTING = ("activation", "policy_kwargs")
+"""Settings of an agent with which equal weights act otherwise."""
+USUAL_CLIP = 10.0
+"""Where observations are clipped that are normalised, unless a run says otherwise."""
 MISFIT = "does not fit this run"
 """What is said of parameters that a policy of this environment does not have."""
 
@@ -47,7 +51,7 @@ def final_weights(run: str, component: str) -> str:
             f"{_setting(component)}={run!r} has no final policy (it is {record.state}): name a "
             "run that is completed and was trained here"
         )
-    return _digest(paths, record.weights)
+    return _digest(paths, record.spec, record.weights)
 
 
 def load_guide(run: str, weights: str | None, environment: Env, component: str) -> "Guide":
@@ -74,13 +78,10 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
                 training,
                 paths.model,
                 paths.normalisation,
-                weights=weights and weights.partition(STATISTICS)[0],
+                weights=weights and weights.partition(BESIDE)[0],
             )
-        if weights is not None and _statistics(paths) != weights.partition(STATISTICS)[2]:
-            raise ConfigError(
-                f"{paths.normalisation} is not what it was: put it back, or set "
-                f"environment.components.{component}.weights=null for a guide as it is now"
-            )
+        if weights is not None:
+            _check_beside(paths, spec, weights, component)
     except (RlexpError, ValueError, AssertionError) as error:
         reason = " ".join(str(error).split())
         if MISFIT in reason:
@@ -170,21 +171,39 @@ def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
 
 def _has(paths: RunPaths, digest: str) -> bool:
     try:
-        weights = read_run(paths).record.weights
+        record = read_run(paths).record
     except RlexpError:
         return False
-    return weights is not None and _digest(paths, weights) == digest
+    weights = record.weights
+    return weights is not None and _digest(paths, record.spec, weights) == digest
 
 
-def _digest(paths: RunPaths, weights: str) -> str:
-    """What a policy acts with: its final weights, and statistics of normalisation if it has any."""
-    statistics = _statistics(paths)
-    return f"{weights}{STATISTICS}{statistics}" if statistics else weights
+def _digest(paths: RunPaths, spec: RunSpec, weights: str) -> str:
+    """What a policy acts with: its final weights, and what is beside them if there is anything."""
+    return BESIDE.join((weights, *_beside(paths, spec))).rstrip(BESIDE)
 
 
-def _statistics(paths: RunPaths) -> str:
+def _beside(paths: RunPaths, spec: RunSpec) -> tuple[str, str]:
+    """Digests of the statistics of normalisation, and of settings that are not the usual ones."""
     path = paths.normalisation
-    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    statistics = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    settings = {key: spec.agent[key] for key in ACTING if spec.agent.get(key)}
+    clip = (spec.environment.get("vector") or {}).get("clip_observations", USUAL_CLIP)
+    if statistics and clip != USUAL_CLIP:
+        settings["clip_observations"] = clip
+    return statistics, sha256(canonical(settings).encode()).hexdigest() if settings else ""
+
+
+def _check_beside(paths: RunPaths, spec: RunSpec, digest: str, component: str) -> None:
+    statistics, _, settings = digest.partition(BESIDE)[2].partition(BESIDE)
+    files = (paths.normalisation, paths.spec)
+    found = zip(files, _beside(paths, spec), (statistics, settings), strict=True)
+    for file, now, then in found:
+        if now != then:
+            raise ConfigError(
+                f"{file} is not what it was: put it back, or set "
+                f"environment.components.{component}.weights=null for a guide as it is now"
+            )
 
 
 def _runs_in(folder: Path) -> list[Path]:

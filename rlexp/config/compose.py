@@ -185,12 +185,18 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
             return _of_a_file(text, key, folder)
         with hydra_session(folder, entry) as load:
             base = load(others)
-        if key in groups(folder):
-            return f"{key} has no default to replace; write +{key}=… to add one"
-        if "No match in the defaults list" in text:
-            return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
-        return unknown_key(key, base)
+        return _of_a_key(text, key, base, folder)
+    if found := re.search(r"Multiple values for ([\w/]+)", text):
+        return f"{found.group(1)} is chosen already: write {found.group(1)}=…, without the +"
     return " ".join(text.split())[:400]
+
+
+def _of_a_key(text: str, key: str, base: Any, folder: Path) -> str:
+    if key in groups(folder):
+        return f"{key} has no default to replace; write +{key}=… to add one"
+    if "No match in the defaults list" in text:
+        return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
+    return unknown_key(key, base)
 
 
 def _of_a_file(text: str, key: str, folder: Path) -> str:

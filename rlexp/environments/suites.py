@@ -38,7 +38,7 @@ SUITES = (
     ),
     Suite(extra="box2d", module="Box2D", home="gymnasium.envs.box2d"),
     Suite(
-        extra="electric_motor",
+        extra="electric-motor",
         module="gym_electric_motor",
         home="gym_electric_motor",
         ids=r"(Cont|Finite)-(SC|TC|CC)-\w+-v\d+",
@@ -65,7 +65,7 @@ SUITES = (
     ),
     Suite(extra="mujoco", module="mujoco", home="gymnasium.envs.mujoco"),
     Suite(
-        extra="multi_objective",
+        extra="multi-objective",
         module="mo_gymnasium",
         home="mo_gymnasium",
         ids=r"mo-.+|(deep-sea-treasure|minecart|four-room|fruit-tree|resource-gathering"

@@ -21,21 +21,20 @@ GAP = _defined(
 OF_CONTEXTS = (
     _defined(
         "worst case",
-        "The least of a run's mean returns by test context, as a mean over runs: over the "
-        "uncertainty set which the test contexts stand for.",
+        "The least of a run's mean returns by context, as a mean over runs: over the uncertainty "
+        "set which the contexts stand for.",
         "Morimoto and Doya 2005, Robust Reinforcement Learning",
     ),
     _defined(
         "CVaR",
-        "Mean of the worst share α of a run's mean returns by test context, all contexts weighing "
+        "Mean of the worst share α of a run's mean returns by context, all contexts weighing "
         "the same and the last one counting in part; as a mean over runs.",
         "Rockafellar and Uryasev 2000, Optimization of Conditional Value-at-Risk; of discrete "
         "distributions 2002, Conditional Value-at-Risk for General Loss Distributions",
     ),
     _defined(
         "mastered",
-        "The share of the test contexts whose mean return reaches a threshold, as a mean over "
-        "runs.",
+        "The share of the contexts whose mean return reaches a threshold, as a mean over runs.",
         "Romac et al. 2021, TeachMyAgent: a Benchmark for Automatic Curriculum Learning in Deep RL",
     ),
 )

@@ -158,7 +158,11 @@ def test_name_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("algorithm=ppo,a2c",), "one configuration at a time"),
+        (("algorithm=ppo,a2c",), "one configuration at a time, and these words ask for 2 "),
+        (
+            ("+benchmark=classic_control",),
+            r"ask for \d+ \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
+        ),
         (("tiny", "algorithm=a2c"), "beside the name of a run, only budget.steps="),
         (("tiny", "budget.score=auc"), "beside the name of a run, only budget.steps="),
         (("tiny", "budget.steps=0"), "budget.steps=0 must be a number greater than 0"),

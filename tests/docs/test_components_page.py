@@ -1,19 +1,26 @@
 """The page about components: its commands work as pasted, its defaults are true, its example runs."""
 
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 import yaml
 
 from rlexp.app.request import read_request
 from rlexp.app.study import Study
+from rlexp.components.guides import final_weights, load_guide
 from rlexp.config.validate import build
-from rlexp.store.layout import Layout
+from rlexp.errors import ConfigError
+from rlexp.store.layout import Layout, RunPaths
+from rlexp.store.runs import read_spec
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "components.md").read_text()
@@ -62,6 +69,22 @@ def test_commands_ask_for_runs_that_can_be_made(
     for configuration in request.experiment.configurations:
         plain = {**configuration.environment, "reference": {}}
         build(plain, "environment").make().close()
+
+
+def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path) -> None:
+    """Its weights are as pinned, and others are the functions between them."""
+    (run,) = (study / "runs" / "guide").glob("ppo*")
+    guide = Path(shutil.copytree(run, tmp_path / "guide"))
+    pinned = final_weights(str(guide), "jump_start")
+    environment = gym.make("CartPole-v1")
+    load_guide(str(guide), pinned, environment, "jump_start")
+    spec = read_spec(RunPaths(guide))
+    spec = replace(spec, agent={**spec.agent, "activation": "relu"})
+    plain = {"schema": 1, "id": spec.id, **spec.plain()}
+    (guide / "spec.json").write_text(json.dumps(plain))
+    assert final_weights(str(guide), "jump_start").startswith(f"{pinned}++")
+    with pytest.raises(ConfigError, match=r"spec\.json is not what it was: put it back, or set"):
+        load_guide(str(guide), pinned, environment, "jump_start")
 
 
 def test_there_are_commands_and_ready_experiments() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 from rlexp.config.validate import build
 from rlexp.environments import suites
@@ -18,11 +19,11 @@ EXTRAS = {suite.extra: suite for suite in SUITES}
 VERSIONS = {"mujoco": "4.0.0", "pygame-ce": "2.5.8"}
 IDS = {
     "atari": ("ALE/Breakout-v5", "ALE/MsPacman-v5", "BreakoutNoFrameskip-v4"),
-    "electric_motor": ("Cont-CC-PMSM-v0", "Finite-TC-ExtExDc-v0"),
+    "electric-motor": ("Cont-CC-PMSM-v0", "Finite-TC-ExtExDc-v0"),
     "highway": ("highway-v0", "highway-fast-v0", "parking-v0"),
     "metaworld": ("Meta-World/MT1", "Meta-World/reach-v3"),
     "minigrid": ("MiniGrid-Empty-8x8-v0", "BabyAI-GoTo-v0"),
-    "multi_objective": ("deep-sea-treasure-v0", "mo-hopper-v5", "minecart-v0"),
+    "multi-objective": ("deep-sea-treasure-v0", "mo-hopper-v5", "minecart-v0"),
     "robotics": ("FetchReach-v4", "PointMaze_UMaze-v3"),
 }
 
@@ -43,8 +44,13 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
             for imported_before in [name for name in sys.modules if name.startswith(f"{module}.")]:
                 monkeypatch.delitem(sys.modules, imported_before)
             monkeypatch.setitem(sys.modules, module, None)
-    own = {k: v for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)}
+    own = {k: v for k, v in gymnasium.registry.items() if _is_own(v)}
     monkeypatch.setattr(gymnasium, "registry", own)
+
+
+def _is_own(spec: EnvSpec) -> bool:
+    """Whether it comes with Gymnasium itself."""
+    return str(spec.entry_point).startswith("gymnasium.envs")
 
 
 def made(words: dict[str, Any]) -> Any:
@@ -99,7 +105,7 @@ def test_a_suite_that_cannot_live_here_says_why() -> None:
     """Both packages are named, with the version that is installed."""
     reasons = {
         "metaworld": "metaworld works with mujoco 3.3.0 only, and mujoco 4.0.0 is installed",
-        "multi_objective": "mo-gymnasium brings pygame, which overwrites files of pygame-ce, and "
+        "multi-objective": "mo-gymnasium brings pygame, which overwrites files of pygame-ce, and "
         "pygame-ce 2.5.8 is installed",
         "robotics": "gymnasium-robotics works with mujoco before 4 only, and mujoco 4.0.0 is "
         "installed",
@@ -119,7 +125,7 @@ def test_what_is_harmless_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> Non
     for extra in ("metaworld", "robotics"):
         assert f"pip install 'rlexp[{extra}]'" == installing(EXTRAS[extra])
     monkeypatch.delitem(VERSIONS, "pygame-ce")
-    assert "pip install 'rlexp[multi_objective]'" == installing(EXTRAS["multi_objective"])
+    assert "pip install 'rlexp[multi-objective]'" == installing(EXTRAS["multi-objective"])
 
 
 def test_a_suite_beside_what_it_cannot_live_with_says_so(

@@ -25,6 +25,7 @@ from measured_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
+from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import HeatMap, Intervals, Lines, Table, Tone
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.sections.definitions import Definitions
@@ -113,6 +114,20 @@ def test_worst_case_and_tail_by_hand() -> None:
     assert [2.0] == estimates(found, "worst case")
     assert [2.5] == estimates(found, "CVaR 50 %")
     assert ([4], [1]) == (column(found, "contexts"), column(found, "episodes of each"))
+
+
+def test_runs_for_tuning_are_not_said_to_be_tests() -> None:
+    """They are scored on what training plays: nothing is called a test, or held out without a no."""
+    own = on_levels([[1.0, 2.0], [3.0, 4.0]])
+    members = tuple(
+        replace(m, record=replace(m.record, spec=replace(m.record.spec, phase=Phase.TUNING)))
+        for m in own.members
+    )
+    found = part_of(section(), replace(own, phase=Phase.TUNING, members=members))
+    assert "Worst training contexts" == table(found, "generalisation-contexts").title
+    assert "Worst test contexts" == table(part_of(section(), own), "generalisation-contexts").title
+    assert 1 == str(found).count("held out")
+    assert "Runs for tuning are scored on what training plays" in str(found)
 
 
 def test_episodes_of_a_context_are_averaged_before_contexts_are() -> None:

@@ -27,7 +27,7 @@ CASES = {
         "environment.max_episode_steps=160",
     ),
     "box2d": ("environment=lunar_lander", SHORT),
-    "electric_motor": ("environment=motor_current", SHORT),
+    "electric-motor": ("environment=motor_current", SHORT),
     "highway": (
         "environment=highway",
         "environment.max_episode_steps=5",
@@ -41,13 +41,13 @@ CASES = {
     ),
     "minigrid": ("environment=minigrid_empty", SHORT),
     "mujoco": ("environment=hopper", SHORT),
-    "multi_objective": ("environment=deep_sea_treasure", SHORT),
+    "multi-objective": ("environment=deep_sea_treasure", SHORT),
     "robotics": ("agent=multi_input", "environment=fetch_reach"),
 }
 MEASURES = {
     "highway": {"crashed"},
     "metaworld": {"success", "success/drawer-close-v3", "success/reach-v3"},
-    "multi_objective": {"return/time", "return/treasure"},
+    "multi-objective": {"return/time", "return/treasure"},
     "robotics": {"success"},
 }
 
@@ -73,8 +73,8 @@ def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
     """The return of an episode is that of its objectives, weighed."""
-    pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi_objective]")
-    words = (*CASES["multi_objective"], "environment.weights=[0.25,2.0]")
+    pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")
+    words = (*CASES["multi-objective"], "environment.weights=[0.25,2.0]")
     memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *words)
     final = [event for event in memory.events if isinstance(event, Evaluated)][-1]
     measures = final.measures or {}

@@ -9,6 +9,7 @@ from rlexp.app.request import read_request
 from rlexp.app.study import Study
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError
+from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.runs import read_spec
 
@@ -19,6 +20,7 @@ FEWEST = 200
 """Environment steps that are trained at least."""
 UNKNOWN = 1000
 """Steps for an algorithm of which nothing is known but its name."""
+MOST_NAMED = 3
 SETTINGS = ("steps", "timeout")
 """What words may say of the budget of a run that is named."""
 
@@ -79,9 +81,19 @@ def _of_words(words: Sequence[str], study: Study) -> RunSpec:
     request = read_request(words, study)
     specs = [spec for _, spec in request.experiment.specs(request.phase)]
     if len(request.experiment.configurations) != 1:
-        raise ConfigError("one configuration at a time: leave out comma choices")
+        raise ConfigError(_several(request.experiment.configurations))
     _refuse_script(specs[0])
     return specs[0]
+
+
+def _several(found: Sequence[Configuration]) -> str:
+    named = [f"{one.label} on {one.task}" for one in found[:MOST_NAMED]]
+    more = ["…"] if len(found) > MOST_NAMED else []
+    return (
+        f"one configuration at a time, and these words ask for {len(found)} "
+        f"({', '.join([*named, *more])}): leave one value of each, also of a benchmark, with "
+        "words like algorithm=ppo environment=cartpole"
+    )
 
 
 def _refuse_script(spec: RunSpec) -> None:

@@ -35,7 +35,7 @@ PAIRS = (
     Pair(
         *("pygame", "", "pygame-ce", ""),
         "both install into the folder pygame/, so that one has overwritten parts of the other",
-        "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi_objective], "
+        "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi-objective], "
         "which brings pygame, a virtual environment of its own",
     ),
     Pair(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
+from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import (
     Axis,
     Block,
@@ -34,6 +35,10 @@ from rlexp.stats.interval import Interval
 ABOUT = (
     "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "
     "the mean over the runs, which intervals are about."
+)
+NOTHING_HELD_OUT = (
+    "Runs for {phase} are scored on what training plays, so that nothing that is held out decides "
+    "a choice: nothing here says what is lost elsewhere."
 )
 GAP = (
     "Held out: the test, whose distribution is not that of training. Gap: in distribution minus "
@@ -76,13 +81,16 @@ class Generalisation:
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
         tests = [own for cell in cells if (own := context_tests(cell))]
         blocks: list[Block] = [*_refused(tests), *_unlike(tests, evidence), Text(text=ABOUT)]
+        if evidence.phase is not Phase.TEST:
+            blocks.append(Text(text=NOTHING_HELD_OUT.format(phase=evidence.phase)))
         if is_examined(evidence):
             gaps = [generalisation_gap(cell, inquiry.settings) for cell in cells]
             blocks += [*_figure(gaps, inquiry), _gaps(gaps)]
         whole = [own for own in tests if own.mixed is None]
         if whole:
             found = [robustness(t, inquiry.settings, self.tail, self._mastery(t)) for t in whole]
-            blocks.append(self._contexts(found))
+            what = "test" if evidence.phase is Phase.TEST else "training"
+            blocks.append(self._contexts(found, f"Worst {what} contexts"))
             blocks += figures(whole, inquiry.settings, self.parameters, self.bins)
         return Part(name="generalisation", title="Generalisation", blocks=tuple(blocks))
 
@@ -93,7 +101,7 @@ class Generalisation:
         threshold = reference.get("threshold")
         return None if threshold is None else float(threshold)
 
-    def _contexts(self, found: Sequence[Robustness]) -> Table:
+    def _contexts(self, found: Sequence[Robustness], title: str) -> Table:
         digits = _digits([i for own in found for i in (own.worst, own.tail)])
         mastered = {m for own in found if (m := self._mastery(own.tests)) is not None}
         above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
@@ -113,7 +121,7 @@ class Generalisation:
             columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
         table = Table(
             name="generalisation-contexts",
-            title="Worst test contexts",
+            title=title,
             columns=columns,
             rows=tuple(rows),
             note=f"{WORST.format(tail=per_cent(self.tail))}{self._share()}",

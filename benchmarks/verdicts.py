@@ -1,0 +1,151 @@
+"""Keeps the verdict of a comparison that was run: `python benchmarks/verdicts.py runs/NAME`.
+
+Writes `conf/benchmark/verdicts/NAME.json`, where NAME is the benchmark that was run: the score of
+every seed with the id of its run, every pair as `rlexp compare` decides it, and where it comes from.
+Then it fills in the verdicts of the tables of the pages of `docs/`, in rows that name the benchmark.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from baselines import cells_of, completed, provenance
+
+from rlexp import load
+from rlexp.app.load import Records
+from rlexp.records.run import RunRecord
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "conf" / "benchmark" / "verdicts"
+DOCS = ROOT / "docs"
+BENCHMARK = "+benchmark="
+OF_A_DIFFERENCE = ("estimate", "low", "high", "level", "method", "seed")
+CONTEXT = "context/"
+
+
+def row_of(name: str) -> re.Pattern[str]:
+    """The row of a table that says how a benchmark is compared; its last column is the verdict."""
+    return re.compile(rf"^(\|.*\{BENCHMARK}{name} .*\| )([^|]*)( \|)$", re.MULTILINE)
+
+
+def page_of(name: str) -> Path:
+    """The page that shows the verdict of a benchmark."""
+    (page,) = (path for path in DOCS.glob("*.md") if row_of(name).search(path.read_text()))
+    return page
+
+
+def compared(folder: Path) -> list[dict[str, Any]]:
+    """Every pair, as `rlexp compare` decides it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rlexp", "compare", folder.name, "--json"],
+        cwd=folder.parents[1],
+        env={**os.environ, "RLEXP_RUNS": str(folder.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    blocks = [block for part in json.loads(done.stdout)["parts"] for block in part["blocks"]]
+    (table,) = (block for block in blocks if block.get("name") == "pairs")
+    titles = [column["title"] for column in table["columns"]]
+    return [pair(dict(zip(titles, row, strict=True)), table["note"]) for row in table["rows"]]
+
+
+def pair(row: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """One row of the table of pairs."""
+    return {
+        "first": row["first"],
+        "second": row["second"],
+        "difference": {key: row["difference"][key] for key in OF_A_DIFFERENCE},
+        "p": row["permutation p"],
+        "adjusted": row["p after Holm"],
+        "verdict": row["verdict"],
+        "tests": note,
+    }
+
+
+def runs_of(found: Records, label: str, task: str) -> Iterable[RunRecord]:
+    """The completed runs of a label on a task, in order of their seeds."""
+    runs = (record for name, of, record in completed(found) if (name, of) == (label, task))
+    return sorted(runs, key=lambda record: record.spec.seed)
+
+
+def cell(plain: Mapping[str, Any], found: Records) -> dict[str, Any]:
+    """A label on a task: its scores, the runs that have them, and what they measured beside."""
+    runs = list(runs_of(found, plain["label"], plain["task"]))
+    measures: dict[str, list[float]] = {}
+    for run in runs:
+        assert run.final is not None
+        for name, values in (run.final.measures or {}).items():
+            if not name.startswith(CONTEXT):
+                measures.setdefault(name, []).append(round(fmean(values), 4))
+    return {
+        **plain,
+        "runs": {str(run.spec.seed): run.spec.id for run in runs},
+        **({"measures": measures} if measures else {}),
+    }
+
+
+def number(value: float) -> str:
+    """A number as the tables of the pages show it; three decimals where it is small."""
+    digits = 1 if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def told(pair: Mapping[str, Any]) -> str:
+    """A pair in a few words."""
+    estimate, low, high = (number(pair["difference"][key]) for key in ("estimate", "low", "high"))
+    return (
+        f"*{pair['verdict']}*: `{pair['first']}` less `{pair['second']}` "
+        f"{estimate} [{low}, {high}], p = {pair['adjusted']:.3f}"
+    )
+
+
+def verdict(pairs: Iterable[Mapping[str, Any]]) -> str:
+    """The last column of the table."""
+    return "; ".join(told(pair) for pair in pairs)
+
+
+def write_page(name: str, pairs: Iterable[Mapping[str, Any]]) -> None:
+    """Fill in the verdict where the benchmark has a row."""
+    page = page_of(name)
+    page.write_text(
+        row_of(name).sub(
+            lambda row: f"{row[1]}{verdict(pairs)}{row[3]}",
+            page.read_text(),
+        )
+    )
+
+
+def main() -> None:
+    """Write both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", type=Path, help="runs/NAME")
+    folder: Path = parser.parse_args().experiment.absolute()
+    found = load(folder)
+    source = provenance(folder)
+    (name,) = (w.removeprefix(BENCHMARK) for w in source["command"] if w.startswith(BENCHMARK))
+    dates = [record.ended for *_, record in completed(found) if record.ended is not None]
+    pairs = compared(folder)
+    plain = {
+        "schema": 1,
+        "date": datetime.fromtimestamp(max(dates), UTC).date().isoformat(),
+        **source,
+        "cells": [cell(one, found) for one in cells_of(folder, found)],
+        "pairs": pairs,
+    }
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{name}.json").write_text(json.dumps(plain, indent=1) + "\n")
+    write_page(name, pairs)
+    print(verdict(pairs))
+
+
+if __name__ == "__main__":
+    main()
