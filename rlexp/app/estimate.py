@@ -29,11 +29,16 @@ class Estimate:
     measured: bool
 
 
-def cache_file() -> Path:
-    """Where speeds of earlier runs are kept, for all studies of this user."""
+def cache_folder() -> Path:
+    """Where is kept what all studies of this user have in common, and can do without."""
     home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
     base = Path(home) if home else Path.home() / ".cache"
-    return base / "rlexp" / "speeds.json"
+    return base / "rlexp"
+
+
+def cache_file() -> Path:
+    """Where speeds of earlier runs are kept, for all studies of this user."""
+    return cache_folder() / "speeds.json"
 
 
 def estimate(

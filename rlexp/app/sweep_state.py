@@ -14,13 +14,14 @@ from rlexp.engine.progress import Proposal
 from rlexp.engine.question import Question
 from rlexp.engine.search import Search
 from rlexp.engine.sweeping import Ledger, Stage, Sweeping
-from rlexp.errors import ProtocolError, RecordError, RlexpError
+from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import short_name
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
+from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import StoredRun
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
@@ -57,14 +58,25 @@ def check_parts(experiment: Experiment, storage: str | None, study: Study) -> No
 
     Raises:
         ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the
-            problem, or the URL is none.
+            problem, the URL is none, or that of a SQLite file that several machines see.
     """
     sweep = experiment.sweep
     assert sweep is not None
     _tuner(experiment, study).open(_problem(experiment))
     build(sweep.pruner, "pruner", study.allowed)
     if storage is not None:
-        Database(storage)
+        _check_shared(Database(storage))
+
+
+def _check_shared(database: Database) -> None:
+    """Refuse a SQLite file where several machines see it: its locks may not reach the others."""
+    file = database.file
+    if file is not None and is_shared(file):
+        raise ConfigError(
+            f"sweep.storage: {file} is in a folder that several machines see, where SQLite files "
+            "get damaged: leave it out for a journal file in the sweep's folder, or give a "
+            "database server or a file on a local disk"
+        )
 
 
 def read_runs(paths: ExperimentPaths) -> list[StoredRun]:

@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from rlexp.algorithms.external import External
 from rlexp.app.drift import difference, versions
 from rlexp.app.external import train_external
-from rlexp.app.listener import RunListener
+from rlexp.app.listener import Post, RunListener
 from rlexp.config.validate import build
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.executors import DISK_FULL
@@ -68,13 +68,14 @@ def execute(words: list[str]) -> int:
 
 def _execute(paths: RunPaths, number: int) -> None:
     attempt = paths.attempt(number)
+    post = Post(paths, attempt)
     with (
-        hold(paths.lease, f"run {paths.folder.name}", now=time.time(), patience=PATIENCE),
+        _holding(paths, post),
         closing(JournalWriter(attempt.journal)) as journal,
     ):
         with suppress(OSError, RecordError):
             clear_stale(paths.folder, {MODEL, NORMALISATION})
-        listener = RunListener(paths, attempt, journal)
+        listener = RunListener(paths, attempt, journal, post)
         signal.signal(signal.SIGTERM, listener.interrupt)
         listener.emit(
             RunStarted(
@@ -86,6 +87,19 @@ def _execute(paths: RunPaths, number: int) -> None:
         )
         _train(paths, attempt, listener)
         listener.last_resort.cancel()
+
+
+@contextmanager
+def _holding(paths: RunPaths, post: Post) -> Iterator[None]:
+    """Hold the run's lease, where the attempt still is its last by then."""
+    what = f"run {paths.folder.name}"
+    # Whoever started this attempt has claimed the run: no other holder is meant to live.
+    held = hold(
+        paths.lease, what, now=time.time(), patience=PATIENCE, on_loss=post.leave, over=True
+    )
+    with held as post.lease:
+        post.check()
+        yield
 
 
 def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> None:
@@ -124,11 +138,13 @@ def _checkpoints(
     """What earlier attempts left, newest first; what cannot be used is told."""
     death = _death_before_a_word(read_attempts(paths)[:-1])
     for step in checkpoint_steps(paths):
-        saved, refusal = None, death
+        saved, refusal = None, death[1] if death else None
         try:
-            if death is None:
-                saved = read_checkpoint(paths, step, run_id=origin["run"])
-                refusal = difference(saved.about.get("versions"), origin["versions"])
+            found = read_checkpoint(paths, step, run_id=origin["run"])
+            # What the attempt that died made itself, it did not die of.
+            if death is None or found.about.get("attempt") == death[0]:
+                saved = found
+                refusal = difference(found.about.get("versions"), origin["versions"])
         except RecordError as error:
             refusal = str(error)
         if saved is not None and (refusal is None or settings.get("allow_drift")):
@@ -137,12 +153,17 @@ def _checkpoints(
             listener.emit(Refused(time=listener.now(), step=step, reason=str(refusal)))
 
 
-def _death_before_a_word(earlier: Sequence[StoredAttempt]) -> str | None:
-    """How the last attempt was ended by the machine, if it had neither gone on nor begun anew."""
+def _death_before_a_word(earlier: Sequence[StoredAttempt]) -> tuple[int, str] | None:
+    """How the last attempt was ended by the machine, if it had neither gone on nor begun anew.
+
+    Returns:
+        The attempt's number, and what became of it.
+    """
     events = earlier[-1].events if earlier else []
     match events:
         case [RunStarted(), RunEnded(failure=failure, reason=reason)] if failure in PUTTING_BACK:
-            return f"the attempt before died while it was put back ({failure}: {reason})"
+            how = f"the attempt before died while it was put back ({failure}: {reason})"
+            return earlier[-1].paths.number, how
         case _:
             return None
 

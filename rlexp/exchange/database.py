@@ -51,6 +51,12 @@ class Database:
         texts = [one for v in options for one in ((v,) if isinstance(v, str) else v)]
         return tuple(s for s in (self.url.password, *texts) if s)
 
+    @property
+    def file(self) -> Path | None:
+        """Where it is, if it is a file of SQLite's."""
+        name = self.url.database
+        return Path(name).absolute() if name and self.url.get_backend_name() == "sqlite" else None
+
     def turn(self) -> AbstractContextManager[None]:
         """Keep other processes of ours away, from a database that has no tables yet too.
 
@@ -90,8 +96,8 @@ class Database:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
-        if self.url.database and self.url.get_backend_name() == "sqlite":
-            beside = Path(f"{self.url.database}.turn").absolute()
+        if self.file is not None:
+            beside = self.file.with_name(f"{self.file.name}.turn")
             return lambda: file_turn(beside)
         return database_turn(
             create_engine(self.url, poolclass=NullPool, connect_args=_connect_args(self.url))

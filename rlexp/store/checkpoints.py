@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -41,7 +41,13 @@ KEPT_CHECKPOINTS = 2
 """How many are kept: should the newest be damaged, there is the one before."""
 
 
-def publish_checkpoint(paths: RunPaths, checkpoint: Checkpoint, about: Mapping[str, Any]) -> int:
+def publish_checkpoint(
+    paths: RunPaths,
+    checkpoint: Checkpoint,
+    about: Mapping[str, Any],
+    *,
+    last_look: Callable[[Path], object] = lambda _: None,
+) -> int:
     """Publish a checkpoint, then remove the oldest and the experience that none needs any more.
 
     Whenever the writer dies, the checkpoint published before is there, or this one, complete.
@@ -52,6 +58,7 @@ def publish_checkpoint(paths: RunPaths, checkpoint: Checkpoint, about: Mapping[s
             Its transitions begin where those of the newest checkpoint on disk end, or with the
             oldest that it needs.
         about: Its origin, JSON values: the run's id under `run`, attempt, versions.
+        last_look: Called with the folder of what is written, before it takes its place.
 
     Returns:
         Bytes written.
@@ -74,7 +81,7 @@ def publish_checkpoint(paths: RunPaths, checkpoint: Checkpoint, about: Mapping[s
         ).encode()
         decode_manifest(manifest)
         files = {**checkpoint.files, MANIFEST: manifest}
-        _publish_bundle(paths.checkpoints, checkpoint.step, files)
+        _publish_bundle(paths.checkpoints, checkpoint.step, files, last_look)
     except BaseException:
         with suppress(OSError, RecordError):
             _prune(paths)
@@ -148,13 +155,16 @@ def clear_replay(paths: RunPaths) -> None:
         paths.replay.rmdir()
 
 
-def _publish_bundle(folder: Path, step: int, files: Mapping[str, bytes]) -> None:
+def _publish_bundle(
+    folder: Path, step: int, files: Mapping[str, bytes], last_look: Callable[[Path], object]
+) -> None:
     make_folder(folder)
     temporary = hidden(folder, str(step))
     temporary.mkdir()
     for name, content in files.items():
         write_file(temporary / name, content)
     sync(temporary)
+    last_look(temporary)
     final = folder / str(step)
     if os.path.lexists(final):
         aside = set_aside(folder, step)

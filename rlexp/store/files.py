@@ -19,6 +19,7 @@ LARGEST_FILE = 1 << 30
 """Bytes of a file that is read whole."""
 DEEPEST = 100
 """Levels of nesting in JSON; what we write has a tenth of that."""
+_NESTED = frozenset({dict, list})
 
 
 def publish(path: Path, content: bytes) -> None:
@@ -153,16 +154,16 @@ def parse_json(text: bytes) -> Any:
 
 
 def _is_deeper(plain: Any, levels: int) -> bool:
-    layer = [plain]
+    layer = [plain] if type(plain) in _NESTED else []
     for _ in range(levels):
         below: list[Any] = []
         for value in layer:
-            if isinstance(value, dict):
-                below.extend(value.values())
-            elif isinstance(value, list):
-                below.extend(value)
+            inner = value.values() if isinstance(value, dict) else value
+            # Most hold numbers and words only, often very many.
+            if not _NESTED.isdisjoint(map(type, inner)):
+                below.extend(item for item in inner if type(item) in _NESTED)
         layer = below
-    return any(isinstance(value, dict | list) for value in layer)
+    return bool(layer)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -64,19 +64,20 @@ class Journal:
     quarantined: int = 0
 
 
-def read_journal(path: Path, *, measurements: bool = True) -> Journal:
+def read_journal(path: Path, *, measurements: bool = True, most: int | None = None) -> Journal:
     """Read a journal; a torn last line is dropped and counted, a bad line within quarantined.
 
     Args:
         path: The file; one that does not exist reads as empty.
         measurements: Whether to read what the learner logged, which most questions can skip.
+        most: Bytes that count, where not all do.
 
     Raises:
         RecordError: The file cannot be read.
     """
     journal = Journal()
     try:
-        content = read_file(path)
+        content = read_file(path)[:most]
     except FileNotFoundError:
         return journal
     except OSError as error:

@@ -106,6 +106,11 @@ class RunPaths:
         return self.folder / ".lease"
 
     @property
+    def claim(self) -> Path:
+        """Held by the worker or command that sees the run through its attempts."""
+        return self.folder / ".claim"
+
+    @property
     def stop(self) -> Path:
         """A request to end the run at its next step; holds the reason."""
         return self.folder / "stop"
@@ -140,9 +145,9 @@ class RunPaths:
         Raises:
             RecordError: The folder cannot be read.
         """
-        names = [p.name for p in _folders(self.folder / "attempts")]
-        numbers = sorted(int(name) for name in names if NUMBER.fullmatch(name))
-        return [self.attempt(number) for number in numbers]
+        folder = self.folder / "attempts"
+        numbers = sorted(int(name) for name in _names(folder) if NUMBER.fullmatch(name))
+        return [AttemptPaths(folder / str(number)) for number in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,11 @@ class ExperimentPaths:
         return self.folder / "ledger.jsonl"
 
     @property
+    def catalogue(self) -> Path:
+        """Its runs that are over, in brief; may be deleted at any time."""
+        return self.folder / ".catalogue"
+
+    @property
     def mirror(self) -> Path:
         """A sweep as a study of Optuna; may be deleted at any time."""
         return self.folder / "optuna.journal"
@@ -190,6 +200,16 @@ class ExperimentPaths:
     def trackers(self) -> Path:
         """How far trackers are, and files of theirs; without it everything is pushed anew."""
         return self.folder / "trackers"
+
+    @property
+    def orders(self) -> Path:
+        """The runs that any worker may take, a file each."""
+        return self.folder / "orders"
+
+    @property
+    def jobs(self) -> Path:
+        """What is kept of jobs on a cluster: their ids, their output."""
+        return self.folder / "jobs"
 
     @property
     def lock(self) -> Path:
@@ -237,14 +257,18 @@ def _is_experiment(folder: Path) -> bool:
 
 def _folders(folder: Path) -> list[Path]:
     """The folders in `folder` by name, links to nowhere included, hidden ones left out."""
+    return [folder / name for name in sorted(_names(folder))]
+
+
+def _names(folder: Path) -> list[str]:
+    """The names of the folders in `folder`; see `_folders`."""
     try:
         with os.scandir(folder) as entries:
-            names = [e.name for e in entries if not e.name.startswith(".") and _may_be_folder(e)]
+            return [e.name for e in entries if not e.name.startswith(".") and _may_be_folder(e)]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RecordError(f"{folder} cannot be read: {error.strerror}") from error
-    return [folder / name for name in sorted(names)]
 
 
 def _may_be_folder(entry: os.DirEntry[str]) -> bool:
@@ -256,8 +280,12 @@ def _may_be_folder(entry: os.DirEntry[str]) -> bool:
 
 def _may_hold(folder: Path, *names: str) -> bool:
     """Whether one of the names is in the folder; a folder that cannot be looked into may."""
+    place = str(folder)
+    if any(os.path.lexists(f"{place}/{name}") for name in names):
+        return True
     try:
         folder.stat()
+        # It may be there without being seen.
         return any((folder / name).is_symlink() or (folder / name).exists() for name in names)
     except OSError:
         return True

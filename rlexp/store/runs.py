@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
+from rlexp.store.fences import Fence, read_fence, superseded
 from rlexp.store.files import publish, publish_json, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
@@ -187,13 +189,18 @@ def read_run(
 def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[StoredAttempt]:
     """Read the journals of a run's attempts, lowest number first.
 
+    Of an attempt, what was written once the next one was made does not count.
+
     Raises:
         RecordError: A journal cannot be read.
     """
-    read = []
-    for attempt in paths.attempts():
-        journal = read_journal(attempt.journal, measurements=measurements)
-        events = _with_verdict(journal.events, attempt)
+    read, attempts = [], paths.attempts()
+    for attempt, following in zip_longest(attempts, attempts[1:]):
+        fence = read_fence(attempt, following)
+        most = fence.bytes if fence else None
+        journal = read_journal(attempt.journal, measurements=measurements, most=most)
+        judged = fence is None or fence.judged
+        events = _with_verdict(journal.events, attempt) if judged else journal.events
         read.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
     return read
 
@@ -206,7 +213,7 @@ def new_attempt(
 ) -> AttemptPaths:
     """Make the folder of the next attempt; its number is granted once.
 
-    A request to stop that an earlier attempt did not live to see is taken back.
+    Nothing that the attempt before it writes from now on counts any more. A request to stop that an earlier attempt did not live to see is taken back.
 
     Args:
         paths: The run.
@@ -218,7 +225,9 @@ def new_attempt(
     attempt = paths.attempt(earlier[-1].number + 1 if earlier else 1)
     paths.stop.unlink(missing_ok=True)
     attempt.folder.mkdir(parents=True)
-    publish_json(attempt.settings, settings)
+    # Behind the folder: whoever does not see that has written what counts before.
+    before = Fence.of(earlier[-1]).plain() if earlier else {}
+    publish_json(attempt.settings, {**settings, **before})
     publish_json(attempt.provenance, provenance)
     if patch:
         publish(attempt.patch, patch.encode())
@@ -226,8 +235,9 @@ def new_attempt(
 
 
 def write_verdict(attempt: AttemptPaths, event: RunEnded) -> None:
-    """Say how an attempt ended whose process is gone without a word."""
-    publish_json(attempt.verdict, to_plain(event))
+    """Say how an attempt ended whose process is gone without a word; of a later one, too late."""
+    if superseded(attempt) is None:
+        publish_json(attempt.verdict, to_plain(event))
 
 
 def request_stop(paths: RunPaths, request: StopRequest) -> None:

@@ -1,10 +1,11 @@
 """Network file systems are known by what the kernel says of mounts."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from rlexp.store.file_systems import network_file_system
+from rlexp.store.file_systems import _is_network_device, is_shared, network_file_system
 
 MOUNTS = r"""
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -42,3 +43,26 @@ def test_where_the_kernel_says_nothing_none_is_known(tmp_path: Path) -> None:
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:
     """The real file is read without an error."""
     assert network_file_system(tmp_path) in {None, "nfs", "nfs4", "9p", "lustre", "ceph"}
+
+
+@pytest.mark.parametrize(("number", "expected"), [(40, True), (41, False), (43, True), (9, False)])
+def test_a_file_system_is_known_by_its_number(tmp_path: Path, number: int, expected: bool) -> None:
+    """The one that files say they are on: no path is looked at."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert expected == _is_network_device(os.makedev(0, number), mounts)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", True), ("", False), ("0", False)])
+def test_the_user_says_that_a_folder_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, expected: bool
+) -> None:
+    """For file systems that the kernel does not name; the folder need not exist."""
+    monkeypatch.setenv("RLEXP_SHARED", value)
+    expected = expected or network_file_system(tmp_path) is not None
+    assert expected == is_shared(tmp_path / "runs" / "x" / ".lock")
+
+
+def test_own_folders_are_known_alike_by_path_and_by_number(tmp_path: Path) -> None:
+    """What the cheap question answers, the other does."""
+    assert (network_file_system(tmp_path) is not None) == is_shared(tmp_path / "x")

@@ -1,4 +1,4 @@
-"""Leases, held by real processes that really die."""
+"""Leases of either kind, held by real processes that really die."""
 
 import json
 import os
@@ -13,7 +13,17 @@ import pytest
 from holders import Holder, holder_of
 
 from rlexp.errors import RecordError
-from rlexp.store.lease import hold, holder, holding, is_held
+from rlexp.store.lease import hold, holder, holding, is_held, take
+
+
+@pytest.fixture(params=["locks", "heartbeats"], autouse=True)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What leases rest on, here and in every process that is started."""
+    if request.param == "heartbeats":
+        monkeypatch.setenv("RLEXP_SHARED", "1")
+    else:
+        monkeypatch.delenv("RLEXP_SHARED", raising=False)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -98,9 +108,13 @@ def test_asking_makes_no_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", "\0"])
-def test_a_damaged_name_is_no_reason_to_fail(path: Path, other: Holder, content: str) -> None:
+def test_a_damaged_name_is_no_reason_to_fail(
+    path: Path, other: Holder, content: str, kind: str
+) -> None:
     """The holder is another process then."""
-    path.with_name(".lease.holder").write_text(content)
+    if kind == "heartbeats" and not content:
+        pytest.skip("an empty file is what a lock leaves: it is nobody's")
+    path.with_name(".lease.holder" if kind == "locks" else ".lease").write_text(content)
     assert "another process" == holder(path)
     with pytest.raises(RecordError, match="in use by another process"):
         hold(path, "run x", now=0.0, patience=0.0).__enter__()
@@ -124,3 +138,32 @@ def test_children_do_not_inherit_a_lease(path: Path) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_lease_can_be_taken_without_waiting(path: Path) -> None:
+    """It is this process's until it is released, and nobody is waited for."""
+    held = take(path, "run x", now=5.0)
+    assert held is not None
+    assert (False, True) == (held.lost, is_held(path))
+    begin = time.monotonic()
+    assert take(path, "run x", now=5.0) is None
+    assert time.monotonic() - begin < 0.5
+    held.release()
+    assert (False, {}) == (is_held(path), holding(path))
+
+
+def test_another_holder_is_waited_for_by_nobody_who_takes(path: Path, other: Holder) -> None:
+    """There is no lease then, and the holder stays."""
+    assert take(path, "run x", now=5.0) is None
+    assert other.pid == holding(path)["pid"]
+
+
+def test_over_takes_the_lease_only_where_the_kernel_does_not_lock(
+    path: Path, other: Holder, kind: str
+) -> None:
+    """Of a living process, for one that knows better."""
+    held = take(path, "run x", now=5.0, over=True)
+    assert (kind == "heartbeats") == (held is not None)
+    if held is not None:
+        assert os.getpid() == holding(path)["pid"]
+        held.release()

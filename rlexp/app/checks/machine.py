@@ -13,7 +13,7 @@ from rlexp.app.checks.finding import Finding, fail, ok, warn
 from rlexp.console.words import size
 from rlexp.errors import RecordError
 from rlexp.executors.local import THREAD_VARIABLES
-from rlexp.store.file_systems import network_file_system
+from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold, is_held
 from rlexp.store.provenance import packages, read_code, usable_cores
@@ -23,10 +23,6 @@ LITTLE = 2_000_000_000
 NOTHING = 50_000_000
 """Bytes of free disk under which runs will fail."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-ONE_MACHINE = (
-    "give commands on one experiment from one machine, whose locks others may not see, "
-    "or set RLEXP_RUNS to a folder on a local disk"
-)
 GPU_LIMIT = 10.0
 """Seconds that the driver's tool may take."""
 
@@ -108,8 +104,9 @@ def check_lock(place: Path) -> Finding:
     finally:
         with suppress(OSError):
             path.unlink()
-    if works and (kind := network_file_system(place)) is not None:
-        return warn("locks", f"{place} is on a network file system ({kind})", ONE_MACHINE)
+    if works and is_shared(path):
+        kind = network_file_system(place) or f"{VARIABLE}=1"
+        return ok("locks", f"leases are kept at {place}, which other machines may see ({kind})")
     if works:
         return ok("locks", f"files can be locked at {place}")
     return fail(

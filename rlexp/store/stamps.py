@@ -1,0 +1,66 @@
+"""Stamps: what tells cheaply whether the files of a run are still what they were."""
+
+import os
+from contextlib import suppress
+
+from rlexp.errors import RecordError
+from rlexp.store.layout import RunPaths
+
+OF_A_FILE = 4
+"""Numbers of a file in a stamp: inode, size, and times of its content and of any change, in ns."""
+NOTHING = (-1,) * OF_A_FILE
+
+Stamp = list[int]
+"""The numbers of every file that the record of a run is made from, one after the other."""
+
+
+def stamp_of(run: RunPaths, attempts: int) -> Stamp:
+    """The stamp of a run with so many attempts, numbered from 1 on.
+
+    That of the folder of attempts tells whether one was added or removed. The time of any change
+    of a file is the kernel's: unlike the others nobody can set it, so that neither an edit that
+    puts the times back, nor a copy of the whole folder, has the stamp of before.
+    """
+    folder = str(run.folder)
+    stamp = [*_of_file(f"{folder}/spec.json"), *_of_folder(f"{folder}/attempts")]
+    for number in range(1, attempts + 1):
+        stamp += _of_file(f"{folder}/attempts/{number}/events.jsonl")
+        stamp += _of_file(f"{folder}/attempts/{number}/verdict.json")
+    return stamp
+
+
+def length_of(attempts: int) -> int:
+    """How many numbers the stamp of a run with so many attempts has."""
+    return OF_A_FILE * (2 + 2 * attempts)
+
+
+def stamp_before_reading(run: RunPaths) -> Stamp | None:
+    """The stamp of a run as it is; nothing where its attempts are not numbered from 1 on."""
+    with suppress(RecordError):
+        numbers = [attempt.number for attempt in run.attempts()]
+        if numbers == list(range(1, len(numbers) + 1)):
+            return stamp_of(run, len(numbers))
+    return None
+
+
+def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
+    """Whether nothing changed in the last seconds, in which a further change may leave no trace."""
+    limit = int((now - seconds) * 1e9)
+    times = (*stamp[2::OF_A_FILE], *stamp[3::OF_A_FILE])
+    return all(time < limit for time in times)
+
+
+def _of_file(path: str) -> tuple[int, ...]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return NOTHING
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _of_folder(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 (asked of every run)
+    except OSError:
+        return NOTHING
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,28 @@
+"""Where a sweep is mirrored to: no SQLite file that several machines see."""
+
+from pathlib import Path
+
+import pytest
+from stored_runs import console
+from stored_sweeps import stored_sweep
+
+from rlexp.app.sweep import Options, sweep
+from rlexp.errors import ConfigError
+
+
+def test_a_sqlite_file_in_a_shared_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is written, with what may be given instead."""
+    monkeypatch.setenv("RLEXP_SHARED", "1")
+    made, file = stored_sweep(tmp_path), tmp_path / "study.db"
+    said = f"sweep.storage: {file} is in a folder that several machines see, where SQLite files"
+    with pytest.raises(ConfigError, match=said):
+        sweep(
+            None,
+            [*made.words, f"sweep.storage=sqlite:///{file}"],
+            Options(),
+            made.study,
+            console(),
+        )
+    assert (False, False) == (file.exists(), made.paths.folder.exists())

@@ -1,0 +1,336 @@
+"""Attempts that were given up and wake: what they do then is not the run's."""
+
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from in_full import long
+from samples import continued, ended, evaluated, spec, started
+from studies import LONG, StudyFolder, new_study, wait_until
+
+from rlexp.app.listener import LOOK_LATE_EVERY, RunListener
+from rlexp.records.checkpoint import MODEL, STATE, Checkpoint
+from rlexp.records.events import Ending, Event, Failure, Measured, RunEnded
+from rlexp.records.run import RunRecord, State
+from rlexp.store import bundles, checkpoints
+from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.files import publish
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.manifest import MANIFEST
+from rlexp.store.runs import new_attempt, read_attempts, read_run, write_run, write_verdict
+
+SPEC = spec()
+SHARED = {"locks": {"RLEXP_SHARED": ""}, "heartbeats": {"RLEXP_SHARED": "1"}}
+QUICK = ("run", "experiment=x", "seeds.test=4", "budget.steps=3000")
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A run that is planned."""
+    paths = RunPaths(tmp_path / SPEC.name)
+    write_run(paths, SPEC)
+    return paths
+
+
+def attempt(paths: RunPaths, *events: Event) -> AttemptPaths:
+    """The next attempt, with these events."""
+    made = new_attempt(paths, {"timeout": None}, {"command": ["rlexp"]}, "")
+    append(made, *events)
+    return made
+
+
+def append(made: AttemptPaths, *events: Event) -> None:
+    """Write events as a process does that did not hear that it was given up."""
+    spare = made.folder / f"late-{time.monotonic_ns()}"
+    with closing(JournalWriter(spare)) as writer:
+        for event in events:
+            writer.append(event)
+    with made.journal.open("ab") as file:
+        file.write(spare.read_bytes())
+    spare.unlink()
+
+
+def record_of(paths: RunPaths) -> RunRecord:
+    """All that is known of the run, measurements included."""
+    return read_run(paths, measurements=True).record
+
+
+LATE: Mapping[str, list[Event]] = {
+    "completed": [
+        evaluated(90, 9.0),
+        evaluated(100, 9.0, final=True),
+        replace(ended(), time=1e12, weights="late"),
+    ],
+    "crashed": [replace(ended(80, failure=Failure.CRASHED), time=1e12)],
+    "begun again": [started(1), Measured(time=1e12, step=70, metrics={"loss": 1.0})],
+    "continued": [continued(50)],
+}
+
+
+@pytest.mark.parametrize("late", sorted(LATE))
+@pytest.mark.parametrize(
+    "second",
+    [
+        [],
+        [started(2)],
+        [started(2), evaluated(50, 1.0)],
+        [started(2), evaluated(100, 2.0, final=True), replace(ended(), weights="second")],
+        [started(2), continued(50), evaluated(60, 3.0)],
+        [started(2), ended(0, ending=Ending.INTERRUPTED)],
+    ],
+)
+def test_a_lower_attempt_that_goes_on_writing_changes_no_record(
+    paths: RunPaths, second: list[Event], late: str
+) -> None:
+    """Neither score nor counts, however late by the clock, and whatever the higher one did."""
+    first = attempt(paths, started(1), evaluated(50, 1.0))
+    attempt(paths, *second)
+    before = record_of(paths)
+    append(first, *LATE[late])
+    assert before == record_of(paths)
+
+
+def test_a_late_verdict_changes_no_record(paths: RunPaths) -> None:
+    """Neither one that is written past the look nor one that is asked for: that is not written."""
+    first = attempt(paths, started(1), evaluated(50, 1.0))
+    attempt(paths, started(2), evaluated(100, 2.0, final=True), ended())
+    before = record_of(paths)
+    write_verdict(first, ended(60, failure=Failure.CRASHED))
+    assert not first.verdict.exists()
+    first.verdict.write_text(
+        json.dumps({"schema": 1, "event": "ended", "time": 9e9, "step": 60, "ending": "failed"})
+    )
+    assert before == record_of(paths)
+
+
+def test_what_an_attempt_wrote_before_the_next_one_counts(paths: RunPaths) -> None:
+    """Its failures and its verdict, as ever; one before which nothing is recorded counts whole."""
+    first = attempt(paths, started(1), evaluated(50, 1.0))
+    write_verdict(first, ended(50, failure=Failure.CRASHED))
+    second = attempt(paths, started(2), evaluated(70, 1.0))
+    assert (2, 1, 120) == (
+        (record := record_of(paths)).attempts,
+        record.machine_failures,
+        record.spent,
+    )
+    settings = json.loads(second.settings.read_text())
+    assert {"attempt": 1, "judged": True} == {
+        key: settings["before"][key] for key in ("attempt", "judged")
+    }
+    del settings["before"]
+    second.settings.write_text(json.dumps(settings))
+    assert record == record_of(paths)
+
+
+@pytest.mark.parametrize("damage", [{}, [], {"attempt": 1}, {"attempt": 1, "bytes": -1}, 7])
+def test_a_damaged_fence_hides_nothing(paths: RunPaths, damage: object) -> None:
+    """The attempt counts whole then, as without one."""
+    attempt(paths, started(1), ended(50, failure=Failure.CRASHED))
+    second = attempt(paths, started(2))
+    second.settings.write_text(json.dumps({"schema": 1, "before": damage}))
+    assert 1 == record_of(paths).machine_failures
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """The sum of every file below a folder that anything rests on: not logs, counters, leases."""
+    left_out = {
+        "log.txt",
+        "progress.bin",
+        "0.monitor.csv",
+        "progress.csv",
+        ".lease",
+        ".lease.holder",
+        ".claim",
+        ".claim.holder",
+    }
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in left_out
+    }
+
+
+def test_who_is_superseded_while_it_writes_a_checkpoint_publishes_none(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there stays: the checkpoints of the next attempt, newer ones, too."""
+    first = attempt(paths, started(1))
+    for step in (20, 30):
+        publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
+    make, before = bundles.write_file, contents(paths.checkpoints)
+
+    def write(path: Path, content: bytes) -> None:
+        make(path, content)
+        if path.name == MANIFEST:
+            attempt(paths, started(2))
+
+    monkeypatch.setattr(checkpoints, "write_file", write)
+    with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
+        listener = RunListener(paths, first, journal)
+        assert 0 == in_a_fork(lambda: listener.checkpoint(checkpoint(10)))
+    assert before == contents(paths.checkpoints)
+
+
+def checkpoint(step: int) -> Checkpoint:
+    """A checkpoint without experience."""
+    return Checkpoint(step=step, files={MODEL: b"m", STATE: b"s"})
+
+
+ACTIONS: Mapping[str, Callable[[RunListener], object]] = {
+    "evaluation": lambda listener: listener.emit(evaluated(50, 1.0)),
+    "end": lambda listener: listener.emit(ended()),
+    "model": lambda listener: listener.publish("model.zip", lambda p: p.write_bytes(b"first")),
+    "checkpoint": lambda listener: listener.checkpoint(checkpoint(20)),
+    "discarding": lambda listener: listener.goes_on_from(5),
+    "looking": lambda listener: listener.stopping(),
+    "measurement": lambda listener: listener.emit(Measured(time=1.0, step=1, metrics={})),
+}
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("happens", ["superseded", "removed"])
+def test_a_process_of_an_attempt_that_was_given_up_ends(
+    paths: RunPaths, capfd: pytest.CaptureFixture[str], action: str, happens: str
+) -> None:
+    """Whatever it is about to write or to remove: it says why in one line, and ends with 0."""
+    first = attempt(paths, started(1))
+    for step in (10, 20):
+        publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
+    journal = JournalWriter(first.folder / "own.jsonl")
+    listener = RunListener(paths, first, journal)
+    if happens == "superseded":
+        attempt(paths, started(2))
+        words = "attempt 1 was superseded by attempt 2: nothing more is recorded\n"
+    else:
+        first.folder.rename(paths.folder / "elsewhere")
+        words = "attempt 1 was removed: nothing more is recorded\n"
+    before = contents(paths.folder)
+    assert (0, words) == (in_a_fork(lambda: ACTIONS[action](listener)), capfd.readouterr().out)
+    assert before == contents(paths.folder)
+    journal.close()
+
+
+def in_a_fork(act: Callable[[], object]) -> int:
+    """The exit code of a process that does something: 9 where it gets that far."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+        finally:
+            os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_who_is_superseded_while_it_writes_publishes_nothing(paths: RunPaths) -> None:
+    """The last look comes when everything is written, and leaves nothing of that."""
+    first = attempt(paths, started(1))
+    publish(paths.model, b"second")
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(b"first")
+        attempt(paths, started(2))
+
+    with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
+        listener = RunListener(paths, first, journal)
+        assert 0 == in_a_fork(lambda: listener.publish("model.zip", write))
+    assert b"second" == paths.model.read_bytes()
+    assert [] == list(paths.folder.glob(".*.model.zip"))
+
+
+@pytest.mark.parametrize("kind", ["heartbeats", pytest.param("locks", marks=long)])
+def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -> None:
+    """A real process, stopped and continued after another attempt has completed its run."""
+    with new_study(tmp_path / "study") as study:
+        words = ("run", "experiment=x", "seeds.test=1", "budget.checkpoint_every=256", *LONG)
+        command = study.start(*words, variables=SHARED[kind])
+        wait_until(lambda: study.events("x", "checkpointed"))
+        (worker,) = study.workers("x")
+        os.kill(worker, signal.SIGSTOP)
+        (run,) = ExperimentPaths(study.folder / "runs" / "x").runs()
+        second = completed_by_another(run)
+        expected, before = contents(run.folder), record_of(run)
+        # Measurements alone are written without a look until then.
+        time.sleep(LOOK_LATE_EVERY)
+        os.kill(worker, signal.SIGCONT)
+        output, _ = command.communicate(timeout=60)
+        assert 0 == command.returncode, output
+        assert expected == contents(run.folder)
+        assert (State.COMPLETED, "second", before) == (
+            before.state,
+            before.weights,
+            record_of(run),
+        )
+        last = run.attempt(1).log.read_text().splitlines()[-1]
+        assert "attempt 1 was superseded by attempt 2: nothing more is recorded" == last
+        assert entered(study, run, second) == hashlib.sha256(b"second").hexdigest()
+        assert 0 == study.give("verify", "x")[0]
+
+
+def completed_by_another(run: RunPaths) -> AttemptPaths:
+    """The next attempt, completed as a process of another machine would."""
+    budget = run_steps(run)
+    second = new_attempt(run, {"timeout": None}, {"command": ["rlexp"]}, "")
+    publish(run.model, b"second")
+    end = RunEnded(
+        time=time.time(), step=budget, ending=Ending.COMPLETED, seconds=1.0, weights="second"
+    )
+    append(second, started(2), evaluated(budget, 5.0, final=True), end)
+    return second
+
+
+def run_steps(run: RunPaths) -> int:
+    """The steps that the run has to take."""
+    return int(json.loads(run.spec.read_text())["budget"]["steps"])
+
+
+def entered(study: StudyFolder, run: RunPaths, attempt: AttemptPaths) -> str:
+    """The sum of the model that the ledger has of an attempt."""
+    lines = (study.folder / "runs" / "x" / "ledger.jsonl").read_text().splitlines()
+    (entry,) = [
+        entry
+        for entry in map(json.loads, lines)
+        if (entry.get("run"), entry.get("attempt")) == (run.folder.name, attempt.number)
+    ]
+    return str(entry["files"]["model.zip"])
+
+
+def scores(study: StudyFolder) -> list[tuple[object, ...]]:
+    """What came out of every run."""
+    return sorted((r["seed"], r["state"], r["score"]) for r in study.runs("x"))
+
+
+def test_an_experiment_in_a_shared_folder_survives_kill_9(tmp_path: Path) -> None:
+    """Killed and repeated at once, it ends with the numbers of one that locks guard."""
+    with new_study(tmp_path / "control", quick=True) as control:
+        assert 0 == control.give(*QUICK)[0]
+        expected = scores(control)
+    with new_study(tmp_path / "shared", quick=True) as study:
+        slow = {**SHARED["heartbeats"], "RLEXP_QUICK": '{"seconds": 30}'}
+        command = study.start(*QUICK, variables=slow)
+        wait_until(lambda: study.workers("x"))
+        code, output = study.give(*QUICK, variables=SHARED["heartbeats"])
+        assert (2, True) == (code, f"process {command.pid} on " in output), output
+        assert ", silent for " in output
+        command.kill()
+        wait_until(lambda: not study.processes(), 10.0)
+        code, output = study.give(*QUICK, variables=SHARED["heartbeats"])
+        assert 0 == code, output
+        assert expected == scores(study)
+        left = [p.name for p in (study.folder / "runs" / "x").rglob(".*")]
+        assert [] == [name for name in left if "lock" in name or "lease" in name], left
+
+
+def test_attempts_are_read_as_they_were_made(paths: RunPaths) -> None:
+    """Of three attempts, each is cut where the next one was made."""
+    made = [attempt(paths, started(number)) for number in (1, 2, 3)]
+    for one in made:
+        append(one, evaluated(50, 1.0))
+    assert [1, 1, 2] == [len(one.events) for one in read_attempts(paths)]
