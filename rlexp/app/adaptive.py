@@ -17,7 +17,8 @@ from rlexp.app.design import (
     frozen_alike,
     record_look,
 )
-from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
+from rlexp.app.drive import drive, remember_speeds, show_plan
+from rlexp.app.execution import Driving
 from rlexp.app.gather import gather, read_target
 from rlexp.app.imported import refuse_imported
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at

@@ -6,11 +6,13 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from rlexp.app.away import end_all
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
+from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
 from rlexp.store.runs import read_run, request_stop
@@ -25,7 +27,7 @@ def cancel(target: str, study: Study, console: Console) -> int:
         RlexpError: There is no such experiment or run, or it cannot be asked.
     """
     found = study.find(target)
-    told = _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found)
+    told = _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found, study)
     console.line(told)
     return 0
 
@@ -45,8 +47,13 @@ def _cancel_run(run: RunPaths) -> str:
     )
 
 
-def _cancel_experiment(paths: ExperimentPaths) -> str:
+def _cancel_experiment(paths: ExperimentPaths, study: Study) -> str:
     if not is_held(paths.lock):
+        if out := end_all(paths, study):
+            return (
+                f"took back {counted(out, 'order')} of experiment {paths.name}: what runs "
+                "is recorded as interrupted, and a repeat of its command continues"
+            )
         return f"no command drives experiment {paths.name}: nothing to cancel"
     entry = holding(paths.lock)
     pid, host = entry.get("pid"), entry.get("host")

@@ -1,5 +1,6 @@
 """How runs begin that have checkpoints, and how much experience their checkpoints hold."""
 
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,9 @@ def _beginning(
 
 
 def _bundles(run: RunPaths) -> dict[int, Path]:
+    # Of runs that are planned, most were never begun.
+    if not os.path.lexists(run.checkpoints):
+        return {}
     try:
         return {step: bundle for step, bundle in bundles(run).items() if step}
     except (OSError, RecordError):
@@ -142,7 +146,7 @@ def largest_replay(specs: Iterable[RunSpec], spaces: Mapping[str, Spaces]) -> in
 
 
 def _replay(spec: RunSpec, spaces: Mapping[str, Spaces]) -> int:
-    size, found = spec.algorithm.get("buffer_size"), spaces.get(canonical(spec.environment))
-    if not isinstance(size, int) or found is None:
+    size = spec.algorithm.get("buffer_size")
+    if not isinstance(size, int) or (found := spaces.get(canonical(spec.environment))) is None:
         return 0
     return min(size, int(spec.budget["steps"])) * found.transition

@@ -1,66 +1,31 @@
 """Executes what is missing of an experiment, whichever command asks for it."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any
 
+from rlexp.app import execution
 from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
 from rlexp.app.estimate import estimate, remember
+from rlexp.app.execution import Driving, claim
 from rlexp.app.fit import Spaces
-from rlexp.app.mirrored import Trackers, mirroring
-from rlexp.app.signals import listening
+from rlexp.app.mirrored import mirroring
+from rlexp.app.remote import drive_remotely
+from rlexp.app.signals import Signals, listening
 from rlexp.app.study import Study
 from rlexp.app.summary import Entry
 from rlexp.console import Console
-from rlexp.engine.loop import Loop, Orders, Watcher
+from rlexp.engine.loop import Loop
 from rlexp.engine.plan import Plan
+from rlexp.engine.running import Watcher
 from rlexp.engine.source import Listed, Source
-from rlexp.executors import Executor
+from rlexp.executors import Executor, Remote
 from rlexp.protocol.seeds import Phase
-from rlexp.store.file_systems import network_file_system
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.provenance import Code, collect, read_code
+from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import folder_size
-
-ENTRY = "rlexp.app.worker:execute"
-PRELOAD = (
-    *("!tensorboard", "torch", "stable_baselines3", "sb3_contrib", "torch._dynamo"),
-    "rlexp.app.worker",
-)
-"""What every run needs; `torch._dynamo` is pulled in by the first model.
-
-stable-baselines3 would import TensorBoard where it is installed, for half a second, and for nothing.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driving:
-    """How runs are executed.
-
-    Attributes:
-        executor: What executes them.
-        threads: Of each run.
-        operational: Of a budget, and what else an attempt is asked for.
-        command: What the user typed.
-        with_drift: The command that continues from checkpoints of other versions, too.
-        trackers: What the records are mirrored to.
-    """
-
-    executor: Executor
-    threads: int
-    operational: Mapping[str, Any]
-    command: tuple[str, ...]
-    with_drift: str | None = None
-    trackers: Trackers = field(default_factory=Trackers)
-
-    @property
-    def allow_drift(self) -> bool:
-        """Whether checkpoints of other versions are continued from."""
-        return bool(self.operational.get("allow_drift"))
+from rlexp.store.sealing import Seals
 
 
 def drive(
@@ -109,43 +74,72 @@ def drive_source(
         watch: Opens what is told of every run.
     """
     code = read_code(study.folder, study.layout.root)
-    if kind := network_file_system(paths.folder):
-        console.note(
-            f"Warning: {paths.folder} is on a network file system ({kind}): "
-            "give commands on one experiment from one machine, whose locks others may not see"
-        )
+    disk_error: OSError | None = None
     with (
         # Outermost: in the end, Ctrl-C ends the wait for services.
         mirroring(paths, driving.trackers, driving.command, study, console),
         listening() as signals,
     ):
-        opened = driving.executor.open(
-            ENTRY, PRELOAD, threads=driving.threads, folder=study.folder
-        )
-        loop = None
         try:
-            with opened as session:
-                show(code)
-                with watch() as watcher:
-                    loop = Loop(
-                        experiment=paths,
-                        executor=driving.executor,
-                        session=session,
-                        orders=_orders(driving, code, study),
-                        watcher=watcher,
-                        asked_to_stop=signals.asked_to_stop,
-                        monotonic=time.monotonic,
-                        now=time.time,
-                    )
-                    loop.close_gap(source)
+            executor = driving.executor
+            if isinstance(executor, Remote):
+                disk_error = drive_remotely(
+                    *(paths, source, driving, executor, code, study, console, signals),
+                    show=show,
+                    watch=watch,
+                )
+            else:
+                disk_error = _drive_locally(
+                    *(paths, source, driving, executor, code, study, signals),
+                    show=show,
+                    watch=watch,
+                )
         except KeyboardInterrupt:
             signals.code = signals.code or 130
+        if disk_error is not None:
+            remedy = "free space, or make the disk writable"
+            console.error(f"{disk_error}; {remedy}, then give the same command again")
+        return signals.code
+
+
+def _drive_locally(
+    paths: ExperimentPaths,
+    source: Source,
+    driving: Driving,
+    executor: Executor,
+    code: Code,
+    study: Study,
+    signals: Signals,
+    *,
+    show: Callable[[Code], None],
+    watch: Callable[[], AbstractContextManager[Watcher]],
+) -> OSError | None:
+    orders = driving.orders(code, study)
+    opened = executor.open(
+        execution.ENTRY, execution.PRELOAD, threads=driving.threads, folder=study.folder
+    )
+    loop = None
+    try:
+        with opened as session:
+            show(code)
+            with watch() as watcher:
+                loop = Loop(
+                    experiment=paths,
+                    executor=executor,
+                    session=session,
+                    orders=lambda _: orders,
+                    claim=claim,
+                    watcher=watcher,
+                    asked_to_stop=signals.asked_to_stop,
+                    monotonic=time.monotonic,
+                    now=time.time,
+                    seals=Seals(paths),
+                )
+                loop.close_gap(source)
+    finally:
         if loop is not None:
             loop.abandon()
-            if loop.disk_error is not None:
-                remedy = "free space, or make the disk writable"
-                console.error(f"{loop.disk_error}; {remedy}, then give the same command again")
-        return signals.code
+    return loop.disk_error
 
 
 def show_plan(
@@ -193,13 +187,4 @@ def remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
             for _, stored in entries
             if stored.record.spec.id in ran
         ],
-    )
-
-
-def _orders(driving: Driving, code: Code, study: Study) -> Orders:
-    return Orders(
-        settings={**driving.operational, "allowed": list(study.allowed)},
-        provenance=collect(code, driving.command, study.folder, os.environ),
-        patch=code.patch,
-        timeout=driving.operational["timeout"],
     )

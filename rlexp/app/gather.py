@@ -14,6 +14,7 @@ from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence import Evidence, Member, unambiguous
 from rlexp.reports.sweep_evidence import SweepEvidence
+from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import mask_all, secret_values
 
@@ -108,14 +109,15 @@ def _check_label(target: Target, found: Survey) -> None:
 
 
 def _members(found: Survey, labels: frozenset[str] | None, phase: Phase) -> Iterator[Member]:
+    known: dict[bytes, Mapping[str, Any]] = {}
     for run in found.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                yield _member(found.paths, run)
+                yield _member(found.paths, run, known)
 
 
-def _member(paths: ExperimentPaths, run: Found) -> Member:
+def _member(paths: ExperimentPaths, run: Found, known: dict[bytes, Mapping[str, Any]]) -> Member:
     assert run.configuration is not None
     assert run.stored is not None
     return Member(
@@ -123,18 +125,29 @@ def _member(paths: ExperimentPaths, run: Found) -> Member:
         label=run.configuration.label,
         configuration=run.configuration,
         record=run.stored.record,
-        provenance=_provenance(run),
+        provenance=_provenance(run, known),
         problem=run.problem,
     )
 
 
-def _provenance(run: Found) -> Mapping[str, Any]:
-    """What the last attempt wrote of itself; damage is no reason to lose the run's score."""
+def _provenance(run: Found, known: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the last attempt wrote of itself; damage is no reason to lose the run's score.
+
+    `known` gathers it by what the file holds: runs of one command have it in common.
+    """
     assert run.stored is not None
     attempts = run.stored.paths.attempts() if run.stored.record.attempts else []
-    plain = provenance_of(attempts[-1]) if attempts else {}
-    masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
-    return masked if _is_provenance(masked) else {}
+    if not attempts:
+        return {}
+    try:
+        content = read_file(attempts[-1].provenance)
+    except OSError:
+        return {}
+    if content not in known:
+        plain = provenance_of(attempts[-1])
+        masked: Mapping[str, Any] = mask_all(plain, secret_values(os.environ))
+        known[content] = masked if _is_provenance(masked) else {}
+    return known[content]
 
 
 def _is_provenance(plain: Mapping[str, Any]) -> bool:
@@ -181,8 +194,8 @@ def _configurations(members: Sequence[Member]) -> list[tuple[str, str, str]]:
 
 def _ordered(members: Sequence[Member]) -> list[Member]:
     """By label in the order of asking, then task, root and seed."""
-    labels = list(dict.fromkeys(m.label for m in members))
+    labels = {label: n for n, label in enumerate(dict.fromkeys(m.label for m in members))}
     return sorted(
         members,
-        key=lambda m: (labels.index(m.label), m.task, m.record.spec.root, m.record.spec.seed),
+        key=lambda m: (labels[m.label], m.task, m.record.spec.root, m.record.spec.seed),
     )

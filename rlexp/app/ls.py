@@ -105,7 +105,7 @@ def list_all(selection: Selection, study: Study, console: Console) -> int:
     conditions = _conditions(selection, columns)
     name = selection.experiment
     places = study.layout.experiments() if name is None else [study.experiment(name)]
-    surveys = [survey(place) for place in places]
+    surveys = [survey(place, brief=True) for place in places]
     rows = [row for one in surveys for row in _rows(one, columns)]
     wanted = [row for row in rows if all(c.holds(row) for c in conditions)]
     ordered = order_rows(wanted, selection.sort, columns.all)
@@ -153,7 +153,7 @@ def _row(found: Found) -> dict[str, Any]:
         "phase": str(record.spec.phase),
         "state": "damaged" if found.damaged else str(record.state),
         "began": _began(record),
-        "last": _last(record),
+        "last": record.last,
         "problem": found.problem,
     }
 
@@ -165,7 +165,7 @@ def _experiment(one: Survey) -> dict[str, Any]:
     done = sum(s in {State.COMPLETED, State.PRUNED} for s in states)
     running, failed = states.count(State.RUNNING), states.count(State.FAILED)
     named = [f.configuration for f in planned or one.runs if f.configuration]
-    times = [t for f in one.runs if f.stored and (t := _last(f.stored.record)) is not None]
+    times = [t for f in one.runs if f.stored and (t := f.stored.record.last) is not None]
     return {
         "experiment": one.paths.name,
         "task": ", ".join(dict.fromkeys(c.task for c in named)) or None,
@@ -235,13 +235,6 @@ def _values(rows: Sequence[Row], column: str) -> set[Any]:
 def _aged(row: Row) -> dict[str, Any]:
     last = row.get("last")
     return {**row, "last": None if last is None else ago(time.time() - last)}
-
-
-def _last(record: RunRecord) -> float | None:
-    """When the run was last known to do something."""
-    events = (*record.evaluations[-1:], *record.checkpoints[-1:], record.final)
-    times = [record.started, record.ended, *(e.time for e in events if e)]
-    return max((t for t in times if t is not None), default=None)
 
 
 def _explain(rows: Sequence[Row], columns: Columns, console: Console) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlexp.app.continuing import with_drift
-from rlexp.app.drive import Driving, drive, remember_speeds, show_plan
+from rlexp.app.drive import drive, remember_speeds, show_plan
+from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
 from rlexp.app.mirrored import catch_up
@@ -16,6 +17,8 @@ from rlexp.app.study import Study
 from rlexp.app.summary import Entry, read_entries, summarise
 from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
+from rlexp.errors import ConfigError
+from rlexp.executors import Remote
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
@@ -33,6 +36,7 @@ class Options:
     dry_run: bool = False
     retry: bool = False
     allow_drift: bool = False
+    detach: bool = False
     origin: Origin | None = None
 
     def command(self, words: Sequence[str]) -> tuple[str, ...]:
@@ -87,7 +91,13 @@ def bring_to_end(
         command=command,
         with_drift=with_drift(command, study, *(["--retry"] if options.retry else [])),
         trackers=request.trackers,
+        detach=options.detach,
     )
+    if options.detach and not isinstance(request.executor, Remote):
+        raise ConfigError(
+            "--detach leaves runs to a cluster or to workers: choose executor=slurm or "
+            "executor=pull; what runs on this machine ends with its command"
+        )
     if options.dry_run:
         code = read_code(study.folder, study.layout.root)
         show_plan(paths, request.phase, plan, driving, code, console, spaces)
@@ -104,7 +114,11 @@ def bring_to_end(
     else:
         seal_unsealed(paths, now=time.time())
         catch_up(paths, request.trackers, command, study, console)
-    return _report(paths, experiment, request, entries, plan, command, stopped, console)
+    if options.detach and plan.missing and stopped is None:
+        return 0
+    permission = [] if "--allow-import" in command else study.permission
+    again = [*command, *permission]
+    return _report(paths, experiment, request, entries, plan, again, stopped, console)
 
 
 def _report(

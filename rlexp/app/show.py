@@ -67,7 +67,7 @@ def show(target: str, part: Part, study: Study, console: Console) -> int:
 
 
 def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> None:
-    found = survey(paths)
+    found = survey(paths, brief=True)
     if found.experiment is None:
         raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
     # Of a sweep, trials and finalists are many and each has few runs: `ls` lists them.
@@ -112,7 +112,9 @@ def _provenance(run: RunPaths) -> dict[str, Any]:
 
 
 def _newest_provenance(paths: ExperimentPaths) -> dict[str, Any]:
-    stored = [f.stored for f in survey(paths).runs if f.stored and f.stored.record.started]
+    stored = [
+        f.stored for f in survey(paths, brief=True).runs if f.stored and f.stored.record.started
+    ]
     if not stored:
         raise RecordError(f"no run of experiment {paths.name} was attempted yet")
     newest = max(stored, key=lambda s: s.record.started or 0.0)

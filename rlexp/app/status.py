@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from rlexp.app.away import Away
 from rlexp.app.study import Study
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import view_of, why_stopped
 from rlexp.console import Console
 from rlexp.console.sweep import status_line, trial_line
-from rlexp.engine.loop import read_progress
+from rlexp.engine.running import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import State
@@ -50,7 +51,7 @@ def _look(experiment: str | None, study: Study) -> list[dict[str, Any]]:
     places = study.layout.experiments() if experiment is None else [study.experiment(experiment)]
     if not places:
         raise RecordError(f"{study.layout.root} holds no runs yet; 'rlexp run' makes some")
-    return [_of(survey(place), study) for place in places]
+    return [_of(survey(place, brief=True), study) for place in places]
 
 
 def _show(found: list[dict[str, Any]], console: Console) -> None:
@@ -78,6 +79,9 @@ def _of(found: Survey, study: Study) -> dict[str, Any]:
     else:
         counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
         lines.append(f"  {counted(len(runs), 'run')}: {counts}" if runs else "  no run yet")
+    away = Away.of(found.paths)
+    told["away"] = away.plain()
+    lines += [f"  {line}" for line in away.lines()]
     past = Past.of(stored.record for stored in runs)
     told["past"] = past.plain()
     lines += [f"  {line}" for line in past.sentences()]

@@ -1,20 +1,26 @@
 """What an experiment's records say: one plain structure, which the console and `--json` show."""
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from rlexp.app.catalogue import catalogue_of
 from rlexp.app.history import describe_past
+from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records import scores
-from rlexp.records.run import State
+from rlexp.records.run import RunRecord, State
 from rlexp.reports.past import Past
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.catalogue import Catalogue
+from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_run
 
 RESAMPLING = Resampling(seed=0, repetitions=10_000)
@@ -29,11 +35,28 @@ def read_entries(
     experiment: Experiment,
     phase: Phase,
 ) -> list[Entry]:
-    """Every run that the experiment asks for in a phase, as its folder tells it."""
-    return [
-        (configuration, read_run(paths.run(spec.name), spec))
+    """Every run that the experiment asks for in a phase, as its folder tells it.
+
+    Those that are over are told in brief, which the experiment's catalogue has.
+    """
+    catalogue = catalogue_of(paths)
+    entries = [
+        (configuration, _read(paths.run(spec.name), spec, catalogue))
         for configuration, spec in experiment.specs(phase)
     ]
+    catalogue.save(complete=False)
+    return entries
+
+
+def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
+    if not os.path.lexists(run.folder):
+        return StoredRun(run, RunRecord(spec=spec))
+    with suppress(RecordError):
+        stored = catalogue.look(run, read_run)
+        if stored.record.spec.id == spec.id:
+            return stored
+    # What lies there is damaged, or another run's: what is asked for is what its folder's name says.
+    return read_run(run, spec)
 
 
 def summarise(
@@ -47,13 +70,17 @@ def summarise(
         (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
         phase,
     )
+    configurations = experiment.configurations
+    own: dict[int, list[RunRecord]] = {}
+    for configuration, stored in entries:
+        own.setdefault(id(configuration), []).append(stored.record)
     return {
         "experiment": experiment.name,
         "phase": str(phase),
         "folder": str(paths.folder),
         "failures": experiment.failures,
         "past": Past.of(stored.record for _, stored in entries).plain(),
-        "cells": [_cell(c, table, entries, experiment) for c in experiment.configurations],
+        "cells": [_cell(c, table, own.get(id(c), []), experiment) for c in configurations],
         "runs": [describe_run(c, stored) for c, stored in entries],
     }
 
@@ -91,10 +118,9 @@ def worst_scores(
 def _cell(
     configuration: Configuration,
     table: scores.ScoreTable,
-    entries: Sequence[Entry],
+    own: Sequence[RunRecord],
     experiment: Experiment,
 ) -> dict[str, Any]:
-    own = [s.record for c, s in entries if c is configuration]
     found = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in found.items()}
     failed = [r for r in own if r.state is State.FAILED]

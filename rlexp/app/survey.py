@@ -1,12 +1,14 @@
 """What lies in an experiment's folder: every run, planned or not, damaged or not."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from rlexp.app.catalogue import catalogue_of
 from rlexp.app.summary import Entry
-from rlexp.engine.loop import read_progress
+from rlexp.engine.running import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -66,20 +68,32 @@ class Survey:
         return own + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
 
 
-def survey(paths: ExperimentPaths) -> Survey:
+def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
     """Read everything in an experiment's folder; what cannot be read is said, never raised.
 
     Of the phases, those are planned that have a run on disk; without any, the test phase.
+
+    Args:
+        paths: The experiment.
+        brief: Whether records in brief are enough, which its catalogue has. A sweep's never are:
+            its trials are judged by their curves.
     """
     try:
         experiment, problem = read_experiment(paths), None
         planned = _planned(experiment)
     except (RlexpError, *DAMAGE) as error:
         experiment, problem, planned = None, _said(error, paths.folder), {}
+    read = read_intact
+    catalogue = None
+    if brief and (experiment is None or experiment.sweep is None):
+        catalogue = catalogue_of(paths)
+        read = partial(catalogue.look, read=read_intact)
     try:
-        found = {run.folder.name: _look(run, planned, experiment) for run in paths.runs()}
+        found = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
     except RecordError as error:
         found, problem = {}, _said(error, paths.folder)
+    if catalogue is not None:
+        catalogue.save(complete=True)
     phases = {s.record.spec.phase for f in found.values() if f.planned and (s := f.stored)}
     for name, (configuration, spec) in planned.items():
         if (
@@ -107,6 +121,7 @@ def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
 
 
 Planned = Mapping[str, tuple[Configuration, RunSpec]]
+Reader = Callable[[RunPaths], StoredRun]
 
 
 def _planned(experiment: Experiment) -> Planned:
@@ -127,11 +142,14 @@ def _is_open(phase: Phase, experiment: Experiment | None) -> bool:
     return phase is Phase.TUNING or (phase is Phase.SELECTION and not experiment.finalists)
 
 
-def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None) -> Found:
+def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None, read: Reader) -> Found:
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
-        stored = read_intact(paths)
+        stored = read(paths)
+        if spec is not None and repr(stored.record.spec) == repr(spec):
+            # In memory once for all runs of a configuration.
+            stored = replace(stored, record=replace(stored.record, spec=spec))
         configuration = configuration or _unlabelled(stored.record.spec)
     except (RlexpError, *DAMAGE) as error:
         return Found(

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlexp.app.continuing import with_drift
-from rlexp.app.drive import Driving, drive_source
+from rlexp.app.drive import drive_source
 from rlexp.app.estimate import remember
+from rlexp.app.execution import Driving
 from rlexp.app.mirrored import catch_up
 from rlexp.app.permission import check_imports
 from rlexp.app.study import Study

@@ -6,8 +6,8 @@ from math import ceil
 from typing import Any
 
 from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
-from rlexp.app.drive import Driving
 from rlexp.app.estimate import estimate
+from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces
 from rlexp.app.sweep_view import going_on, remaining_steps
 from rlexp.console import Console

@@ -49,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": runs.run,
     "sweep": sweeps.sweep,
     "resume": runs.resume,
+    "worker": runs.worker,
     "status": sweeps.status,
     "compare": statistics.compare,
     "report": statistics.report,

@@ -1,5 +1,6 @@
 """Commands that make runs, and look at them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,9 @@ def run(
     trial: Annotated[
         int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Leave the runs to the cluster, or to workers.")
+    ] = False,
     allow_drift: Drift = False,
     allow_import: Allow = None,
     quiet: Quiet = False,
@@ -32,7 +36,9 @@ def run(
     if trial is not None and from_sweep is None:
         raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
     origin = Origin(from_sweep, trial) if from_sweep else None
-    options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift, origin=origin)
+    options = Options(
+        dry_run=dry_run, retry=retry, allow_drift=allow_drift, detach=detach, origin=origin
+    )
     raise typer.Exit(use_case(words or [], options, here(allow_import), console))
 
 
@@ -58,6 +64,35 @@ def resume(
     options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(words or [], options, here(allow_import), console))
+
+
+def worker(
+    experiment: Annotated[str, typer.Argument(help="Whose runs to take")],
+    words: Annotated[
+        list[str] | None, typer.Argument(help="How they run here: executor.grace=60")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Runs at a time; default: by cores")
+    ] = None,
+    idle: Annotated[
+        float, typer.Option("--idle", min=0, help="Seconds to wait for further runs.")
+    ] = 600.0,
+    job: Annotated[
+        Path | None, typer.Option("--job", help="A file with the runs to take, a line each")
+    ] = None,
+    while_input: Annotated[
+        bool, typer.Option("--while-input", help="End when standard input ends.", hidden=True)
+    ] = False,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+) -> None:
+    """Take runs that executor=pull, or a cluster, left to workers, and execute them here."""
+    from rlexp.app.pull import Options, work
+
+    options = Options(job=job, workers=workers, idle=idle, while_input=while_input)
+    raise typer.Exit(
+        work(experiment, words or [], options, here(allow_import), console_for(quiet=quiet))
+    )
 
 
 def list_runs(

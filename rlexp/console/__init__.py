@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console as RichConsole
-from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.lines import Lines
 from rlexp.console.plans import run_plan_lines
-from rlexp.console.words import SCORES, cell, finite, interval, json_text, printable
+from rlexp.console.tables import table_of
+from rlexp.console.words import SCORES, finite, interval, json_text, printable
 from rlexp.reports.past import Past
 from rlexp.store.secrets import mask_known, secret_values
 
 if TYPE_CHECKING:
     from rlexp.console.sweep import View
-    from rlexp.engine.loop import Running
+    from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
     from rlexp.reports.blocks import Block
 
@@ -28,7 +28,7 @@ WIDEST = 10_000
 
 
 class Watching(Protocol):
-    """What a loop tells while it runs; see `rlexp.engine.loop.Watcher`."""
+    """What a loop tells while it runs; see `rlexp.engine.running.Watcher`."""
 
     def update(self, running: "Sequence[Running]", waiting: int) -> None:
         """What runs now, and how many runs wait."""
@@ -119,13 +119,10 @@ class Console:
         if self.as_json:
             self.json(list(rows))
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            numbers = all(isinstance(r.get(column), int | float | None) for r in rows)
-            table.add_column(column, justify="right" if numbers else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(printable(cell(row.get(column)), "")) for column in columns))
+        table, following = table_of(rows, columns, self.out)
         self.out.print(table)
+        if following:
+            _write(following)
 
     def plan(self, plan: Mapping[str, Any]) -> None:
         """Show what is about to run."""
@@ -223,8 +220,9 @@ class Console:
     def _cell(self, one: Mapping[str, Any], phase: str) -> None:
         self.line()
         self.line(f"{one['label']} on {one['task']}, {phase} seeds, score: {SCORES[one['score']]}")
-        for seed, score in one["scores"].items():
-            self.line(f"  seed {seed:<4} {score:10.2f}")
+        if seeds := [f"  seed {seed:<4} {score:10.2f}" for seed, score in one["scores"].items()]:
+            # At once, for there can be thousands.
+            self.text("\n".join(seeds))
         self.line(f"  {interval(one['iqm'])}")
         lost = [
             f"{one[key]} {word}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlexp.console.words import ending, progress
 
 if TYPE_CHECKING:
-    from rlexp.engine.loop import Running
+    from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
 
 EVERY = 15.0

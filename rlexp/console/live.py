@@ -14,7 +14,7 @@ from rich.text import Text
 from rlexp.console.words import duration, ending, progress
 
 if TYPE_CHECKING:
-    from rlexp.engine.loop import Running
+    from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
 
 LARGEST = 30

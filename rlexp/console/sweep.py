@@ -17,7 +17,7 @@ from rlexp.console.words import duration, ending, size
 from rlexp.reports.sentences import counted, listed, shortened
 
 if TYPE_CHECKING:
-    from rlexp.engine.loop import Running
+    from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
 
 

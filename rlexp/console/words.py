@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.engine.loop import Running
+    from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
 
 SCORES = {
@@ -71,7 +71,11 @@ def printable(text: str, kept: str = "\n\t") -> str:
 def json_text(value: Any) -> str:
     """A value as JSON, in which what a terminal would obey is written as JSON escapes it."""
     text = json.dumps(value, indent=1, ensure_ascii=False)
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def _escaped(line: str) -> str:
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def outline(value: Any) -> str:

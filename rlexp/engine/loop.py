@@ -1,115 +1,74 @@
 """The loop that closes the gap: submits runs, watches them, judges those that died silently."""
 
-import struct
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from signal import SIGKILL
-from typing import Any, Protocol
 
+from rlexp.engine.running import Claimer, Orders, Running, Watcher, read_news, read_progress
 from rlexp.engine.source import Source
 from rlexp.executors import DISK_FULL, Executor, Exit, Job, Session
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Continued, Ending, Evaluated, Failure, RunEnded
-from rlexp.records.run import RunRecord, State
-from rlexp.store.journal import events_of, follow
-from rlexp.store.layout import AttemptPaths, ExperimentPaths
+from rlexp.records.events import Ending, Failure, RunEnded
+from rlexp.records.run import State
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import Held
 from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
 from rlexp.store.sealing import Seals
 
-PROGRESS = struct.Struct("<qq")
-"""What a progress file holds: environment steps, and heartbeats of any kind."""
 POLL = 0.2
+LOOK_EVERY = 1.0
+"""Seconds between looks for runs that another process holds."""
 OVERTIME = 60.0
 """Seconds after its time limit in which a run can still say itself that its time is up."""
 
 
 @dataclass(slots=True)
-class Running:
-    """A run while its process lives."""
-
-    spec: RunSpec
-    attempt: AttemptPaths
-    since: float
-    step: int = 0
-    beats: int = -1
-    beat_at: float = 0.0
-    offset: int = 0
-    evaluations: list[Evaluated] = field(default_factory=list)
-    ends_early: bool = False
-    killed_as: Failure | None = None
-    stopped: bool = False
-
-    @property
-    def last(self) -> Evaluated | None:
-        """Its last evaluation during training."""
-        return self.evaluations[-1] if self.evaluations else None
-
-    def has_reached(self, rung: int | None) -> bool:
-        """Whether this attempt has the evaluation that the run is judged by.
-
-        After a crash the next attempt has to come to it again: it is part of the record.
-        """
-        return rung is None or (self.last is not None and self.last.step >= rung)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """What the attempts are asked for besides their runs."""
-
-    settings: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    patch: str
-    timeout: float | None
-
-
-class Watcher(Protocol):
-    """Told how things stand, several times a second; shows it."""
-
-    def update(self, running: Sequence[Running], waiting: int) -> None:
-        """What runs now, and how many runs wait."""
-        ...
-
-    def ended(self, record: RunRecord, *, again: bool) -> None:
-        """A run's attempt ended; `again` says whether another follows."""
-        ...
-
-
-@dataclass(slots=True)
 class Loop:
-    """Executes runs until none is left, or the user stops it."""
+    """Executes runs until none is left, or the user stops it.
+
+    Attributes:
+        orders: What the attempts of a run are asked for.
+        claim: A run is claimed as long as this loop sees it through its attempts.
+        seals: The ledger, where this loop is the one that writes it.
+        passes_by: Leave runs that others hold to them, instead of waiting for their end.
+    """
 
     experiment: ExperimentPaths
     executor: Executor
     session: Session
-    orders: Orders
+    orders: Callable[[RunSpec], Orders]
+    claim: Claimer
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
     monotonic: Callable[[], float]
     now: Callable[[], float]
+    seals: Seals | None = None
+    passes_by: bool = False
     running: dict[str, Running] = field(default_factory=dict)
+    claims: dict[str, Held] = field(default_factory=dict)
+    elsewhere: deque[RunSpec] = field(default_factory=deque)
+    fenced: set[str] = field(default_factory=set)
     again: deque[RunSpec] = field(default_factory=deque)
     stopped_at: float | None = None
+    looked_at: float = 0.0
     disk_error: OSError | None = None
-    seals: Seals = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare the ledger, in which every attempt is entered that ends."""
-        self.seals = Seals(self.experiment)
 
     def close_gap(self, source: Source) -> None:
         """Execute the runs; each ends with a verdict in its folder, whatever happens to it."""
-        self.seals.enter_late()
+        if self.seals is not None:
+            self.seals.enter_late()
         self._submit(source)
-        while self.running:
+        while self.running or (self.elsewhere and self._may_submit()):
             for ended in self.session.poll(POLL):
                 self._judge(ended, source)
             for running in self.running.values():
                 self._watch(running, source)
             self._end_early(source)
             self._obey()
-            self.watcher.update(list(self.running.values()), len(self.again) + source.waiting)
+            waiting = len(self.again) + len(self.elsewhere) + source.waiting
+            self.watcher.update(list(self.running.values()), waiting)
+            self._look_elsewhere()
             self._submit(source)
 
     def abandon(self) -> None:
@@ -119,8 +78,10 @@ class Loop:
             if read_run(self.experiment.run(running.spec.name), running.spec).record.ended is None:
                 ended = Exit(str(running.attempt.folder), None, SIGKILL)
                 write_verdict(running.attempt, self._verdict(running, ended))
-            self.seals.enter(self.experiment.run(running.spec.name), running.attempt.number)
+            self._seal(running)
         self.running.clear()
+        for name in list(self.claims):
+            self._release(name)
 
     def _may_submit(self) -> bool:
         return self.disk_error is None and not self.asked_to_stop()
@@ -131,44 +92,71 @@ class Loop:
                 spec = self.again.popleft() if self.again else source.take()
                 if spec is None:
                     return
-                paths = self.experiment.run(spec.name)
-                write_run(paths, spec)
-                attempt = new_attempt(
-                    paths,
-                    self.orders.settings,
-                    self.orders.provenance,
-                    self.orders.patch,
-                )
+                if self._claimed(spec, source):
+                    self._start(spec)
             except OSError as error:
                 # What runs may still finish; nothing new is begun that cannot be recorded.
                 self.disk_error = error
                 return
-            running = Running(spec, attempt, since=self.monotonic())
-            self.running[str(attempt.folder)] = running
-            words = (str(paths.folder), str(attempt.number))
-            self.session.submit(Job(str(attempt.folder), words, attempt.log))
-            # The first waits for the server, which takes nothing off its time.
-            running.since = running.beat_at = self.monotonic()
+
+    def _claimed(self, spec: RunSpec, source: Source) -> bool:
+        """Whether the run is this loop's to attempt; another may hold it, or have ended it."""
+        paths = self.experiment.run(spec.name)
+        if spec.name in self.claims:
+            return True
+        write_run(paths, spec)
+        held = self.claim(paths, lambda: self.fenced.add(spec.name))
+        if held is None:
+            if not self.passes_by:
+                self.elsewhere.append(spec)
+            return False
+        self.claims[spec.name] = held
+        record = read_run(paths, spec).record
+        if record.state in {State.COMPLETED, State.PRUNED}:
+            self._release(spec.name)
+            self.watcher.ended(record, again=False)
+            source.ended(record)
+            return False
+        return True
+
+    def _look_elsewhere(self) -> None:
+        """Ask once a second for one of the runs that another process sees through."""
+        if self.elsewhere and self.monotonic() - self.looked_at > LOOK_EVERY:
+            self.looked_at = self.monotonic()
+            self.again.append(self.elsewhere.popleft())
+
+    def _release(self, name: str) -> None:
+        held = self.claims.pop(name, None)
+        if held is not None:
+            held.release()
+
+    def _seal(self, running: Running) -> None:
+        if self.seals is not None:
+            self.seals.enter(self.experiment.run(running.spec.name), running.attempt.number)
+
+    def _start(self, spec: RunSpec) -> None:
+        paths, orders = self.experiment.run(spec.name), self.orders(spec)
+        attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
+        running = Running(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
+        self.running[str(attempt.folder)] = running
+        words = (str(paths.folder), str(attempt.number))
+        self.session.submit(Job(str(attempt.folder), words, attempt.log))
+        # The first waits for the server, which takes nothing off its time.
+        running.since = running.beat_at = self.monotonic()
 
     def _watch(self, running: Running, source: Source) -> None:
         step, beats = read_progress(running.attempt.progress)
         now = self.monotonic()
         if beats != running.beats:
             running.step, running.beats, running.beat_at = step, beats, now
-        lines, running.offset = follow(running.attempt.journal, running.offset)
-        for event in events_of(lines):
-            if isinstance(event, Evaluated) and not event.final:
-                running.evaluations.append(event)
-            elif isinstance(event, Continued):
-                # What the run had shown before is part of its record again.
-                paths = self.experiment.run(running.spec.name)
-                record = read_run(paths, running.spec).record
-                running.evaluations = [e for e in record.evaluations if e.step <= event.step]
+        read_news(self.experiment, running)
         if running.last is not None:
             source.evaluated(running.spec, running.evaluations)
-        overdue = self.orders.timeout is not None and (
-            now - running.since > self.orders.timeout + OVERTIME
+        overdue = running.timeout is not None and (
+            now - running.since > running.timeout + OVERTIME
         )
+        if running.spec.name in self.fenced:
+            self.session.kill(str(running.attempt.folder))
         if running.killed_as is None and (
             overdue or now - running.beat_at > self.executor.hang_timeout
         ):
@@ -198,6 +186,13 @@ class Loop:
     def _judge(self, ended: Exit, source: Source) -> None:
         running = self.running.pop(ended.key)
         paths = self.experiment.run(running.spec.name)
+        if running.spec.name in self.fenced:
+            # Whoever took it over says what becomes of it.
+            self.fenced.discard(running.spec.name)
+            self._release(running.spec.name)
+            if not self.passes_by:
+                self.elsewhere.append(running.spec)
+            return
         record = read_run(paths, running.spec).record
         if record.state in {State.RUNNING, State.LOST, State.PLANNED}:
             try:
@@ -205,12 +200,14 @@ class Loop:
             except OSError as error:
                 self.disk_error = error
             record = read_run(paths, running.spec).record
-        self.seals.enter(paths, running.attempt.number)
+        self._seal(running)
         if record.failure is Failure.DISK:
             self.disk_error = OSError(f"{paths.folder.name}: {record.reason}")
         again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
             self.again.append(running.spec)
+        else:
+            self._release(running.spec.name)
         self.watcher.ended(record, again=again)
         if not record.may_run():
             source.ended(record)
@@ -224,7 +221,7 @@ class Loop:
             case Failure.HUNG:
                 reason = f"no progress for {self.executor.hang_timeout:g} s"
             case Failure.TIMEOUT:
-                reason = f"not done after {self.orders.timeout:g} s"
+                reason = f"not done after {running.timeout:g} s"
             case None if running.stopped:
                 pass
             case None:
@@ -237,13 +234,3 @@ class Loop:
             failure=failure,
             reason=reason,
         )
-
-
-def read_progress(path: Path) -> tuple[int, int]:
-    """Environment steps and heartbeats of a run; (0, -1) before its first sign of life."""
-    try:
-        content = path.read_bytes()
-        step, beats = PROGRESS.unpack(content)
-    except (OSError, struct.error):
-        return 0, -1
-    return step, beats

@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt
 
 from rlexp.errors import ExecutorError
 from rlexp.executors import Exit, Job
+from rlexp.executors.devices import Devices, found
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.store.provenance import usable_cores
 
@@ -33,12 +34,21 @@ class Local:
     hang_timeout: Annotated[float, Gt(0)]
     grace: Annotated[float, Gt(0)]
     log_limit: Annotated[int, Ge(10_000)]
+    devices: list[str | int] | Literal["auto"] | None = None
+    runs_per_device: Annotated[int, Ge(1)] = 1
 
     def workers_for(self, threads: int) -> int:
-        """How many runs of so many threads fill the machine, or as many as were asked for."""
-        if self.workers != "auto":
-            return self.workers
-        return max(1, usable_cores() // threads)
+        """How many runs of so many threads fill the machine, or as many as were asked for.
+
+        Where runs get devices, as many as these hold at most.
+        """
+        by_cores = max(1, usable_cores() // threads) if self.workers == "auto" else self.workers
+        devices = self._devices()
+        return min(by_cores, devices.slots) if devices.names else by_cores
+
+    def _devices(self) -> Devices:
+        names = found() if self.devices == "auto" else [str(name) for name in self.devices or ()]
+        return Devices(names, self.runs_per_device)
 
     @contextmanager
     def open(
@@ -56,7 +66,9 @@ class Local:
             *(sys.executable, "-P", "-m", "rlexp.executors.server"),
             *(entry, str(self.log_limit), str(folder), *preload),
         ]
-        session = LocalSession(command, {**os.environ, **variables}, self.workers_for(threads))
+        session = LocalSession(
+            command, {**os.environ, **variables}, self.workers_for(threads), self._devices()
+        )
         try:
             yield session
         finally:
@@ -66,8 +78,11 @@ class Local:
 class LocalSession:
     """A server and its jobs."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], slots: int) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str], slots: int, devices: Devices
+    ) -> None:
         self.slots = slots
+        self._devices = devices
         self._command = command
         self._environment = environment
         self._pids: dict[str, int | None] = {}
@@ -101,7 +116,14 @@ class LocalSession:
             self._start()
         self._wait_until_ready()
         self._pids[job.key] = None
-        self._tell({"submit": job.key, "words": list(job.words), "log": str(job.log)})
+        self._tell(
+            {
+                "submit": job.key,
+                "words": list(job.words),
+                "log": str(job.log),
+                "variables": self._devices.take(job.key),
+            }
+        )
 
     def poll(self, seconds: float) -> list[Exit]:
         """Wait up to so many seconds for jobs to end; returns those that did."""
@@ -111,6 +133,7 @@ class LocalSession:
                 self._pids[message["started"]] = message["pid"]
             elif "ended" in message:
                 self._pids.pop(message["ended"], None)
+                self._devices.give_back(message["ended"])
                 exits.append(self._exit(message))
         if self._server.poll() is not None and self._pids:
             exits.extend(self._lose_all())
@@ -183,6 +206,8 @@ class LocalSession:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
         exits = [Exit(key, None, int(signal.SIGKILL)) for key in self._pids]
+        for key in self._pids:
+            self._devices.give_back(key)
         self._pids.clear()
         self._pending = b""
         return exits

@@ -86,7 +86,7 @@ class Server:
 
     def _obey(self, command: dict[str, Any]) -> None:
         if "submit" in command:
-            self._fork(command["submit"], command["words"], Path(command["log"]))
+            self._fork(command)
         else:
             for pid, child in self._children.items():
                 if command["keys"] is not None and child.key not in command["keys"]:
@@ -98,13 +98,15 @@ class Server:
                     with suppress(ProcessLookupError):
                         os.kill(pid, command["signal"])
 
-    def _fork(self, key: str, words: list[str], log: Path) -> None:
+    def _fork(self, command: dict[str, Any]) -> None:
+        key, log = command["submit"], Path(command["log"])
         pid = os.fork()
         if pid == 0:
             code = 70
             try:
+                os.environ.update(command["variables"])
                 self._become(log)
-                code = self._entry(words)
+                code = self._entry(command["words"])
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
             finally:
@@ -121,6 +123,7 @@ class Server:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for descriptor in (self._held_end, self._wake, self._woken, self._answers):
             os.close(descriptor)
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -242,6 +245,8 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     answers = os.dup(1)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A scheduler tells every process of a job; this one goes on until its runs have ended.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.path.append(folder)
     _import(preload)
     module, _, function = entry.partition(":")

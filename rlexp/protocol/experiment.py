@@ -99,11 +99,12 @@ class Experiment:
         """Every run of a phase: seeds outermost, so that each configuration advances alike."""
         seeds = self.seeds.seeds(phase)
         configurations = self.of_phase(phase)
-        wanted = [self._seeds(c, phase) for c in configurations]
+        root = self.seeds.root
+        wanted = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
-            for configuration, own in zip(configurations, wanted, strict=True):
+            for configuration, first, own in wanted:
                 if seed in own:
-                    yield configuration, configuration.spec(phase, self.seeds.root, seed)
+                    yield configuration, first.again(phase, root, seed)
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlexp.protocol.seeds import Phase, Streams
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 Plain = Mapping[str, Any]
 """A mapping of JSON values."""
@@ -16,9 +19,14 @@ LONGEST_NAME = 100
 """Letters of a plug-in's name."""
 
 
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+OF_ONE_RUN = ("phase", "root", "seed")
+"""Fields in which runs of one configuration differ. In canonical JSON they are the last."""
+
+
 def canonical(value: Any) -> str:
     """JSON in one form only: keys sorted, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return CANONICAL.encode(value)
 
 
 def without_null(part: Any) -> Any:
@@ -56,15 +64,51 @@ class RunSpec:
     @cached_property
     def id(self) -> str:
         """Identity: sha256 of exactly the fields."""
-        return digest(self._defining())
+        total = self._begun.copy()
+        # As canonical JSON has it: these fields are a word and two whole numbers.
+        own = f',"phase":"{self.phase}","root":{self.root},"seed":{self.seed}}}'
+        total.update(own.encode())
+        return total.hexdigest()
 
     @cached_property
     def fingerprint(self) -> str:
         """Identity of the configuration: the same without seed and phase."""
+        total = self._begun.copy()
+        total.update(b"}")
+        return total.hexdigest()
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the run's folder, readable and unique: `ppo-test-0-1a2b3c4d5e`."""
+        return f"{self._learner}-{self.phase}-{self.seed}-{self.id[:10]}"
+
+    @cached_property
+    def _learner(self) -> str:
+        return short_name(self.algorithm)
+
+    @cached_property
+    def _begun(self) -> "Hash":
+        """The sha256 of the canonical JSON up to the fields in which runs differ."""
         plain = self._defining()
-        for key in ("phase", "root", "seed"):
+        for key in OF_ONE_RUN:
             del plain[key]
-        return digest(plain)
+        return sha256(canonical(plain)[:-1].encode())
+
+    def again(self, phase: Phase, root: int, seed: int) -> "RunSpec":
+        """The run of the same configuration with another seed; much of its identity is known."""
+        other = RunSpec(
+            agent=self.agent,
+            algorithm=self.algorithm,
+            environment=self.environment,
+            budget=self.budget,
+            compute=self.compute,
+            phase=phase,
+            root=root,
+            seed=seed,
+        )
+        other.__dict__["_begun"] = self._begun
+        other.__dict__["_learner"] = self._learner
+        return other
 
     def _defining(self) -> dict[str, Any]:
         plain = {name: without_null(value) for name, value in self.plain().items()}
@@ -73,11 +117,6 @@ class RunSpec:
         if isinstance(components, Mapping):
             plain["environment"] = {**environment, "components": _in_order(components)}
         return plain
-
-    @property
-    def name(self) -> str:
-        """Name of the run's folder, readable and unique: `ppo-test-0-1a2b3c4d5e`."""
-        return f"{short_name(self.algorithm)}-{self.phase}-{self.seed}-{self.id[:10]}"
 
     @property
     def imported(self) -> Plain | None:

@@ -1,7 +1,7 @@
 """The events of a run's journal. Everything that happens in a run is one of these."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -206,31 +206,55 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
         RecordError: The mapping is not an event of this version.
     """
     try:
-        values = {key: value for key, value in plain.items() if key != "event"}
-        kind = KINDS[plain["event"]]
-        if kind is Measured:
-            values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
-        elif kind in {Evaluated, Examined}:
-            values["returns"] = tuple(float(r) for r in values["returns"])
-            values["lengths"] = tuple(int(n) for n in values["lengths"])
-            if values.get("measures") is not None:
-                values["measures"] = _measures(values["measures"])
-        elif kind is RunEnded:
-            values["ending"] = Ending(values["ending"])
-            if values.get("failure") is not None:
-                values["failure"] = Failure(values["failure"])
-        elif kind is Continued and values.get("drift") is not None:
-            values["drift"] = str(values["drift"])
+        values = {**plain}
+        kind = KINDS[values.pop("event")]
         values["time"] = float(values["time"])
-        if kind in {Evaluated, Examined, RunEnded} or (
-            kind is Checkpointed and "seconds" in values
-        ):
-            values["seconds"] = float(values["seconds"])
         if kind is not RunStarted:
             values["step"] = int(values["step"])
+        if convert := _CONVERSIONS.get(kind):
+            convert(values)
         return kind(**values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(f"not an event: {error!r}") from error
+
+
+def _of_measured(values: dict[str, Any]) -> None:
+    values["metrics"] = {k: float(v) for k, v in values["metrics"].items()}
+
+
+def _of_episodes(values: dict[str, Any]) -> None:
+    values["returns"] = tuple(map(float, values["returns"]))
+    values["lengths"] = tuple(map(int, values["lengths"]))
+    if values.get("measures") is not None:
+        values["measures"] = _measures(values["measures"])
+    values["seconds"] = float(values["seconds"])
+
+
+def _of_continued(values: dict[str, Any]) -> None:
+    if values.get("drift") is not None:
+        values["drift"] = str(values["drift"])
+
+
+def _of_checkpointed(values: dict[str, Any]) -> None:
+    if "seconds" in values:
+        values["seconds"] = float(values["seconds"])
+
+
+def _of_ended(values: dict[str, Any]) -> None:
+    values["ending"] = Ending(values["ending"])
+    if values.get("failure") is not None:
+        values["failure"] = Failure(values["failure"])
+    values["seconds"] = float(values["seconds"])
+
+
+_CONVERSIONS: Mapping[type[Event], Callable[[dict[str, Any]], None]] = {
+    Measured: _of_measured,
+    Evaluated: _of_episodes,
+    Examined: _of_episodes,
+    Continued: _of_continued,
+    Checkpointed: _of_checkpointed,
+    RunEnded: _of_ended,
+}
 
 
 def _measures(plain: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:

@@ -38,6 +38,22 @@ class State(StrEnum):
     LOST = "lost"
 
 
+OVER = frozenset({State.COMPLETED, State.PRUNED, State.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a record tells without its evaluations and checkpoints.
+
+    Attributes:
+        score: The score of the run.
+        last: When it was last known to do something, in seconds since 1970.
+    """
+
+    score: float | None
+    last: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """What is known of a run. A failure is never a score."""
@@ -71,6 +87,8 @@ class RunRecord:
     """Environment steps that were really trained, all attempts included."""
     seconds_spent: float = 0.0
     """Seconds that all attempts took together, those that were killed without a word left out."""
+    brief: Brief | None = None
+    """What stands for evaluations, examinations, measurements and checkpoints that are left out."""
 
     @classmethod
     def fold(
@@ -98,8 +116,36 @@ class RunRecord:
 
         What is no finite number, or one beyond 1e90, is no score.
         """
+        if self.brief is not None:
+            return self.brief.score
         score = self._declared_score() if self.state is State.COMPLETED else None
         return score if score is not None and abs(score) <= LARGEST_SCORE else None
+
+    @property
+    def last(self) -> float | None:
+        """When the run was last known to do something, in seconds since 1970."""
+        if self.brief is not None:
+            return self.brief.last
+        events = (*self.evaluations[-1:], *self.checkpoints[-1:], self.final)
+        times = [self.started, self.ended, *(e.time for e in events if e)]
+        return max((t for t in times if t is not None), default=None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing but `--retry` will change it."""
+        return self.state in OVER and not self.may_run()
+
+    def in_brief(self) -> "RunRecord":
+        """The record of a run that is over, without what it was told step by step."""
+        return replace(
+            self,
+            evaluations=(),
+            final=None,
+            examinations=(),
+            measurements=(),
+            checkpoints=(),
+            brief=Brief(self.score, self.last),
+        )
 
     def may_run(self, *, retry: bool = False) -> bool:
         """Whether the run is to be attempted (again); `retry` tries final failures too.
@@ -174,17 +220,24 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
     begun, again, number = record.step, record.started is not None, record.attempts
     refused, continued = len(record.refused), len(record.continuations)
     measurements: list[Measured] = []
+    told: list[Evaluated | Checkpointed] = []
     for event in events:
         # Gathered, for there can be very many.
         if isinstance(event, Measured):
             measurements.append(event)
             continue
+        if isinstance(event, Checkpointed) or (isinstance(event, Evaluated) and not event.final):
+            told.append(event)
+            continue
+        record = _with(record, told)
+        told.clear()
         if isinstance(event, RunStarted):
             begun, number = 0, event.attempt
         elif isinstance(event, Continued):
             begun = event.step
             record = past.until(record, event)
         record = _apply(record, event)
+    record = _with(record, told)
     step = max([record.step, *(event.step for event in measurements)])
     # One that died before it trained has neither continued nor begun anew.
     anew = again and len(record.continuations) == continued
@@ -201,9 +254,21 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
     return record
 
 
-def _apply(  # noqa: PLR0911
-    record: RunRecord,
-    event: RunStarted | Refused | Continued | Evaluated | Examined | Checkpointed | RunEnded,
+def _with(record: RunRecord, told: Sequence[Evaluated | Checkpointed]) -> RunRecord:
+    """The record with evaluations during training and checkpoints, in their order."""
+    if not told:
+        return record
+    evaluations = [e for e in told if isinstance(e, Evaluated)]
+    return replace(
+        record,
+        step=evaluations[-1].step if evaluations else record.step,
+        evaluations=(*record.evaluations, *evaluations),
+        checkpoints=(*record.checkpoints, *(e for e in told if isinstance(e, Checkpointed))),
+    )
+
+
+def _apply(
+    record: RunRecord, event: RunStarted | Refused | Continued | Evaluated | Examined | RunEnded
 ) -> RunRecord:
     match event:
         case RunStarted():
@@ -212,14 +277,10 @@ def _apply(  # noqa: PLR0911
             return replace(record, refused=(*record.refused, event))
         case Continued():
             return replace(record, continuations=(*record.continuations, event))
-        case Evaluated(final=True):
-            return replace(record, step=event.step, final=event)
         case Evaluated():
-            return replace(record, step=event.step, evaluations=(*record.evaluations, event))
+            return replace(record, step=event.step, final=event)
         case Examined():
             return replace(record, examinations=(*record.examinations, event))
-        case Checkpointed():
-            return replace(record, checkpoints=(*record.checkpoints, event))
         case RunEnded():
             return _end(record, event)
 

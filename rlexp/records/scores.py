@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import canonical
+from rlexp.protocol.spec import Plain, canonical
 from rlexp.records.run import RunRecord
 
 
@@ -40,7 +40,7 @@ class ScoreTable:
         cells: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
         missing: list[Entry] = []
         seen: set[tuple[str, str, int, int]] = set()
-        budgets: dict[str, tuple[str, str]] = {}
+        budgets: dict[str, _First] = {}
         for entry in entries:
             spec = entry.record.spec
             if spec.phase is not phase:
@@ -65,11 +65,22 @@ class ScoreTable:
         return cls(phase, cells, tuple(missing))
 
 
-def _same_budget(budgets: dict[str, tuple[str, str]], entry: Entry) -> None:
-    budget = canonical(entry.record.spec.budget)
-    first, label = budgets.setdefault(entry.task, (budget, entry.label))
-    if budget != first:
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The budget of the first run of a task, and in canonical form, and its label."""
+
+    budget: Plain
+    text: str
+    label: str
+
+
+def _same_budget(firsts: dict[str, _First], entry: Entry) -> None:
+    budget = entry.record.spec.budget
+    first = firsts.get(entry.task)
+    if first is None:
+        firsts[entry.task] = _First(budget, canonical(budget), entry.label)
+    elif budget is not first.budget and (text := canonical(budget)) != first.text:
         raise ProtocolError(
-            f"{label} and {entry.label} have different budgets on {entry.task}: "
-            f"{first} and {budget}; compare runs of one budget",
+            f"{first.label} and {entry.label} have different budgets on {entry.task}: "
+            f"{first.text} and {text}; compare runs of one budget",
         )

@@ -113,6 +113,13 @@ def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
     scores, it gets no verdict. One that is compared and cannot be tested is.
     """
+    if "pairs" not in inquiry.computed:
+        inquiry.computed["pairs"] = _pairs(inquiry)
+    known: tuple[Pair, ...] = inquiry.computed["pairs"]
+    return known
+
+
+def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     settings, scale = inquiry.settings, common_scale(inquiry.evidence, inquiry.settings)
     labels = combinations(inquiry.evidence.labels, 2)
     found = [_joined(a, b, inquiry.evidence) for a, b in labels]

@@ -143,8 +143,10 @@ class Evidence:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
                 differ in budget.
         """
-        for label in self.labels:
-            own = (Entry(label, m.task, m.record) for m in self.members if m.label == label)
+        entries: dict[str, list[Entry]] = {}
+        for m in self.members:
+            entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
+        for own in entries.values():
             ScoreTable.from_records(own, self.phase)
 
     @cached_property
@@ -161,7 +163,8 @@ class Evidence:
     def cells(self) -> Mapping[tuple[str, str], Cell]:
         """The runs by label and task; there is no cell where nothing was asked for."""
         found: dict[tuple[str, str], list[Member]] = {}
-        for member in sorted(self.members, key=lambda m: (self.labels.index(m.label), *_place(m))):
+        order = {label: number for number, label in enumerate(self.labels)}
+        for member in sorted(self.members, key=lambda m: (order[m.label], *_place(m))):
             found.setdefault((member.label, member.task), []).append(member)
         return {
             (label, task): Cell(

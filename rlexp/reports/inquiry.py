@@ -1,7 +1,8 @@
 """What a section of a report is asked about."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rlexp.metrics import Metric
 from rlexp.reports.evidence import Evidence
@@ -23,3 +24,5 @@ class Inquiry:
     settings: Settings
     metrics: Mapping[str, Metric]
     sections: tuple[str, ...] = ()
+    computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What one section has computed and another asks for, by what it is."""

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from rlexp.app.drive import PRELOAD
+from rlexp.app.execution import PRELOAD
 
 LOOK = """
 import sys

@@ -22,7 +22,7 @@ from stored_runs import (
 
 from rlexp.app.show import Part, show
 from rlexp.console.words import outline
-from rlexp.engine.loop import PROGRESS
+from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure

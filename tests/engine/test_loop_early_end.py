@@ -8,7 +8,9 @@ from pathlib import Path
 from samples import configuration
 from simulated_sweeps import evaluated
 
-from rlexp.engine.loop import Loop, Orders, Running
+from rlexp.app.execution import claim
+from rlexp.engine.loop import Loop
+from rlexp.engine.running import Orders, Running
 from rlexp.executors import Exit, Job
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -124,7 +126,8 @@ def test_a_crash_after_the_verdict_does_not_shorten_the_record(tmp_path: Path) -
         experiment=paths,
         executor=executor,  # type: ignore[arg-type]
         session=executor,
-        orders=Orders(settings={}, provenance={}, patch="", timeout=None),
+        orders=lambda _: Orders(settings={}, provenance={}, patch="", timeout=None),
+        claim=claim,
         watcher=Silent(),
         asked_to_stop=lambda: False,
         monotonic=lambda: 0.0,

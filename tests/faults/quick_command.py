@@ -1,9 +1,11 @@
 """The real command line, whose runs train nothing: everything but the learner is as ever."""
 
+import sys
+
 from rlexp import cli
-from rlexp.app import drive
+from rlexp.app import execution
 
 if __name__ == "__main__":
-    drive.ENTRY = "quick_runs:execute"
-    vars(drive)["PRELOAD"] = ("quick_runs",)
+    execution.ENTRY = "quick_runs:execute"
+    vars(execution).update(PRELOAD=("quick_runs",), COMMAND=(sys.executable, __file__))
     cli.main()

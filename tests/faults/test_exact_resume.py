@@ -12,7 +12,7 @@ import pytest
 from in_full import IN_FULL, long
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.engine.loop import read_progress
+from rlexp.engine.running import read_progress
 from rlexp.training.keeping import SPACING
 
 SHORT = (

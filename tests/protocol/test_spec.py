@@ -162,3 +162,16 @@ def test_an_unknown_phase_is_refused() -> None:
     """Only the three phases exist."""
     with pytest.raises(ValueError, match="training"):
         RunSpec.from_plain({**spec().plain(), "phase": "training"})
+
+
+@given(mappings, st.sampled_from(Phase), st.integers(0, 2**70), st.integers(0, 2**14))
+def test_another_seed_of_a_run_is_the_run_of_that_seed(
+    hyperparameters: dict[str, Any], phase: Phase, root: int, seed: int
+) -> None:
+    """What a run knows of its identity is handed on, and its id is that of all its fields."""
+    first = spec(learner=hyperparameters)
+    other = first.again(phase, root, seed)
+    fresh = replace(first, phase=phase, root=root, seed=seed)
+    assert (other, other.id, other.name) == (fresh, fresh.id, fresh.name)
+    assert other.id == digest(other._defining())
+    assert other.fingerprint == first.fingerprint

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlexp.app.drive import PRELOAD
+from rlexp.app.execution import PRELOAD
 from rlexp.app.variables import given
 from rlexp.app.worker import execute as execute_run
 from rlexp.executors import Job, Session

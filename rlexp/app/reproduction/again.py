@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
 
-from rlexp.app.drive import Driving, drive
+from rlexp.app.drive import drive
+from rlexp.app.execution import Driving
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.reproduction.original import Original
 from rlexp.app.study import Study

@@ -1,0 +1,97 @@
+"""Runs that are out: ordered, waiting for a worker or a job, or with one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rlexp.app.study import Study
+from rlexp.config.compose import compose
+from rlexp.config.validate import build
+from rlexp.errors import ConfigError, RecordError
+from rlexp.executors import Remote
+from rlexp.records.events import Ending, StopRequest
+from rlexp.reports.sentences import counted
+from rlexp.store.files import read_json
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
+from rlexp.store.orders import ordered, withdraw
+from rlexp.store.runs import request_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """What of an experiment is out.
+
+    Attributes:
+        waiting: Runs that are ordered and that no worker has.
+        taken: Runs that are ordered and that a worker has.
+        jobs: What is kept of jobs, by the name of their executor.
+    """
+
+    waiting: tuple[str, ...]
+    taken: tuple[str, ...]
+    jobs: dict[str, int]
+
+    @classmethod
+    def of(cls, paths: ExperimentPaths) -> "Away":
+        """Look what is out."""
+        names = ordered(paths)
+        taken = {name for name in names if is_held(paths.run(name).claim)}
+        jobs: dict[str, int] = {}
+        for name in _executors(paths):
+            jobs[name] = jobs.get(name, 0) + 1
+        waiting = tuple(name for name in names if name not in taken)
+        return cls(waiting, tuple(n for n in names if n in taken), jobs)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"waiting": len(self.waiting), "taken": len(self.taken), "jobs": self.jobs}
+
+    def lines(self) -> Iterator[str]:
+        """In words; nothing where nothing is out."""
+        if self.waiting:
+            yield f"{counted(len(self.waiting), 'ordered run')} not taken by a worker yet"
+        for name, count in self.jobs.items():
+            yield f"{counted(count, 'job')} known of {name}"
+
+
+def end_all(paths: ExperimentPaths, study: Study) -> int:
+    """Withdraw every order, ask the runs that are taken to end, and cancel jobs.
+
+    Returns:
+        How many runs were out.
+
+    Raises:
+        RecordError: The folder cannot be written to.
+        ExecutorError: Jobs cannot be asked to end.
+    """
+    away = Away.of(paths)
+    try:
+        for name in (*away.waiting, *away.taken):
+            withdraw(paths, name)
+        for name in away.taken:
+            request_stop(paths.run(name), StopRequest(Ending.INTERRUPTED, "cancelled by the user"))
+    except OSError as error:
+        raise RecordError(f"cannot write to {paths.folder}: {error.strerror}") from error
+    for name in away.jobs:
+        _cancel_jobs(name, paths, study)
+    return len(away.waiting) + len(away.taken)
+
+
+def _cancel_jobs(name: str, paths: ExperimentPaths, study: Study) -> None:
+    try:
+        plain = compose([f"executor={name}"], study.folder)[0].plain
+    except ConfigError:
+        return
+    executor = build(plain["executor"], "executor", study.allowed)
+    if isinstance(executor, Remote):
+        executor.cancel(paths.jobs)
+
+
+def _executors(paths: ExperimentPaths) -> Iterator[str]:
+    """The executor of every job that is kept."""
+    for place in sorted(paths.jobs.glob("*.json")):
+        try:
+            yield str(read_json(place).get("executor"))
+        except RecordError:
+            continue

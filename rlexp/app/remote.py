@@ -1,0 +1,118 @@
+"""Drives runs that workers elsewhere execute."""
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from signal import SIGHUP
+
+from rlexp.app import execution
+from rlexp.app.execution import Driving, claim
+from rlexp.app.permission import SCRIPTS, foreign_modules
+from rlexp.app.signals import CODES, Signals
+from rlexp.app.study import Study
+from rlexp.console import Console
+from rlexp.engine.dispatch import Dispatch
+from rlexp.engine.running import Watcher
+from rlexp.engine.source import Source
+from rlexp.executors import Remote, Site
+from rlexp.executors.pull import Pull
+from rlexp.protocol.experiment import Experiment
+from rlexp.store.file_systems import VARIABLE as SHARED
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.provenance import Code
+from rlexp.store.runs import read_experiment
+
+
+def drive_remotely(
+    paths: ExperimentPaths,
+    source: Source,
+    driving: Driving,
+    remote: Remote,
+    code: Code,
+    study: Study,
+    console: Console,
+    signals: Signals,
+    *,
+    show: Callable[[Code], None],
+    watch: Callable[[], AbstractContextManager[Watcher]],
+) -> OSError | None:
+    """Give orders for what a source gives out; returns what kept them from being recorded.
+
+    See `rlexp.app.drive.drive_source`.
+
+    Raises:
+        ExecutorError: No job can be started.
+        KeyboardInterrupt: A second signal came.
+    """
+    orders = driving.orders(code, study)
+    if driving.detach:
+        remote.check_detached()
+    site = _site(paths, driving, study)
+    with remote.dispatch(site) as session:
+        show(code)
+        if isinstance(remote, Pull):
+            command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
+            console.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        with watch() as watcher:
+            dispatch = Dispatch(
+                experiment=paths,
+                session=session,
+                runs_per_job=remote.runs_per_job,
+                grace=remote.grace,
+                orders=lambda _: orders,
+                command=driving.command,
+                claim=claim,
+                watcher=watcher,
+                asked_to_stop=signals.asked_to_stop,
+                left=lambda: signals.code == CODES[SIGHUP],
+                tell=console.note,
+                monotonic=time.monotonic,
+                now=time.time,
+                detach=driving.detach,
+            )
+            try:
+                dispatch.close_gap(source)
+            finally:
+                dispatch.abandon()
+        if driving.detach and dispatch.out:
+            _say_detached(paths, len(dispatch.out), dispatch.submitted, remote, console)
+    return dispatch.disk_error
+
+
+def _say_detached(
+    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, console: Console
+) -> None:
+    where = "orders" if isinstance(remote, Pull) else f"{jobs} jobs" if jobs != 1 else "one job"
+    told = f"{runs} runs are" if runs != 1 else "One run is"
+    console.note(
+        f"{told} out as {where} and will go on without this command; "
+        f"see: rlexp status {paths.name}; end them: rlexp cancel {paths.name}; "
+        "take them up again: the same command"
+    )
+
+
+def _site(paths: ExperimentPaths, driving: Driving, study: Study) -> Site:
+    allowed = sorted({*study.allowed, *_packages(read_experiment(paths))})
+    flags = [word for package in allowed for word in ("--allow-import", package)]
+    shared = os.environ.get(SHARED)
+    return Site(
+        experiment=paths.folder,
+        jobs=paths.jobs,
+        folder=study.folder,
+        worker=(*execution.COMMAND, "worker", paths.name, *flags),
+        variables={
+            "RLEXP_RUNS": str(study.layout.root),
+            **({SHARED: shared} if shared else {}),
+        },
+        threads=driving.threads,
+    )
+
+
+def _packages(experiment: Experiment) -> set[str]:
+    """What workers have to import, which the user's own words have named in this command."""
+    parts = (experiment.default, *experiment.configurations, *experiment.trials)
+    packages = {m.partition(".")[0] for one in parts for m in foreign_modules(one)}
+    scripts = {SCRIPTS for one in parts if "command" in one.algorithm}
+    return packages | scripts

@@ -1,0 +1,246 @@
+"""What a task does on its node: starts a worker, and ends it with itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rlexp.executors.ray.mailbox import Message
+from rlexp.executors.ray.parcels import Piece, unpack, write_below
+from rlexp.executors.ray.returns import Returns
+from rlexp.executors.ray.scratch import scratch
+
+LOOK_EVERY = 0.5
+NEWS_EVERY = 2.0
+"""Seconds between looks at journals of runs that are not on a shared folder."""
+TAIL = 2000
+"""Bytes of a worker's output that are told."""
+PREFIX = "rlexp-node-"
+
+Exchange = Callable[[Message | None], tuple[bool, list[Message]]]
+"""Leaves a message for the command, if it was taken, and fetches what it says."""
+
+
+def work(letter: Message, mailbox: Any) -> Message:
+    """Execute a batch of runs, as the task of a job.
+
+    Args:
+        letter: What the command asks, in plain values.
+        mailbox: The actor through which the two talk.
+
+    Returns:
+        The worker's exit code under `code`, the end of what it printed under `tail`.
+    """
+    import ray
+
+    # Waiting in the main thread, a task would give its cores away meanwhile.
+    with ThreadPoolExecutor(1) as thread:
+
+        def exchange(message: Message | None) -> tuple[bool, list[Message]]:
+            reply = mailbox.exchange.remote(letter["job"], message)
+            return thread.submit(ray.get, reply).result()  # type: ignore[no-any-return]
+
+        return execute(letter, exchange)
+
+
+def execute(letter: Message, exchange: Exchange) -> Message:
+    """Execute a batch where its folder is seen, or in a folder of its own."""
+    shared = sees(letter)
+    post(exchange, {"begun": True, "shared": shared})
+    if shared:
+        worker = Worker(letter, letter["list"], letter["variables"])
+        return _attend(worker, exchange, letter["grace"], lambda _: iter(()), obey=lambda _: None)
+    return _execute_apart(letter, exchange)
+
+
+def sees(letter: Message) -> bool:
+    """Whether this node sees the command's folder: the very token that it left there."""
+    if letter["shared"] != "auto":
+        return bool(letter["shared"])
+    try:
+        return Path(letter["token_file"]).read_text() == str(letter["token"])
+    except OSError:
+        return False
+
+
+def post(exchange: Exchange, message: Message) -> list[Message]:
+    """Leave a message, as soon as there is room; returns what came meanwhile."""
+    came = list[Message]()
+    while True:
+        taken, replies = exchange(message)
+        came += replies
+        if taken:
+            return came
+        time.sleep(0.1)
+
+
+class Worker:
+    """A worker's process, which sees its standard input end when this process dies."""
+
+    def __init__(
+        self,
+        letter: Message,
+        runs: str,
+        variables: Mapping[str, str],
+        *,
+        lock: int | None = None,
+        elsewhere: Path | None = None,
+    ) -> None:
+        words = list(letter["worker"])
+        if not os.access(words[0], os.X_OK):
+            words[0] = sys.executable
+        folder = Path(letter["folder"])
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
+        self._process = subprocess.Popen(
+            [*words, "--while-input", "--job", runs],
+            stdin=subprocess.PIPE,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
+            cwd=folder if folder.is_dir() or elsewhere is None else elsewhere,
+            env={**os.environ, **variables},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it, where nobody asked it to."""
+        if kind is not None:
+            self.stop()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+        self.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._output.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for it; returns whether it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        with suppress(OSError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and its group."""
+        if self._process.poll() is None:
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def report(self) -> Message:
+        """How it ended."""
+        size = self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, size - TAIL))
+        tail = self._output.read().decode(errors="replace")
+        return {"code": self._process.returncode, "tail": tail}
+
+
+def _attend(
+    worker: Worker,
+    exchange: Exchange,
+    grace: float,
+    outbox: Callable[[bool], Iterator[Message]],
+    obey: Callable[[Message], object],
+) -> Message:
+    """Wait for a worker, pass on what it is told and send back what it made."""
+    kill_at = float("inf")
+    queue: Iterator[Message] = iter(())
+    pending: Message | None = None
+    with worker:
+        while not worker.wait(0.1 if pending else LOOK_EVERY):
+            if pending is None:
+                queue = outbox(False)
+                pending = next(queue, None)
+            taken, replies = exchange(pending)
+            if taken:
+                pending = next(queue, None)
+            for reply in replies:
+                match reply.get("do"):
+                    case "stop":
+                        worker.stop()
+                        kill_at = min(kill_at, time.monotonic() + grace)
+                    case "kill":
+                        kill_at = 0.0
+                    case _:
+                        obey(reply)
+            if time.monotonic() > kill_at:
+                worker.kill()
+        # Built one after the other: a checkpoint may be large.
+        for message in chain([pending] if pending else [], queue, outbox(True)):
+            post(exchange, message)
+        return worker.report()
+
+
+def _execute_apart(letter: Message, exchange: Exchange) -> Message:
+    with scratch(PREFIX) as (folder, lock):
+        reply = _await_parcel(exchange)
+        if reply is None or not reply["runs"]:
+            return {"code": 0, "tail": ""}
+        experiment = folder / "runs" / Path(letter["experiment"]).name
+        for piece in unpack(reply["parcel"]):
+            write_below(experiment, piece)
+        runs = folder / "list.txt"
+        runs.write_text("".join(f"{run}\n" for run in reply["runs"]))
+        made = Outbox([experiment / run for run in reply["runs"]], letter["return_every"])
+        variables = {**letter["variables"], "RLEXP_RUNS": str(folder / "runs")}
+        worker = Worker(letter, str(runs), variables, lock=lock, elsewhere=folder)
+
+        def obey(told: Message) -> None:
+            if told.get("do") == "ask":
+                stop = Piece("stop", told["stop"].encode())
+                write_below(experiment / told["run"], stop)
+
+        return _attend(worker, exchange, letter["grace"], made.messages, obey)
+
+
+def _await_parcel(exchange: Exchange) -> Message | None:
+    while True:
+        for reply in exchange(None)[1]:
+            if "parcel" in reply:
+                return reply
+            if reply.get("do") in {"stop", "kill"}:
+                return None
+        time.sleep(0.1)
+
+
+class Outbox:
+    """What the command is to be sent of several runs, as often as it wants it."""
+
+    def __init__(self, runs: Sequence[Path], every: float) -> None:
+        self._returns = [Returns(run) for run in runs]
+        self._every = every
+        self._next, self._next_news = time.monotonic() + every, 0.0
+
+    def messages(self, last: bool) -> Iterator[Message]:
+        """What there is to send now."""
+        now = time.monotonic()
+        if now < self._next_news and not last:
+            return
+        everything = last or now >= self._next
+        self._next_news = now + NEWS_EVERY
+        if everything:
+            self._next = now + self._every
+        for returns in self._returns:
+            yield from returns.messages(everything=everything, last=last)

@@ -1,0 +1,255 @@
+"""The catalogue of an experiment changes how fast commands are, and nothing that they say."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stored_runs import STARTED, Stored, console, ended, evaluated, failed, output, stored, study
+
+from rlexp.app.ls import Selection, list_all
+from rlexp.app.show import Part, show
+from rlexp.app.status import show_status
+from rlexp.app.summary import read_entries, summarise
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
+from rlexp.store import catalogue
+from rlexp.store.layout import Layout
+
+SCORES = (10.0, 20.0, 30.0)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A catalogue of few runs, which counts files as settled that were written just now."""
+    monkeypatch.setattr(catalogue, "FEWEST", 1)
+    monkeypatch.setattr(catalogue, "SETTLED", -3600.0)
+    monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def made(tmp_path: Path, eager: None) -> Stored:
+    """Runs of every ending, one that went on twice, and one whose journal is torn."""
+    made = stored(Layout(tmp_path / "runs"), test=9)
+    for seed, score in enumerate(SCORES):
+        made.complete(seed, score)
+    made.attempt(3, failed())
+    made.attempt(4, failed(Failure.CRASHED, "the machine failed"))
+    made.attempt(5, [evaluated(50, 1.0, 2.0), ended(Ending.INTERRUPTED, 60)])
+    made.attempt(6, [evaluated(50, 1.0, 2.0), ended(Ending.PRUNED, 50, reason="slow")])
+    made.attempt(7, [evaluated(50, 1.0), Checkpointed(time=STARTED, step=50, name="50")])
+    made.attempt(
+        7,
+        [
+            Refused(time=STARTED, step=80, reason="it is damaged"),
+            Continued(time=STARTED, step=50, attempt=1, drift="numpy"),
+            evaluated(100, 5.0),
+            evaluated(100, 5.0, final=True),
+            ended(Ending.COMPLETED),
+        ],
+    )
+    torn = made.complete(8, 40.0).attempt(1).journal
+    torn.write_bytes(torn.read_bytes() + b'{"event": "me')
+    return made
+
+
+def said(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    """What commands that look say of an experiment."""
+    place = study(made.paths.folder.parents[1])
+    list_all(Selection("alpha"), place, console(as_json=True))
+    list_all(Selection(group=True), place, console(as_json=True))
+    show("alpha", Part.RESULT, place, console(as_json=True))
+    show_status("alpha", place, console(as_json=True), watch=False)
+    printed = output(capsys)
+    entries = read_entries(made.paths, made.experiment, Phase.TEST)
+    return [printed, summarise(made.paths, made.experiment, Phase.TEST, entries)]
+
+
+def without_catalogue(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    """The same, where no catalogue is."""
+    made.paths.catalogue.unlink(missing_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "FEWEST", 10**9)
+        return said(made, capsys)
+
+
+def read(made: Stored) -> dict[str, Any]:
+    """What a catalogue holds."""
+    plain: dict[str, Any] = json.loads(made.paths.catalogue.read_bytes().split(b"\n")[1])
+    return plain
+
+
+def write(made: Stored, plain: Any) -> None:
+    """Write a catalogue whose sum is right."""
+    content = json.dumps(plain).encode()
+    made.paths.catalogue.write_bytes(sha256(content).hexdigest().encode() + b"\n" + content)
+
+
+def test_what_is_over_is_catalogued_and_says_the_same(
+    made: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Looking writes a catalogue of the runs that are over; read from it, nothing is different."""
+    expected = without_catalogue(made, capsys)
+    assert said(made, capsys) == expected
+    names = {made.run(seed).folder.name for seed in (0, 1, 2, 3, 6, 7, 8)}
+    assert set(read(made)["runs"]["name"]) == names
+    assert said(made, capsys) == expected
+
+
+def test_a_catalogue_spares_the_journals(
+    made: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a catalogue, no journal of a run that is over is opened."""
+    said(made, capsys)
+    opened: list[str] = []
+    reading = os.open
+
+    def noting(path: Any, *arguments: Any, **more: Any) -> int:
+        opened.append(str(path))
+        return reading(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", noting)
+    list_all(Selection("alpha"), study(made.paths.folder.parents[1]), console(as_json=True))
+    journals = {Path(p).parents[2].name for p in opened if p.endswith("events.jsonl")}
+    assert journals == {made.run(seed).folder.name for seed in (4, 5)}
+
+
+def change(made: Stored, column: str, of: Callable[[Any], Any]) -> None:
+    """Change a column of the catalogue."""
+    plain = read(made)
+    plain["runs"][column] = [of(value) for value in plain["runs"][column]]
+    write(made, plain)
+
+
+def link(made: Stored) -> None:
+    """Put a link in the catalogue's place."""
+    moved = made.paths.folder / "elsewhere"
+    made.paths.catalogue.rename(moved)
+    made.paths.catalogue.symlink_to(moved)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda made: made.paths.catalogue.unlink(),
+        lambda made: made.paths.catalogue.write_bytes(b""),
+        lambda made: made.paths.catalogue.write_bytes(b"\x80\x04garbage\xff\n" * 99),
+        lambda made: os.truncate(made.paths.catalogue, made.paths.catalogue.stat().st_size // 2),
+        lambda made: write(made, []),
+        lambda made: write(made, {**read(made), "schema": 2}),
+        lambda made: write(made, {**read(made), "of": "1, rlexp 0.0"}),
+        lambda made: write(made, {**read(made), "runs": {}}),
+        lambda made: write(made, {**read(made), "configurations": []}),
+        lambda made: write(made, {**read(made), "configurations": [{"agent": 1}]}),
+        lambda made: change(made, "score", lambda _: "12"),
+        lambda made: change(made, "state", lambda _: "\x1b[31mrunning"),
+        lambda made: change(made, "seed", lambda seed: seed + 1),
+        lambda made: change(made, "continuations", lambda _: [{"event": "ended"}]),
+        lambda made: change(made, "attempts", lambda _: 10**18),
+        lambda made: change(made, "configuration", lambda _: 7),
+        link,
+    ],
+)
+def test_a_catalogue_that_is_spoilt_changes_nothing(
+    made: Stored, capsys: pytest.CaptureFixture[str], spoil: Callable[[Stored], object]
+) -> None:
+    """Missing, cut, of garbage, of another version or of nonsense: it is made again."""
+    expected = without_catalogue(made, capsys)
+    said(made, capsys)
+    whole = read(made)
+    spoil(made)
+    assert said(made, capsys) == expected
+    assert read(made) == whole
+
+
+@given(st.data())
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_flipped_bytes_of_a_catalogue_are_believed(
+    made: Stored, capsys: pytest.CaptureFixture[str], data: st.DataObject
+) -> None:
+    """Whatever bytes of it are different, commands say the same."""
+    expected = without_catalogue(made, capsys)
+    said(made, capsys)
+    content = bytearray(made.paths.catalogue.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=9)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    made.paths.catalogue.write_bytes(content)
+    assert said(made, capsys) == expected
+
+
+def edited(path: Path, before: bytes, after: bytes) -> None:
+    """Change a file, and put its size and its times back to what they were."""
+    times = path.stat()
+    path.write_bytes(path.read_bytes().replace(before, after))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda made: edited(made.run(1).attempt(1).journal, b"21.0", b"99.0"),
+        lambda made: made.run(0).attempt(1).journal.write_bytes(b""),
+        lambda made: made.run(0).attempt(1).journal.unlink(),
+        lambda made: os.truncate(made.run(2).attempt(1).journal, 200),
+        lambda made: edited(made.run(1).spec, b'"seed": 1', b'"seed": 2'),
+        lambda made: made.run(1).spec.unlink(),
+        lambda made: made.attempt(3, failed(reason="again")),
+        lambda made: shutil.rmtree(made.run(7).attempt(1).folder),
+        lambda made: shutil.rmtree(made.run(2).folder),
+        lambda made: made.run(2).folder.rename(made.run(2).folder.with_name("other")),
+        lambda made: os.utime(made.run(0).attempt(1).journal),
+        lambda made: shutil.copytree(made.run(0).folder, made.paths.folder / "copy"),
+        lambda made: made.run(4).attempt(1).verdict.write_text("{}"),
+    ],
+)
+def test_a_change_of_a_run_is_seen(
+    made: Stored, capsys: pytest.CaptureFixture[str], touch: Callable[[Stored], object]
+) -> None:
+    """What changes after it was catalogued is told as it is, an edit that hides itself too."""
+    said(made, capsys)
+    touch(made)
+    now = said(made, capsys)
+    assert now == without_catalogue(made, capsys)
+
+
+def test_a_foreign_catalogue_shows_no_escapes(
+    made: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even one that was made on purpose, of the right files, has no control of a terminal."""
+    said(made, capsys)
+    change(made, "reason", lambda _: "\x1b[31mred\x07")
+    place = study(made.paths.folder.parents[1])
+    show("alpha", Part.RESULT, place, console())
+    list_all(Selection("alpha"), place, console())
+    printed = output(capsys)
+    assert "red" in printed
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+
+
+def test_it_is_in_the_users_cache_where_the_folder_takes_none(
+    made: Stored, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where it cannot be written beside the runs, it is in the cache, and is used from there."""
+    expected = without_catalogue(made, capsys)
+    made.paths.catalogue.mkdir()
+    assert said(made, capsys) == expected
+    (kept,) = (tmp_path / "home" / "rlexp" / "catalogues").iterdir()
+    before = kept.stat().st_mtime_ns
+    assert said(made, capsys) == expected
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_a_new_file_is_not_yet_believed(
+    made: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that changed within its clock's tick is read again, for a change may not show."""
+    monkeypatch.setattr(catalogue, "SETTLED", 60.0)
+    said(made, capsys)
+    assert not made.paths.catalogue.exists()

@@ -1,0 +1,220 @@
+"""Whole commands on a real Slurm cluster of one node: the same results, whatever befalls the jobs.
+
+Started by `make test-services`, which sets `RLEXP_CLUSTER_TESTS`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_cluster import Cluster, missing_program, running_cluster, wait_until
+
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("RLEXP_CLUSTER_TESTS"), reason="make test-services"),
+    pytest.mark.skipif(missing_program() is not None, reason=f"{missing_program()} is not here"),
+    pytest.mark.timeout(900),
+]
+SHORT = (
+    *("algorithm=ppo", "environment=cartpole", "algorithm.n_steps=128"),
+    *("budget.evaluation_every=512", "budget.evaluation_episodes=2", "budget.final_episodes=5"),
+    *("budget.checkpoint_every=512", "budget.steps=1024"),
+)
+LONG = (*SHORT[:-1], "budget.steps=5120")
+SWEEP = (
+    *SHORT,
+    *("algorithm.learning_rate=tag(log, interval(1e-5, 1e-1))", "tuner=random", "pruner=median"),
+    *("pruner.startup_trials=2", "sweep.trials=5", "sweep.lag=2"),
+    *("seeds.tuning=1", "seeds.selection=0", "seeds.test=1"),
+)
+SLURM = ("executor=slurm", "executor.poll=1", "executor.signal_before=30", "executor.time=10")
+LIMIT = 400.0
+"""Seconds that a command may take."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster for all tests of this file."""
+    with running_cluster() as running:
+        yield running
+
+
+@dataclass(slots=True)
+class Folder:
+    """A study's folder with a name that needs quotes, and the commands that are given there."""
+
+    path: Path
+    cluster: Cluster
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Give a command; it is ended with the test."""
+        with (self.path / "output").open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rlexp", *words],
+                cwd=self.path,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={
+                    **os.environ,
+                    "SLURM_CONF": str(self.cluster.configuration),
+                    "OMP_NUM_THREADS": "1",
+                },
+            )
+        self.started.append(process)
+        return process
+
+    def give(self, *words: str) -> str:
+        """Give a command and wait for its success; what it printed."""
+        before = len(self.output())
+        code = self.start(*words).wait(LIMIT)
+        told = self.output()[before:]
+        assert code == 0, told
+        return told
+
+    def output(self) -> str:
+        """What all commands printed."""
+        file = self.path / "output"
+        return file.read_text() if file.exists() else ""
+
+    def events(self, experiment: str, kind: str) -> list[dict[str, Any]]:
+        """All events of a kind."""
+        journals = (self.path / "runs" / experiment).glob("*/attempts/*/events.jsonl")
+        *lines, _ = "".join(path.read_text() for path in journals).split("\n")
+        return [event for line in lines if (event := json.loads(line))["event"] == kind]
+
+    def weights(self, experiment: str) -> list[str]:
+        """Hashes of the final weights of all runs that came to their end."""
+        return sorted(e["weights"] for e in self.events(experiment, "ended") if e["weights"])
+
+    def attempts(self, experiment: str) -> int:
+        """How many tries there were."""
+        return len(list((self.path / "runs" / experiment).glob("*/attempts/*")))
+
+    def jobs(self) -> list[str]:
+        """The jobs in the queue."""
+        return self.cluster.ask("squeue", "-h", "-r", "-o", "%i").split()
+
+
+@pytest.fixture
+def study(tmp_path: Path, cluster: Cluster) -> Iterator[Folder]:
+    """An empty folder; at the end neither commands nor jobs are left."""
+    path = tmp_path / "it's 100%j"
+    path.mkdir()
+    folder = Folder(path, cluster)
+    yield folder
+    for process in folder.started:
+        process.kill()
+        process.wait()
+    cluster.empty()
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> list[str]:
+    """The final weights of two long runs that nothing disturbed, here."""
+    folder = Folder(tmp_path_factory.mktemp("control"), cluster)
+    folder.give("run", *LONG, "seeds.test=2", "experiment=a", "executor=local")
+    return folder.weights("a")
+
+
+def has_checkpoints(study: Folder, count: int) -> bool:
+    """Whether so many runs of experiment `a` can be continued."""
+    runs = {path.parent.parent for path in (study.path / "runs" / "a").glob("*/checkpoints/*")}
+    return len(runs) >= count
+
+
+def test_a_run_is_the_same_here_and_there(study: Folder) -> None:
+    """Scores and weights of runs in jobs are those of runs on this machine, and no job is left."""
+    words = (*SHORT, "seeds.test=3")
+    study.give("run", *words, "experiment=a", *SLURM)
+    study.give("run", *words, "experiment=b", "executor=local")
+    assert study.weights("a") == study.weights("b")
+    assert len(study.weights("a")) == 3
+    wait_until(lambda: not study.jobs())
+    assert {".txt"} == {path.suffix for path in (study.path / "runs/a/jobs").iterdir()}
+
+
+def test_a_sweep_is_the_same_here_and_there(study: Folder) -> None:
+    """Trials, pruned ones among them, and the winner are those of a sweep on this machine."""
+    study.give("sweep", *SWEEP, "experiment=a", *SLURM, "executor.jobs=2")
+    study.give("sweep", *SWEEP, "experiment=b", "executor=local", "executor.workers=2")
+    chosen = [json.loads((study.path / f"runs/{n}/selection.json").read_text()) for n in "ab"]
+    assert chosen[0] == chosen[1]
+    assert set(study.weights("b")) <= set(study.weights("a"))
+
+
+def test_preempted_runs_end_as_if_nothing_had_been(study: Folder, control: list[str]) -> None:
+    """Runs whose job makes room for another continue from their checkpoints, weights the same."""
+    run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    study.cluster.ask("sbatch", "-p", "high", "-c2", "-o/dev/null", "--wrap=sleep 2")
+    assert run.wait(LIMIT) == 0, study.output()
+    assert study.weights("a") == control
+    assert study.attempts("a") == 4
+    assert "continued from a checkpoint" in study.output()
+
+
+def test_cancelled_jobs_are_tried_again(study: Folder, control: list[str]) -> None:
+    """What somebody cancels goes out again and continues."""
+    run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    study.cluster.ask("scancel", f"--user={os.getuid()}")
+    assert run.wait(LIMIT) == 0, study.output()
+    assert study.weights("a") == control
+    assert study.attempts("a") == 4
+
+
+def test_a_node_that_dies_costs_no_run(study: Folder, control: list[str]) -> None:
+    """Its daemon and its processes gone, and the daemon back later, all runs come to their end."""
+    run = study.start("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    study.cluster.kill("slurmd")
+    study.cluster.end_processes()
+    study.cluster.start("slurmd")
+    assert run.wait(LIMIT) == 0, study.output()
+    assert study.weights("a") == control
+
+
+def test_a_killed_command_doubles_nothing(study: Folder, control: list[str]) -> None:
+    """Jobs outlive kill -9 of their command; the same command takes them up."""
+    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    run = study.start(*words)
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    jobs = study.jobs()
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert study.jobs() == jobs
+    study.give(*words)
+    assert study.weights("a") == control
+    assert study.attempts("a") == 2
+
+
+def test_detached_runs_go_on_alone(study: Folder, control: list[str]) -> None:
+    """`--detach` returns at once, `status` shows the runs, and the same command takes them up."""
+    words = ("run", *LONG, "seeds.test=2", "experiment=a", *SLURM)
+    assert "will go on without this command" in study.give(*words, "--detach")
+    assert len(study.jobs()) == 2
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    assert "ppo-test-0" in study.give("status", "a")
+    study.give(*words)
+    assert study.weights("a") == control
+    assert study.attempts("a") == 2
+
+
+def test_interrupted_runs_leave_checkpoints_and_no_jobs(study: Folder) -> None:
+    """Ctrl-C ends the jobs, whose runs can be continued; nothing waits in the queue any more."""
+    run = study.start("run", *LONG, "seeds.test=4", "experiment=a", *SLURM)
+    wait_until(partial(has_checkpoints, study, 2), 180)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(120) == 130, study.output()
+    endings = [event["ending"] for event in study.events("a", "ended")]
+    assert endings == ["interrupted", "interrupted"]
+    wait_until(lambda: not study.jobs())

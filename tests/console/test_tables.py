@@ -1,0 +1,67 @@
+"""Tables of thousands of rows: the same bytes as Rich's, without asking it for each cell."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rlexp.console.tables import table_of
+from rlexp.console.words import cell, printable
+
+WORDS = (
+    "",
+    "a b",
+    " lead",
+    "trail ",
+    "日本語",
+    "e\u0301",
+    "\x1b[31m",
+    "a\nb",
+    "[bold]x",
+    "x" * 30,
+)
+values = st.none() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=9)
+COLUMNS = ("run", "a longer heading", "n")
+
+
+def by_rich(rows: list[dict[str, Any]], out: Console) -> None:
+    """The table with every cell in it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        numbers = all(isinstance(r[column], int | float | None) for r in rows)
+        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell(row[column]), "")) for column in COLUMNS))
+    out.print(table)
+
+
+def console(width: int, *, terminal: bool) -> Console:
+    """A console that writes to memory."""
+    return Console(highlight=False, file=StringIO(), force_terminal=terminal, width=width)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@given(st.lists(st.fixed_dictionaries(dict.fromkeys(COLUMNS, values)), max_size=5), st.data())
+def test_rows_as_text_are_those_of_rich(
+    terminal: bool, rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Whatever stands in the cells and however wide the terminal is, the bytes are the same."""
+    width = data.draw(st.sampled_from([20, 60, 10_000]))
+    expected, found = (console(width, terminal=terminal) for _ in range(2))
+    by_rich(rows, expected)
+    table, following = table_of(rows, COLUMNS, found)
+    found.print(table)
+    found.file.write(following)
+    assert found.file.getvalue() == expected.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_rows_that_fit_are_text() -> None:
+    """Where nothing is folded, Rich is asked for the heading only."""
+    rows = [dict.fromkeys(COLUMNS, number) for number in range(9)]
+    table, following = table_of(rows, COLUMNS, console(80, terminal=False))
+    assert (table.row_count, following.count("\n")) == (0, 9)

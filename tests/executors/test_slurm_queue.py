@@ -1,0 +1,277 @@
+"""The Slurm executor against stand-ins for sbatch, squeue and scontrol."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_programs import HOSTILE, install, site
+
+from rlexp.errors import ExecutorError
+from rlexp.executors import Batch
+from rlexp.executors.slurm import Slurm
+from rlexp.executors.slurm.queue import Seen, expand, parse_queue
+from rlexp.executors.slurm.tasks import read_tasks
+
+SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("partition", "account", "qos", "time", "memory", "cpus", "constraint")),
+    **dict.fromkeys(("setup", "options"), ()),
+    "exclude": None,
+    "gpus": 0,
+    "jobs": 20,
+    "runs_per_job": 1,
+    "signal_before": 60,
+    "requeue": True,
+    "poll": 0.1,
+    "grace": 5,
+}
+NOTE = 'echo "$(basename "$0") $*" >>"$(dirname "$0")/asked"'
+CONFIG = 'case "$*" in "show config") echo "MaxArraySize            = 2";; esac'
+QUEUE = 'cat "$(dirname "$0")/queue" 2>/dev/null || { echo "slurm_load_jobs error: no contact" >&2; exit 1; }'
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of stand-ins that note what they are asked; squeue shows the file `queue`."""
+    folder = tmp_path / "bin"
+    path = install(
+        folder,
+        sbatch=f"{NOTE}\necho 7",
+        squeue=f"{NOTE}\n{QUEUE}",
+        scontrol=f"{NOTE}\n{CONFIG}",
+        scancel=NOTE,
+        sinfo="echo gpu\necho long",
+    )
+    monkeypatch.setenv("PATH", path)
+    (folder / "queue").write_text("")
+    return folder
+
+
+def asked(programs: Path, name: str) -> list[str]:
+    """What a program was asked."""
+    lines = (programs / "asked").read_text().splitlines()
+    return [line for line in lines if line.startswith(name)]
+
+
+def slurm(**changes: Any) -> Slurm:
+    """The executor, with changes."""
+    return Slurm(**{**SETTINGS, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks"),
+    [
+        ("12", ["12"]),
+        ("12_3", ["12_3"]),
+        ("12_[4-6%2]", ["12_4", "12_5", "12_6"]),
+        ("12_[1,4-5,9]", ["12_1", "12_4", "12_5", "12_9"]),
+        ("12_[0-8:4]", ["12_0", "12_4", "12_8"]),
+        ("12_[1,...]", ["12_1"]),
+        ("CLUSTER: here", []),
+    ],
+)
+def test_an_id_stands_for_tasks(name: str, tasks: list[str]) -> None:
+    """Arrays that wait as a whole are taken apart; what is no id is passed over."""
+    assert list(expand(name)) == tasks
+
+
+def test_the_queue_is_read_line_by_line() -> None:
+    """A state may be followed by who brought it about, a reason may hold anything."""
+    text = "12_[0-1]|PENDING|(a|b)\n12_2|CANCELLED by 1000|None\n\n"
+    assert parse_queue(text) == {
+        "12_0": Seen("PENDING", "(a|b)"),
+        "12_1": Seen("PENDING", "(a|b)"),
+        "12_2": Seen("CANCELLED", "None"),
+    }
+
+
+def test_a_job_is_gone_when_it_is_missing_twice(tmp_path: Path, programs: Path) -> None:
+    """One look without it is not enough; a job that ended is believed at once."""
+    there = site(tmp_path / HOSTILE)
+    (programs / "queue").write_text("7_0|RUNNING|None\n7_1|RUNNING|None\n")
+    with slurm().dispatch(there) as session:
+        session.submit([Batch("a", ("run1",)), Batch("b", ("run2",))])
+        assert [] == session.poll(5)
+        (programs / "queue").write_text("7_1|TIMEOUT|TimeLimit\n")
+        assert ["b"] == [gone.key for gone in session.poll(5)]
+        (programs / "queue").write_text("7_0|RUNNING|None\n")
+        assert [] == session.poll(5)
+        (programs / "queue").write_text("")
+        assert [] == session.poll(5)
+        (gone,) = session.poll(5)
+    assert ("a", "Slurm no longer knows its job 7_0") == (gone.key, gone.reason)
+    assert [] == read_tasks(there.jobs)
+
+
+def test_a_node_that_fails_may_give_its_job_back(tmp_path: Path, programs: Path) -> None:
+    """A job that is queued again after a failure of its node does not count as gone."""
+    there = site(tmp_path)
+    with slurm().dispatch(there) as session:
+        session.submit([Batch("a", ("run1",))])
+        for state in ("NODE_FAIL", "PENDING", "PREEMPTED", "RUNNING"):
+            (programs / "queue").write_text(f"7_0|{state}|None\n")
+            assert [] == session.poll(5)
+        (programs / "queue").write_text("7_0|NODE_FAIL|None\n")
+        assert [] == session.poll(5)
+        (gone,) = session.poll(5)
+    assert gone.reason == "its Slurm job 7_0 lost its node"
+
+
+def test_the_queue_is_asked_now_and_then(tmp_path: Path, programs: Path) -> None:
+    """Between two looks `poll` only waits, and a look that fails says nothing of jobs."""
+    there = site(tmp_path)
+    (programs / "queue").unlink()
+    with slurm().dispatch(there) as session:
+        session.submit([Batch("a", ("run1",))])
+        for _ in range(2):
+            assert [] == session.poll(0.02)
+        assert [] == asked(programs, "squeue")
+        assert [] == session.poll(5)
+        assert session.trouble == "squeue: slurm_load_jobs error: no contact"
+        assert session.waiting("a")
+        assert [] == session.poll(0.05)
+    assert len(asked(programs, "squeue")) == 2
+
+
+def test_long_arrays_are_split(tmp_path: Path, programs: Path) -> None:
+    """With MaxArraySize = 2, three jobs are two arrays, of which the second may have to wait."""
+    there = site(tmp_path)
+    with slurm().dispatch(there) as session:
+        session.submit([Batch(key, (key,)) for key in "abc"])
+        words = [line.split() for line in asked(programs, "sbatch")]
+        assert ["--array=0-1", "--array=0-0"] == [line[2] for line in words]
+        session.leave()
+
+
+def test_what_slurm_takes_later_is_submitted_later(tmp_path: Path, programs: Path) -> None:
+    """Where a limit of jobs is reached halfway, the others follow, and meanwhile they wait."""
+    there = site(tmp_path)
+    once = '[ -e "$0.full" ] && { echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2; exit 1; }'
+    install(programs, sbatch=f'{NOTE}\n{once}\ntouch "$0.full"\necho 7')
+    (programs / "queue").write_text("7_0|RUNNING|None\n7_1|RUNNING|None\n")
+    with slurm().dispatch(there) as session:
+        session.submit([Batch(key, (key,)) for key in "abc"])
+        assert "QOSMaxSubmitJobPerUserLimit" in str(session.trouble)
+        assert session.waiting("c")
+        assert [] == session.poll(5)
+        assert session.waiting("c")
+        (programs / "sbatch.full").unlink()
+        assert [] == session.poll(5)
+        assert len(read_tasks(there.jobs)) == 3
+        session.leave()
+
+
+def test_jobs_get_this_commands_environment(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells of the job that a command is given in is left out, what a site says is added."""
+    monkeypatch.setenv("SLURM_MEM_PER_CPU", "1")
+    monkeypatch.setenv("SLURM_CONF", "kept")
+    monkeypatch.setenv("SQUEUE_STATES", "FAILED")
+    install(
+        programs,
+        sbatch='env >"$(dirname "$0")/submitted"\necho "7;cluster"',
+        squeue='env >"$(dirname "$0")/looked"',
+    )
+    with slurm().dispatch(site(tmp_path)) as session:
+        session.submit([Batch("a", ("run1",))])
+        session.poll(5)
+        session.leave()
+    submitted, looked = ((programs / name).read_text() for name in ("submitted", "looked"))
+    assert "RLEXP_TOLD=a secret\n" in submitted
+    assert "SLURM_CONF=kept\n" in submitted
+    assert "SLURM_MEM_PER_CPU" not in submitted
+    assert "SQUEUE_STATES" not in looked
+
+
+def test_a_job_that_was_taken_too_late_is_found(tmp_path: Path, programs: Path) -> None:
+    """When sbatch gives up waiting, the queue shows whether Slurm took the jobs all the same."""
+    there = site(tmp_path)
+    install(
+        programs,
+        sbatch='echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1',
+        squeue=f'echo "9|{there.jobs}/$(basename "{there.jobs}"/array-*.sh)"',
+    )
+    with slurm().dispatch(there) as session:
+        session.submit([Batch("a", ("run1",))])
+        session.leave()
+    assert ["9_0"] == [task.name for task in read_tasks(there.jobs)]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "invalid partition specified: lnog\nsbatch: error: Batch job submission failed: Invalid",
+            "specified: lnog; partitions here: gpu, long; did you mean 'long'?; set executor.part",
+        ),
+        ("Batch job submission failed: Invalid account or …", "name yours with executor.account"),
+        ("unrecognized option '--x'", "change executor.options"),
+        ("something new", "sbatch: something new"),
+    ],
+)
+def test_a_refusal_is_one_line(tmp_path: Path, programs: Path, said: str, told: str) -> None:
+    """Slurm's own words with what to do, and nothing is left beside the experiment."""
+    there = site(tmp_path)
+    install(programs, sbatch=f"cat >&2 <<'E'\nsbatch: error: {said}\nE\nexit 1")
+    with (
+        slurm(partition="lnog").dispatch(there) as session,
+        pytest.raises(ExecutorError) as error,
+    ):
+        session.submit([Batch("a", ("run1",))])
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert [] == list(there.jobs.iterdir())
+
+
+def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without sbatch the executor names the other one."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(ExecutorError, match=r"sbatch is not on PATH.*executor=local"),
+        slurm().dispatch(site(tmp_path)),
+    ):
+        pass
+
+
+def test_stopping_asks_in_this_order(tmp_path: Path, programs: Path) -> None:
+    """No job comes back, those that wait are withdrawn, and only then the others are told."""
+    with slurm().dispatch(site(tmp_path)) as session:
+        session.submit([Batch("a", ("run1",))])
+        (programs / "asked").unlink()
+        session.stop()
+        assert (programs / "asked").read_text().splitlines() == [
+            "scontrol update JobId=7 Requeue=0",
+            "scancel --state=PENDING 7",
+            "scancel --batch --signal=USR2 7",
+        ]
+        session.leave()
+
+
+def test_jobs_end_with_the_command_unless_they_are_left(tmp_path: Path, programs: Path) -> None:
+    """A command that fails cancels its jobs; one that leaves them does not."""
+    there = site(tmp_path)
+    with slurm().dispatch(there) as session:
+        session.submit([Batch("a", ("run1",))])
+        session.leave()
+    assert [] == asked(programs, "scancel")
+    with suppress(KeyboardInterrupt), slurm().dispatch(there) as session:
+        session.submit([Batch("b", ("run1",))])
+        raise KeyboardInterrupt
+    assert ["scancel 7"] == asked(programs, "scancel")
+
+
+def test_damaged_notes_are_passed_over(tmp_path: Path, programs: Path) -> None:
+    """What another executor or a crash left in the folder is nobody's job here."""
+    there = site(tmp_path)
+    for name, text in {
+        "a": "{",
+        "b": '{"schema": 1, "executor": "ray"}',
+        "c": '{"schema": 1, "executor": "slurm", "runs": 3}',
+    }.items():
+        (there.jobs / f"{name}.json").write_text(text)
+    os.mkfifo(there.jobs / "d.json")
+    assert [] == read_tasks(there.jobs)
+    assert slurm().cancel(there.jobs) == 0
+    assert not (programs / "asked").exists()

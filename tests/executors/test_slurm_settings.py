@@ -1,0 +1,122 @@
+"""What the Slurm executor asks sbatch for, and what it refuses to ask."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlexp.config.compose import compose
+from rlexp.config.validate import build
+from rlexp.errors import ConfigError
+from rlexp.executors.slurm import Slurm
+from rlexp.executors.slurm.words import minutes
+
+
+@cache
+def packaged() -> str:
+    """The values of conf/executor/slurm.yaml."""
+    words = ["executor=slurm", "algorithm=ppo", "environment=cartpole"]
+    return json.dumps(compose(words, Path.cwd())[0].plain["executor"])
+
+
+def slurm(**changes: Any) -> Slurm:
+    """The executor with changes to what its yaml says."""
+    built: Slurm = build({**json.loads(packaged()), **changes}, "executor")
+    return built
+
+
+def test_what_is_unset_is_left_to_the_cluster() -> None:
+    """By default a job asks for one node with a run's threads, and for a notice."""
+    assert slurm().words(3) == (
+        "--nodes=1",
+        "--ntasks=1",
+        "--cpus-per-task=3",
+        "--signal=B:USR1@120",
+    )
+
+
+def test_every_setting_is_a_word() -> None:
+    """Partition to GPUs, and the user's own words last."""
+    asked = slurm(
+        partition="gpu",
+        account="lab",
+        qos="low",
+        time="1-12:00:00",
+        memory="4G",
+        cpus=8,
+        gpus="a100:1",
+        constraint="ice&ssd",
+        exclude="n[1-3]",
+        signal_before=60,
+        options=["--mail-type=END", "--exclusive"],
+    )
+    assert asked.words(1) == (
+        *("--partition=gpu", "--account=lab", "--qos=low", "--constraint=ice&ssd"),
+        *("--exclude=n[1-3]", "--time=1-12:00:00", "--mem=4G", "--gres=gpu:a100:1"),
+        *("--nodes=1", "--ntasks=1", "--cpus-per-task=8", "--signal=B:USR1@60"),
+        *("--mail-type=END", "--exclusive"),
+    )
+    assert "--gres=gpu:2" in slurm(gpus=2).words(1)
+
+
+def test_as_many_runs_are_out_as_jobs_hold() -> None:
+    """With several runs a job, each job counts as many."""
+    assert slurm(jobs=4, runs_per_job=3).workers_for(2) == 12
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (90, 90),
+        ("90", 90),
+        ("90:30", 90.5),
+        ("1:30:00", 90),
+        ("1-12", 2160),
+        ("1-12:30", 2190),
+        ("1-12:30:30", 2190.5),
+    ],
+)
+def test_time_limits_are_read_as_slurm_reads_them(limit: int | str, expected: float) -> None:
+    """Minutes, minutes:seconds, hours:minutes:seconds, and days with hours first."""
+    assert minutes(limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"options": ["--array=0-9"]}, "rlexp's own"),
+        ({"options": ["--arr=0-9"]}, "rlexp's own"),
+        ({"options": ["--output=x.txt"]}, "rlexp's own"),
+        ({"options": ["--parsable"]}, "rlexp's own"),
+        ({"options": ["--wrap=ls"]}, "rlexp's own"),
+        ({"options": ["--export=NONE"]}, "rlexp's own"),
+        ({"options": ["--part=gpu"]}, "use executor.partition instead"),
+        ({"options": ["--time=5"]}, "use executor.time instead"),
+        ({"options": ["--gres=gpu:1"]}, "use executor.gpus instead"),
+        ({"options": ["-p"]}, "write --name=value"),
+        ({"options": ["--mail-type", "END"]}, "'END' is no option: write --name=value"),
+        ({"partition": "a b"}, "must be one word"),
+        ({"account": ""}, "must be one word"),
+        ({"memory": "4GB"}, "use 4G or 500M"),
+        ({"gpus": "many"}, "use 1 or a100:1"),
+        ({"time": "soon"}, "is no time limit"),
+        ({"time": 2}, "is over when its end is announced"),
+        ({"signal_before": 0}, "signal_before"),
+        ({"jobs": 0}, "jobs"),
+        ({"polls": 3}, "did you mean"),
+    ],
+)
+def test_what_would_break_a_job_is_refused(changes: dict[str, Any], told: str) -> None:
+    """One line says what is wrong, before anything is submitted."""
+    with pytest.raises(ConfigError) as error:
+        slurm(**changes)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_options_that_only_look_alike_are_taken() -> None:
+    """Other words that begin as one of rlexp's own do are the user's to give."""
+    words = ("--exclusive", "--mem-per-gpu=4G", "--wait-all-nodes=1", "--nodelist=n1")
+    assert slurm(options=words).options == words
