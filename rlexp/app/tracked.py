@@ -13,6 +13,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.run import RunRecord
 from rlexp.store.cursors import identity
+from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
@@ -77,6 +78,7 @@ def tracked_experiment(paths: ExperimentPaths, labels: Labels) -> TrackedExperim
         folder=paths.trackers,
         definition=definition,
         is_sweep=labels.is_sweep,
+        shared=is_shared(paths.folder),
     )
 
 

@@ -42,6 +42,8 @@ class TrackedExperiment:
         folder: Where this tracker may keep files of its own.
         definition: What `experiment.json` says, secrets masked.
         is_sweep: Whether a tuner proposes its configurations.
+        shared: Whether several machines see the project's folder, where a database in a file is
+            not safe.
     """
 
     id: str
@@ -50,6 +52,7 @@ class TrackedExperiment:
     folder: Path
     definition: Mapping[str, Any]
     is_sweep: bool
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,11 @@ class MLflow:
         if self.register is not None and set("/:") & set(self.register):
             raise TrackerRefused("tracker.mlflow.register is a name without / and :")
         place = find_place(self.uri, experiment.project, os.environ)
+        if experiment.shared and place.file is not None:
+            raise TrackerRefused(
+                f"{place.file} may be written by several machines, which damages SQLite: start "
+                "'mlflow server' on one of them and set tracker.mlflow.uri to its address"
+            )
         service = Service(place, self.timeout, experiment.id)
         service.enter(readable(self.experiment or experiment.name, 250))
         return Runs(service, experiment, self)
