@@ -237,6 +237,6 @@ def test_a_deleted_experiment_is_not_revived(tmp_path: Path) -> None:
 
 def test_no_database_is_kept_where_several_machines_write(tmp_path: Path) -> None:
     """SQLite in a shared folder is refused, with what to do; nothing is made there."""
-    with pytest.raises(TrackerRefused, match="set tracker.mlflow.uri to its address"):
+    with pytest.raises(TrackerRefused, match="to its address"):
         MLflow().open(experiment_of(tmp_path, shared=True))
     assert [] == list(tmp_path.iterdir())
