@@ -51,4 +51,6 @@ def note(path: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[sys.argv.index("--job") + 1])))
+    sys.exit(
+        main(Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[sys.argv.index("--job") + 1]))
+    )
