@@ -51,7 +51,7 @@ class Member:
         return score if score is not None and math.isfinite(score) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """The runs of one label on one task.
 
@@ -65,7 +65,7 @@ class Cell:
     members: tuple[Member, ...]
     worst: float | None
 
-    @property
+    @cached_property
     def scored(self) -> list[Member]:
         """Runs with a score of their own."""
         return [m for m in self.members if m.score is not None]
@@ -96,7 +96,7 @@ class Cell:
         """Failed runs that stand among the scores as the task's worst."""
         return 0 if self.worst is None else len(self.scoreless)
 
-    @property
+    @cached_property
     def scores(self) -> NDArray[np.float64]:
         """Scores, rising, of shape (n,), those counted as worst included."""
         own = [m.score for m in self.scored]

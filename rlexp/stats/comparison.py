@@ -1,5 +1,6 @@
 """One label against another: the difference, its interval, every test and every effect size."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -9,10 +10,10 @@ from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
 from rlexp.stats.hypothesis_tests import (
     SignificanceTest,
     mann_whitney_test,
-    permutation_test,
     welch_test,
 )
 from rlexp.stats.interval import Interval
+from rlexp.stats.permutation import permutation_tests
 from rlexp.stats.power import check_levels
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
@@ -125,14 +126,32 @@ def compare(
         ValueError: The labels cannot be compared (`tasks_of_both`), alpha is no level, or the
             margin is not above 0.
     """
+    return comparisons([(x, y)], resampling, alpha=alpha, margin=margin)[0]
+
+
+def comparisons(
+    pairs: Sequence[tuple[TaskScores, TaskScores]],
+    resampling: Resampling,
+    *,
+    alpha: float = 0.05,
+    margin: float | None = None,
+) -> tuple[Comparison, ...]:
+    """Compare every pair of labels, to the bit as alone; many take little longer than one.
+
+    Raises:
+        ValueError: As `compare`.
+    """
     check_levels(alpha)
-    return Comparison(
-        difference=difference_interval(x, y, level=resampling.level),
-        permutation=permutation_test(x, y, resampling),
-        welch=welch_test(x, y),
-        mann_whitney=mann_whitney_test(x, y),
-        effect=effect_size(x, y),
-        equivalence=None if margin is None else equivalence_test(x, y, margin),
-        sizes=(x.sizes, y.sizes),
-        alpha=alpha,
+    return tuple(
+        Comparison(
+            difference=difference_interval(x, y, level=resampling.level),
+            permutation=permutation,
+            welch=welch_test(x, y),
+            mann_whitney=mann_whitney_test(x, y),
+            effect=effect_size(x, y),
+            equivalence=None if margin is None else equivalence_test(x, y, margin),
+            sizes=(x.sizes, y.sizes),
+            alpha=alpha,
+        )
+        for (x, y), permutation in zip(pairs, permutation_tests(pairs, resampling), strict=True)
     )

@@ -1,18 +1,13 @@
-"""Tests of whether two labels differ: Welch, Mann–Whitney, and permutation of the labels."""
+"""Tests of whether two labels differ: Welch's, and Mann and Whitney's."""
 
 from dataclasses import dataclass
-from functools import reduce
-from math import comb, prod, sqrt
+from math import comb, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.difference import Pair, estimate_difference, mean_difference, tasks_of_both
-from rlexp.stats.resampling import Resampling
+from rlexp.stats.difference import Pair, estimate_difference, tasks_of_both
 from rlexp.stats.task_scores import TaskScores
-
-EXACT_RELABELLINGS = 50_000
-"""With more of them, a permutation test draws at random instead of looking at each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +76,41 @@ def mann_whitney_test(x: TaskScores, y: TaskScores) -> SignificanceTest:
 
 
 def _ranks_of_one_task(pair: Pair) -> SignificanceTest:
-    from scipy.stats import mannwhitneyu
-
     a, b = pair
     pool = np.concatenate(pair)
-    exact = min(len(a), len(b)) <= 8 and len(np.unique(pool)) == len(pool)
-    statistic, p = mannwhitneyu(a, b, method="exact" if exact else "asymptotic")
+    _, where, counts = np.unique(pool, return_inverse=True, return_counts=True)
+    u = _wins(where[: len(a)], counts)
+    exact = min(len(a), len(b)) <= 8 and len(counts) == len(pool)
     return SignificanceTest(
         method=f"Mann–Whitney U test ({'exact' if exact else 'asymptotic'})",
-        p=min(float(p), 1.0),
-        statistic=float(statistic),
+        p=min(_exact_p(pair) if exact else _normal_p(u, len(a), len(b), counts), 1.0),
+        statistic=u,
         smallest_p=2 / comb(len(pool), len(a)) if exact else 0.0,
     )
+
+
+def _exact_p(pair: Pair) -> float:
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(*pair, method="exact").pvalue)
+
+
+def _normal_p(u: float, n: int, k: int, counts: NDArray[np.intp]) -> float:
+    """As `scipy.stats.mannwhitneyu`, which takes longer to check its arguments than to compute."""
+    from scipy.special import ndtr
+
+    total = n + k
+    ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
+    deviation = sqrt(n * k / 12 * (total + 1 - ties))
+    # Where all runs are equal there is no deviation, and nothing speaks for a difference.
+    far = (max(u, n * k - u) - n * k / 2 - 0.5) / deviation if deviation > 0 else -np.inf
+    return 2 * float(ndtr(-far))
+
+
+def _wins(where: NDArray[np.intp], counts: NDArray[np.intp]) -> float:
+    """U of the runs that stand there among the different scores of both labels."""
+    midranks = np.cumsum(counts) - (counts - 1) / 2
+    return float(midranks[where].sum()) - len(where) * (len(where) + 1) / 2
 
 
 def _ranks_of_tasks(pairs: list[Pair]) -> SignificanceTest:
@@ -113,115 +131,7 @@ def _rank_moments(pair: Pair) -> tuple[float, float]:
     n, k = map(len, pair)
     total = n + k
     _, where, counts = np.unique(np.concatenate(pair), return_inverse=True, return_counts=True)
-    midranks = np.cumsum(counts) - (counts - 1) / 2
-    u = float(midranks[where[:n]].sum()) - n * (n + 1) / 2
+    u = _wins(where[:n], counts)
     ties = float((counts.astype(np.float64) ** 3 - counts).sum()) / (total * (total - 1))
     # A whole number over another, so that swapping sides changes the sign and no bit.
     return (2 * u - n * k) / (2 * n * k), (total + 1 - ties) / (12 * n * k)
-
-
-def relabellings(x: TaskScores, y: TaskScores) -> int:
-    """In how many ways the runs of each task can be dealt out to both labels."""
-    return prod(comb(n + k, n) for n, k in zip(x.sizes, y.sizes, strict=True))
-
-
-def smallest_permutation_p(x: TaskScores, y: TaskScores, resampling: Resampling) -> float:
-    """No scores of these numbers of runs can give a permutation test a smaller p-value."""
-    count = relabellings(x, y)
-    return 2 / (count if count <= EXACT_RELABELLINGS else resampling.repetitions + 1)
-
-
-def permutation_test(x: TaskScores, y: TaskScores, resampling: Resampling) -> SignificanceTest:
-    """Test of the difference by dealing out the runs of each task anew to both labels.
-
-    Fisher 1935, "The Design of Experiments"; the statistic is the mean over tasks of the
-    difference of the task means. All relabellings are looked at where they are at most 50,000;
-    otherwise `resampling.repetitions` random ones, and the observed one counts as one more
-    (Phipson and Smyth 2010, "Permutation p-values should never be zero"). The p-value is twice
-    that of the tail on the side of the observed difference, and 1 where none was observed: it is
-    that of two one-sided tests at half the level each, so that neither side is wrongly found
-    higher more often. With as many runs of both labels it is the share of larger absolute
-    differences.
-
-    The level is exact where both labels have the same distribution. Where only their means are
-    equal it is not: 28 % instead of 5 % with 5 runs against 20 that spread a fifth as much, 8 %
-    with 5 against 5 (normal scores). `Comparison.deciding` says what is done about that.
-
-    Raises:
-        ValueError: The labels cannot be compared (`tasks_of_both`).
-    """
-    observed = mean_difference(tasks_of_both(x, y))
-    # The higher side first, so that swapping sides looks at the same relabellings.
-    swapped = observed < 0 or (observed == 0 and x.sizes > y.sizes)
-    pairs = tasks_of_both(y, x) if swapped else tasks_of_both(x, y)
-    exact = relabellings(x, y) <= EXACT_RELABELLINGS
-    differences = _every_difference(pairs) if exact else _random_differences(pairs, resampling)
-    # Sums in another order differ in their last bits: what is as extreme must count as such.
-    slack = 1e-11 * float(np.mean([_range(pair) for pair in pairs]))
-    extreme = int((differences >= abs(observed) - slack).sum()) + (not exact)
-    p = min(2 * extreme / (len(differences) + (not exact)), 1.0)
-    return SignificanceTest(
-        method=f"permutation test ({'exact' if exact else 'Monte Carlo'})",
-        p=p if abs(observed) > slack else 1.0,
-        statistic=observed,
-        smallest_p=smallest_permutation_p(x, y, resampling),
-        repetitions=0 if exact else resampling.repetitions,
-        seed=None if exact else resampling.seed,
-    )
-
-
-def _range(pair: Pair) -> float:
-    a, b = pair
-    return float(max(a[-1], b[-1]) - min(a[0], b[0]))
-
-
-def _pool(pair: Pair) -> NDArray[np.float64]:
-    """The runs of both, sorted and centred, of shape (n + k,)."""
-    pool = np.sort(np.concatenate(pair))
-    return np.asarray(pool - np.median(pool))
-
-
-def _differences(
-    sums: NDArray[np.float64], pool: NDArray[np.float64], n: int
-) -> NDArray[np.float64]:
-    """Differences of the means where the first n of the pool's runs sum to these."""
-    k = len(pool) - n
-    return np.asarray(sums / n - (pool.sum() - sums) / k)
-
-
-def _every_difference(pairs: list[Pair]) -> NDArray[np.float64]:
-    """The statistic of every relabelling, of shape (relabellings,)."""
-    pools = [(_pool(pair), len(pair[0])) for pair in pairs]
-    by_task = [_differences(_every_sum(pool, n), pool, n) for pool, n in pools]
-    return np.asarray(reduce(np.add.outer, by_task)).ravel() / len(pairs)
-
-
-def _every_sum(pool: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Sums of every n of the pool's runs, of shape (C(len(pool), n),)."""
-    sums = [np.zeros(1), *[np.empty(0)] * n]
-    for score in pool:
-        longer = [np.concatenate((sums[i + 1], sums[i] + score)) for i in range(n)]
-        sums = [sums[0], *longer]
-    return sums[n]
-
-
-def _random_differences(pairs: list[Pair], resampling: Resampling) -> NDArray[np.float64]:
-    """The statistic of random relabellings, of shape (repetitions,)."""
-    total = np.zeros(resampling.repetitions)
-    for task, pair in enumerate(pairs):
-        pool, n = _pool(pair), len(pair[0])
-        sums = _random_sums(pool, n, resampling.repetitions, resampling.generator(task))
-        total += _differences(sums, pool, n)
-    return total / len(pairs)
-
-
-def _random_sums(
-    pool: NDArray[np.float64], n: int, repetitions: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """Sums of n runs drawn without replacement (Knuth, TAOCP 2, 3.4.2, algorithm S)."""
-    sums, wanted = np.zeros(repetitions), np.full(repetitions, float(n))
-    for left, score in zip(range(len(pool), 0, -1), pool, strict=True):
-        chosen = generator.random(repetitions) * left < wanted
-        sums += chosen * score
-        wanted -= chosen
-    return sums

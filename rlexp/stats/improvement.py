@@ -1,18 +1,25 @@
 """Probability of improvement: how often a run of one label beats a run of another."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats import coverage
 from rlexp.stats.interval import Interval
+from rlexp.stats.ranks import Counts, Ranks
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.spread import no_spread
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
 
-BLOCK = 2**18
-"""Drawn runs of a block of repetitions, which bounds memory and keeps it near the core."""
+BLOCK = 2**17
+"""Drawn runs of a block of repetitions of one pair, which keeps them near the core."""
+AT_ONCE = 2**23
+"""Replicates that are held at once, of all pairs, which bounds memory."""
+EXACT_IN_SINGLE = 2**24
+"""Single precision counts up to this."""
 SEPARATED = (
     "on each task every run of one label is above every run of the other: resamples cannot show "
     "how much further runs would overlap"
@@ -53,26 +60,48 @@ def probability_of_improvement(x: TaskScores, y: TaskScores, resampling: Resampl
     Raises:
         ValueError: They have not as many tasks.
     """
-    if len(x.sizes) != len(y.sizes):
-        raise ValueError(
-            f"{len(x.sizes)} tasks cannot be compared with {len(y.sizes)}: "
-            "give both the same tasks, in the same order"
-        )
-    wins = [doubled_wins(a, b) for a, b in _pairs(x, y)]
-    estimate = float(np.mean([task.mean() / 2 for task in wins]))
-    reason = _no_interval(x, y, wins)
-    low, high = (None, None) if reason else _ends(wins, resampling)
+    return probabilities_of_improvement([(x, y)], resampling)[0]
+
+
+def probabilities_of_improvement(
+    pairs: Sequence[tuple[TaskScores, TaskScores]], resampling: Resampling
+) -> tuple[Interval, ...]:
+    """That of every pair of labels, to the bit the same as alone.
+
+    Pairs of labels share what is drawn: a draw says which places of the sorted runs of a label are
+    taken how often, whosever runs they are.
+
+    Raises:
+        ValueError: The labels of a pair have not as many tasks.
+    """
+    ranked = [_ranks(x, y) for x, y in pairs]
+    reasons = [_no_interval(x, y, own) for (x, y), own in zip(pairs, ranked, strict=True)]
+    ends = iter(_ends([r for r, why in zip(ranked, reasons, strict=True) if not why], resampling))
+    return tuple(
+        _interval(both, own, None if why else next(ends), why, resampling)
+        for both, own, why in zip(pairs, ranked, reasons, strict=True)
+    )
+
+
+def _interval(
+    both: tuple[TaskScores, TaskScores],
+    ranks: list[Ranks],
+    ends: tuple[float, float] | None,
+    reason: str | None,
+    resampling: Resampling,
+) -> Interval:
+    low, high = ends or (None, None)
     return Interval(
-        estimate=estimate,
+        estimate=float(np.mean([task.mean for task in ranks])),
         low=low,
         high=high,
         level=resampling.level,
-        method="none" if low is None else "percentile stratified bootstrap",
-        repetitions=0 if low is None else resampling.repetitions,
-        n=x.n + y.n,
-        tasks=len(x.sizes),
-        seed=None if low is None else resampling.seed,
-        coverage=None if reason else expected_coverage(x, y, resampling),
+        method="percentile stratified bootstrap" if ends else "none",
+        repetitions=resampling.repetitions if ends else 0,
+        n=sum(side.n for side in both),
+        tasks=len(ranks),
+        seed=resampling.seed if ends else None,
+        coverage=expected_coverage(*both, resampling) if ends else None,
         reason=reason,
     )
 
@@ -91,60 +120,90 @@ def expected_coverage(x: TaskScores, y: TaskScores, resampling: Resampling) -> f
     return row[max(n for n in row if n <= fewest)]
 
 
-def doubled_wins(x: Array, y: Array) -> Array:
-    """Twice the wins of each run of x, of shape (n,), over each of y, of shape (k,).
-
-    Returns:
-        Whole numbers of shape (n, k): 2 where x is above, 1 where they are equal, 0 below.
-    """
-    return 1 + np.sign(np.subtract.outer(x, y))
-
-
-def _pairs(x: TaskScores, y: TaskScores) -> list[tuple[Array, Array]]:
-    """Scores of both on each task, in order: runs have none."""
+def _ranks(x: TaskScores, y: TaskScores) -> list[Ranks]:
+    """Ranks on each task, of sorted runs: they have no order."""
+    if len(x.sizes) != len(y.sizes):
+        raise ValueError(
+            f"{len(x.sizes)} tasks cannot be compared with {len(y.sizes)}: "
+            "give both the same tasks, in the same order"
+        )
     tasks = zip(x.by_task(), y.by_task(), strict=True)
-    return [(np.sort(a), np.sort(b)) for a, b in tasks]
+    return [Ranks.of(np.sort(a), np.sort(b)) for a, b in tasks]
 
 
-def _no_interval(x: TaskScores, y: TaskScores, wins: list[Array]) -> str | None:
+def _no_interval(x: TaskScores, y: TaskScores, ranks: list[Ranks]) -> str | None:
     """Why resampling says nothing, where it does not."""
     for side in (x, y):
         if 1 in side.sizes:
             return no_spread(side)
     if no_spread(x) and no_spread(y):
         return "all runs of each label are equal on each task"
-    return SEPARATED if all(np.ptp(task) == 0 for task in wins) else None
+    return SEPARATED if all(task.alike for task in ranks) else None
 
 
-def _ends(wins: list[Array], resampling: Resampling) -> tuple[float, float]:
-    found = replicates(wins, resampling)
-    low, high = np.quantile(found, [resampling.tail, 1 - resampling.tail])
-    return float(low), float(high)
+def _ends(pairs: Sequence[list[Ranks]], resampling: Resampling) -> list[tuple[float, float]]:
+    """Ends of the interval of each pair."""
+    found, step = [], max(1, AT_ONCE // resampling.repetitions)
+    for first in range(0, len(pairs), step):
+        for drawn in replicates(pairs[first : first + step], resampling):
+            low, high = np.quantile(drawn, [resampling.tail, 1 - resampling.tail])
+            found.append((float(low), float(high)))
+    return found
 
 
-def replicates(wins: list[Array], resampling: Resampling) -> Array:
-    """Probabilities of improvement of resampled runs, of shape (repetitions,).
+def replicates(pairs: Sequence[Sequence[Ranks]], resampling: Resampling) -> Array:
+    """Probabilities of improvement of resampled runs, of shape (pairs, repetitions).
 
-    The wins of a resample are cᵀ S d: how often each run of x and of y is drawn, and who beats
-    whom. They are whole numbers, so that no order of summation changes a bit.
+    All numbers but the last are whole, so that no order of summation changes a bit.
 
     Args:
-        wins: S of each task, of shape (n_j, k_j), doubled.
+        pairs: The ranks of each pair, task by task.
         resampling: Seed and repetitions; each task and side has generators of its own.
     """
-    total = np.zeros(resampling.repetitions)
-    for task, table in enumerate(wins):
-        sides = resampling.generator(0, task), resampling.generator(1, task)
-        step = max(1, BLOCK // sum(table.shape))
-        for first in range(0, len(total), step):
-            rows = min(step, len(total) - first)
-            c, d = (counts(side, n, rows) for side, n in zip(sides, table.shape, strict=True))
-            total[first : first + rows] += np.einsum("ba,ba->b", c @ table, d) / table.size
-    return total / (2 * len(wins))
+    total = np.zeros((len(pairs), resampling.repetitions))
+    for task in range(max(map(len, pairs), default=0)):
+        own = [number for number, pair in enumerate(pairs) if len(pair) > task]
+        _add_task(total, {number: pairs[number][task] for number in own}, resampling, task)
+    return np.asarray(total / (2 * np.array([[len(pair)] for pair in pairs])))
 
 
-def counts(generator: np.random.Generator, n: int, rows: int) -> Array:
-    """How often each of n runs is drawn when n are, with replacement: of shape (rows, n)."""
+def _add_task(total: Array, ranks: dict[int, Ranks], resampling: Resampling, task: int) -> None:
+    """Add the doubled wins, as a share of all, of the resamples of a task.
+
+    Args:
+        total: Of shape (pairs, repetitions).
+        ranks: By row of the total.
+        resampling: Seed and repetitions.
+        task: Its number.
+    """
+    drawn, others = (
+        {size: resampling.generator(side, task) for size in sorted(set(sizes))}
+        for side, sizes in enumerate(zip(*(own.sizes for own in ranks.values()), strict=True))
+    )
+    kind = np.float32 if 2 * max(drawn) * max(others) < EXACT_IN_SINGLE else np.float64
+    step = max(1, BLOCK // (max(drawn) + max(others)))
+    for first in range(0, total.shape[1], step):
+        rows = min(step, total.shape[1] - first)
+        c: dict[int, Counts] = {
+            n: counts(source, n, rows).astype(kind) for n, source in drawn.items()
+        }
+        d = {k: _reached(counts(source, k, rows).astype(kind)) for k, source in others.items()}
+        for row, own in ranks.items():
+            n, k = own.sizes
+            wins = own.doubled_wins(c[n], d[k]).astype(np.float64)
+            total[row, first : first + rows] += wins / (n * k)
+
+
+def counts(generator: np.random.Generator, n: int, rows: int) -> NDArray[np.intp]:
+    """How often each of n runs is drawn when n are, with replacement: of shape (n, rows)."""
     drawn = generator.integers(0, n, size=(rows, n), dtype=np.uint32).astype(np.intp)
-    drawn += np.arange(rows)[:, np.newaxis] * n
-    return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+    drawn *= rows
+    drawn += np.arange(rows)[:, np.newaxis]
+    return np.bincount(drawn.ravel(), minlength=rows * n).reshape(n, rows)
+
+
+def _reached(drawn: Counts) -> Counts:
+    """How many of the first 0, 1, … k runs are drawn, of shape (k + 1, rows)."""
+    found = np.zeros((len(drawn) + 1, drawn.shape[1]), drawn.dtype)
+    np.cumsum(drawn, axis=0, out=found[1:])
+    return found

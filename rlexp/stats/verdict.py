@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from rlexp.stats.comparison import WELCH_TOO, PrimaryTest, compare
+from rlexp.stats.comparison import WELCH_TOO, PrimaryTest, comparisons
 from rlexp.stats.family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.interval import Interval
 from rlexp.stats.pilot import FurtherSeeds, further_seeds
@@ -65,7 +65,7 @@ def verdicts(
             is none.
     """
     check_levels(alpha, power)
-    found = [compare(x, y, resampling, alpha=alpha, margin=margin) for x, y in pairs]
+    found = comparisons(pairs, resampling, alpha=alpha, margin=margin)
     members = family(found, primary=primary, alpha=alpha)
     return tuple(
         _decide(member, x, y, margin, power) for member, (x, y) in zip(members, pairs, strict=True)

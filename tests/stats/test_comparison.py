@@ -13,7 +13,8 @@ from rlexp.stats.comparison import Comparison, PrimaryTest, compare
 from rlexp.stats.difference import difference_interval
 from rlexp.stats.effect import effect_size
 from rlexp.stats.equivalence import equivalence_test
-from rlexp.stats.hypothesis_tests import mann_whitney_test, permutation_test, welch_test
+from rlexp.stats.hypothesis_tests import mann_whitney_test, welch_test
+from rlexp.stats.permutation import permutation_test
 from rlexp.stats.resampling import Resampling
 
 FEW = Resampling(seed=5, repetitions=200, level=0.9)

@@ -17,15 +17,16 @@ from comparison_cases import (
 )
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from rlexp.stats import hypothesis_tests
-from rlexp.stats.hypothesis_tests import (
+from rlexp.stats import permutation, random_sums
+from rlexp.stats.hypothesis_tests import mann_whitney_test, welch_test
+from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
-    mann_whitney_test,
     permutation_test,
+    permutation_tests,
     relabellings,
     smallest_permutation_p,
-    welch_test,
 )
 from rlexp.stats.resampling import Resampling
 
@@ -138,18 +139,68 @@ def test_what_is_drawn_agrees_with_what_is_counted(
         for shift, side in zip((0.5, 0), zip(*sizes, strict=True), strict=True)
     )
     many = Resampling(repetitions=20_000)
-    monkeypatch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 10**6)
+    monkeypatch.setattr(permutation, "EXACT_RELABELLINGS", 10**6)
     exact = permutation_test(x, y, many).p
-    monkeypatch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 0)
+    monkeypatch.setattr(permutation, "EXACT_RELABELLINGS", 0)
     drawn = permutation_test(x, y, many).p
     assert exact is not None
     assert exact == pytest.approx(drawn, abs=6 * (exact / 2 * (1 - exact / 2) / 20_000) ** 0.5)
 
 
+def one_by_one(
+    scores: NDArray[np.float64], n: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Sums of n scores drawn without replacement, score by score."""
+    sums, wanted = np.zeros(FEW.repetitions), np.full(FEW.repetitions, n)
+    for left, score in zip(range(len(scores), 0, -1), scores, strict=True):
+        chosen = generator.random(FEW.repetitions) * left < wanted
+        sums += np.where(chosen, score, 0.0)
+        wanted -= chosen
+    return sums
+
+
+@pytest.mark.parametrize("block", [1, 2**22])
+def test_samples_are_drawn_from_by_the_same_numbers(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each as if it were alone, of any sizes and however large or small, in blocks or not."""
+    monkeypatch.setattr(random_sums, "BLOCK", block)
+    generator = np.random.default_rng(4)
+    sizes = [(9, 4, 1.0), (9, 4, 1e100), (12, 5, 1e-300), (5, 5, 1.0), (9, 3, 0.0)]
+    samples = [(generator.normal(size=size) * scale, n) for size, n, scale in sizes]
+    found = random_sums.random_sums(samples, FEW.repetitions, FEW.generator(0))
+    for sums, (scores, n) in zip(found, samples, strict=True):
+        expected = one_by_one(scores, n, FEW.generator(0))
+        assert expected == pytest.approx(sums, rel=0, abs=1e-14 * np.abs(scores).max())
+
+
+def test_pairs_together_are_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the bit, few relabellings or many, whatever the tasks, however many at once."""
+    generator = np.random.default_rng(3)
+    shapes = [((12,), (12,)), ((3,), (4,)), ((12,), (12,)), ((9, 5), (8, 6)), ((15,), (7,))]
+    pairs = [
+        (
+            label(*map(generator.normal, range(len(x)), (1,) * len(x), x)),
+            label(*(generator.normal(0, 1, n) for n in y)),
+        )
+        for x, y in shapes
+    ]
+    alone = tuple(permutation_test(x, y, FEW) for x, y in pairs)
+    assert alone == permutation_tests(pairs, FEW)
+    monkeypatch.setattr(permutation, "AT_ONCE", 1)
+    assert alone == permutation_tests(pairs, FEW)
+
+
+def test_one_run_against_many_takes_no_memory() -> None:
+    """40 relabellings are 40 sums, not as many as there are halves of 40 runs (10¹¹)."""
+    x, y = label(np.arange(39.0) + 1), label([0.0])
+    assert 2 / 40 == permutation_test(x, y, FEW).p == permutation_test(y, x, FEW).p
+
+
 def test_a_random_choice_of_runs_is_uniform() -> None:
     """Each of the 10 pairs of 5 runs about as often as the others."""
     powers = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-    sums = hypothesis_tests._random_sums(powers, 2, 20_000, np.random.default_rng(0))
+    (sums,) = random_sums.random_sums([(powers, 2)], 20_000, np.random.default_rng(0))
     values, counts = np.unique(sums, return_counts=True)
     assert sorted(a + b for a, b in combinations(powers, 2)) == values.tolist()
     assert np.abs(counts - 2000).max() < 4 * (20_000 * 0.1 * 0.9) ** 0.5
@@ -226,7 +277,7 @@ def test_swapping_sides_draws_the_same(both: tuple[Label, Label]) -> None:
     """With random relabellings too, whatever the numbers of runs."""
     x, y = (label(*side) for side in both)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hypothesis_tests, "EXACT_RELABELLINGS", 0)
+        patch.setattr(permutation, "EXACT_RELABELLINGS", 0)
         one, other = permutation_test(x, y, FEW), permutation_test(y, x, FEW)
     assert (one.p, one.statistic) == (other.p, -(other.statistic or 0.0))
 

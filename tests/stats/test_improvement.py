@@ -13,11 +13,12 @@ from scipy.special import ndtr
 from rlexp.stats import improvement
 from rlexp.stats.improvement import (
     SEPARATED,
-    doubled_wins,
+    probabilities_of_improvement,
     probability_of_improvement,
     replicates,
 )
 from rlexp.stats.interval import Interval
+from rlexp.stats.ranks import Ranks
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -94,13 +95,13 @@ def test_the_other_way_round_is_the_rest(runs: list[list[float]], data: st.DataO
 def test_resamples_are_as_likely_as_they_should_be() -> None:
     """Mean and variance over all 27 × 4 resamples of three runs and two."""
     x, y = np.asarray([0.0, 1.5, 3.0]), np.asarray([1.0, 2.0])
-    wins = doubled_wins(x, y)
+    wins = np.asarray([[a > b for b in y] for a in x])
     every = [
-        wins[np.ix_(a, b)].mean() / 2
+        wins[np.ix_(a, b)].mean()
         for a in product(range(3), repeat=3)
         for b in product(range(2), repeat=2)
     ]
-    drawn = replicates([wins], Resampling(repetitions=200_000))
+    drawn = replicates([[Ranks.of(x, y)]], Resampling(repetitions=200_000))
     assert np.mean(every) == pytest.approx(drawn.mean(), abs=0.003)
     assert np.std(every) == pytest.approx(drawn.std(), abs=0.003)
 
@@ -114,13 +115,47 @@ def test_both_sides_are_drawn_independently() -> None:
     assert found.low < 0.3
 
 
+def sampled(generator: np.random.Generator, *sizes: int, digits: int = 9) -> TaskScores:
+    """Normal scores of so many runs of each task; few digits make ties."""
+    return TaskScores.from_tasks([np.round(generator.normal(size=n), digits) for n in sizes])
+
+
 def test_blocks_change_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many repetitions are computed at a time."""
+    """However many repetitions and pairs are computed at a time, in whatever precision."""
     generator = np.random.default_rng(5)
-    wins = [doubled_wins(generator.normal(size=4), generator.normal(size=6)) for _ in range(3)]
-    whole = replicates(wins, FEW)
-    monkeypatch.setattr(improvement, "BLOCK", 10 * 16)
-    assert whole.tobytes() == replicates(wins, FEW).tobytes()
+    pairs = [(sampled(generator, 4, 5, 6), sampled(generator, 6, 7, 4)) for _ in range(3)]
+    whole = probabilities_of_improvement(pairs, FEW)
+    for name, value in (("BLOCK", 10 * 16), ("AT_ONCE", 1), ("EXACT_IN_SINGLE", 0)):
+        monkeypatch.setattr(improvement, name, value)
+        assert whole == probabilities_of_improvement(pairs, FEW)
+
+
+@pytest.mark.parametrize("digits", [0, 9])
+def test_pairs_together_are_as_each_alone(digits: int) -> None:
+    """To the bit, with ties or without, whatever the numbers of runs and tasks."""
+    generator = np.random.default_rng(6)
+    shapes = [((9, 4), (7, 4)), ((9, 4), (9, 4)), ((5,), (8,)), ((1, 3), (2, 2)), ((3,), (3,))]
+    pairs = [
+        (sampled(generator, *x, digits=digits), sampled(generator, *y, digits=digits))
+        for x, y in shapes
+    ]
+    alone = tuple(probability_of_improvement(x, y, FEW) for x, y in pairs)
+    assert alone == probabilities_of_improvement(pairs, FEW)
+    assert 3 <= sum(one.low is not None for one in alone)
+
+
+@pytest.mark.parametrize("digits", [0, 9])
+def test_resamples_are_counted_pair_by_pair(digits: int) -> None:
+    """Ranks give what comparing every drawn run with every other gives, to the bit."""
+    generator = np.random.default_rng(7)
+    x, y = sampled(generator, 12, digits=digits), sampled(generator, 7, digits=digits)
+    table = 1 + np.sign(np.subtract.outer(x.values, y.values))
+    c, d = (
+        improvement.counts(FEW.generator(side, 0), n, FEW.repetitions)
+        for side, n in enumerate(table.shape)
+    )
+    expected = np.einsum("ib,ij,jb->b", c, table, d) / table.size / 2
+    assert expected.tobytes() == replicates([[Ranks.of(x.values, y.values)]], FEW).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 from comparison_cases import label
 
-from rlexp.stats.hypothesis_tests import permutation_test
+from rlexp.stats.permutation import permutation_test
 from rlexp.stats.resampling import Resampling
 
 FEW = Resampling(repetitions=500)

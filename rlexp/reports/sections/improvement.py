@@ -1,14 +1,17 @@
 """Probability of improvement: how often a run of one label beats a run of another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlexp.reports.blocks import Block, Column, Matrix, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed, shortened
-from rlexp.stats.improvement import probability_of_improvement
+from rlexp.stats.improvement import probabilities_of_improvement
 from rlexp.stats.interval import Interval
 from rlexp.stats.task_scores import TaskScores
 
@@ -42,7 +45,7 @@ class ProbabilityOfImprovement:
         labels = inquiry.evidence.labels
         if len(labels) < 2:
             return None
-        pairs = [_pair(inquiry, a, b) for a, b in combinations(labels, 2)]
+        pairs = _pairs(inquiry)
         table = _table(inquiry.evidence, pairs)
         some = any(pair.interval for pair in pairs)
         figure = [_matrix(labels, pairs)] if some else []
@@ -50,21 +53,31 @@ class ProbabilityOfImprovement:
         return Part(name="improvement", title="Probability of improvement", blocks=blocks)
 
 
-def _pair(inquiry: Inquiry, first: str, second: str) -> Pair:
-    cells = [
-        (inquiry.evidence.cell(first, t), inquiry.evidence.cell(second, t), t)
-        for t in inquiry.evidence.tasks
+def _pairs(inquiry: Inquiry) -> list[Pair]:
+    """Every pair, computed together: they share what is drawn."""
+    scores = {key: cell.scores for key, cell in inquiry.evidence.cells.items() if cell.n}
+    both = list(combinations(inquiry.evidence.labels, 2))
+    tasks = [
+        tuple(t for t in inquiry.evidence.tasks if (a, t) in scores and (b, t) in scores)
+        for a, b in both
     ]
-    both = [(a, b, t) for a, b, t in cells if a and b and a.n and b.n]
-    x, y, tasks = [a for a, _, _ in both], [b for _, b, _ in both], tuple(t for _, _, t in both)
-    found = None
-    if both:
-        found = probability_of_improvement(
-            TaskScores.from_tasks([cell.scores for cell in x]),
-            TaskScores.from_tasks([cell.scores for cell in y]),
-            inquiry.settings.resampling,
-        )
-    return Pair(first, second, found, (sum(c.n for c in x), sum(c.n for c in y)), tasks)
+    sides = [
+        (_together(scores, a, own), _together(scores, b, own))
+        for (a, b), own in zip(both, tasks, strict=True)
+        if own
+    ]
+    found = iter(probabilities_of_improvement(sides, inquiry.settings.resampling))
+    runs = iter([(x.n, y.n) for x, y in sides])
+    return [
+        Pair(a, b, next(found) if own else None, next(runs) if own else (0, 0), own)
+        for (a, b), own in zip(both, tasks, strict=True)
+    ]
+
+
+def _together(
+    scores: Mapping[tuple[str, str], NDArray[np.float64]], label: str, tasks: tuple[str, ...]
+) -> TaskScores:
+    return TaskScores.from_tasks([scores[label, task] for task in tasks])
 
 
 def _matrix(labels: tuple[str, ...], pairs: list[Pair]) -> Matrix:
