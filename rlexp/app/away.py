@@ -1,6 +1,8 @@
 """Runs that are out: ordered, waiting for a worker or a job, or with one."""
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +27,7 @@ class Away:
     Attributes:
         waiting: Runs that are ordered and that no worker has.
         taken: Runs that are ordered and that a worker has.
-        jobs: What is kept of jobs, by the name of their executor.
+        jobs: How many were submitted for such runs, by the name of their executor.
     """
 
     waiting: tuple[str, ...]
@@ -37,11 +39,10 @@ class Away:
         """Look what is out."""
         names = ordered(paths)
         taken = {name for name in names if is_held(paths.run(name).claim)}
-        jobs: dict[str, int] = {}
-        for name in _executors(paths):
-            jobs[name] = jobs.get(name, 0) + 1
+        # A job whose runs nobody wants any more is over, or will be as soon as it begins.
+        jobs = Counter(job.executor for job in _kept(paths) if not job.runs.isdisjoint(names))
         waiting = tuple(name for name in names if name not in taken)
-        return cls(waiting, tuple(n for n in names if n in taken), jobs)
+        return cls(waiting, tuple(n for n in names if n in taken), dict(jobs))
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -52,7 +53,7 @@ class Away:
         if self.waiting:
             yield f"{counted(len(self.waiting), 'ordered run')} not taken by a worker yet"
         for name, count in self.jobs.items():
-            yield f"{counted(count, 'job')} known of {name}"
+            yield f"{counted(count, 'job')} submitted to {name} for ordered runs"
 
 
 def end_all(paths: ExperimentPaths, study: Study) -> int:
@@ -73,7 +74,7 @@ def end_all(paths: ExperimentPaths, study: Study) -> int:
             request_stop(paths.run(name), StopRequest(Ending.INTERRUPTED, "cancelled by the user"))
     except OSError as error:
         raise RecordError(f"cannot write to {paths.folder}: {error.strerror}") from error
-    for name in away.jobs:
+    for name in sorted({job.executor for job in _kept(paths)}):
         _cancel_jobs(name, paths, study)
     return len(away.waiting) + len(away.taken)
 
@@ -88,10 +89,17 @@ def _cancel_jobs(name: str, paths: ExperimentPaths, study: Study) -> None:
         executor.cancel(paths.jobs)
 
 
-def _executors(paths: ExperimentPaths) -> Iterator[str]:
-    """The executor of every job that is kept."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of a job, whichever executor has it."""
+
+    executor: str
+    runs: frozenset[str]
+
+
+def _kept(paths: ExperimentPaths) -> Iterator[_Kept]:
+    """Every job that something is kept of; it may long be over."""
     for place in sorted(paths.jobs.glob("*.json")):
-        try:
-            yield str(read_json(place).get("executor"))
-        except RecordError:
-            continue
+        with suppress(RecordError, TypeError):
+            plain = read_json(place)
+            yield _Kept(str(plain.get("executor")), frozenset(map(str, plain.get("runs", ()))))

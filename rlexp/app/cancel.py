@@ -15,6 +15,7 @@ from rlexp.records.run import State
 from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
+from rlexp.store.orders import ordered, withdraw
 from rlexp.store.runs import read_run, request_stop
 
 REASON = "cancelled by the user"
@@ -33,14 +34,24 @@ def cancel(target: str, study: Study, console: Console) -> int:
 
 
 def _cancel_run(run: RunPaths) -> str:
-    name = run.folder.name
+    name, experiment = run.folder.name, ExperimentPaths(run.folder.parent)
     state = read_run(run).record.state
-    if state is not State.RUNNING:
+    is_ordered = name in ordered(experiment)
+    if state is not State.RUNNING and is_ordered and is_held(experiment.lock):
+        return (
+            f"run {name} waits for a worker (it is {state}): cancel it once it runs, or all: "
+            f"rlexp cancel {experiment.name}"
+        )
+    if state is not State.RUNNING and not is_ordered:
         return f"run {name} is not running (it is {state}): nothing to cancel"
     try:
-        request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
+        withdraw(experiment, name)
+        if state is State.RUNNING:
+            request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
     except OSError as error:
         raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
+    if state is not State.RUNNING:
+        return f"took back the order of run {name}; a repeat of its command orders it again"
     return (
         f"asked run {name} to end: it stops at its next step and is recorded as interrupted; "
         "'rlexp resume', or a repeat of its command, continues it"

@@ -19,6 +19,7 @@ from rlexp.app.study import Study
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.console import Console
+from rlexp.engine.dispatch import is_cancelled
 from rlexp.engine.loop import Loop
 from rlexp.engine.running import Orders
 from rlexp.errors import ConfigError, RecordError, RlexpError
@@ -109,7 +110,9 @@ class Ordered:
         spec = read_spec(paths)
         if spec.name != name:
             raise RecordError(f"its folder holds run {spec.name}")
-        if not order.stands(read_run(paths, spec).record):
+        record = read_run(paths, spec).record
+        is_answered = record.attempts > order.after and is_cancelled(paths, record)
+        if is_answered or not order.stands(record):
             withdraw(self.experiment, name)
             return None
         self.check(spec)

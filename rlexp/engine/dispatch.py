@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rlexp.engine.loop import POLL
 from rlexp.engine.running import Claimer, Orders, Running, Watcher, read_news, read_progress
-from rlexp.engine.source import Source
+from rlexp.engine.source import Listed, Source
 from rlexp.errors import ExecutorError
 from rlexp.executors import Batch, Gone, RemoteSession
 from rlexp.protocol.spec import RunSpec
@@ -20,11 +20,20 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.orders import Order, withdraw, write_order
-from rlexp.store.runs import new_attempt, read_run, request_stop, write_run, write_verdict
+from rlexp.store.runs import (
+    new_attempt,
+    read_run,
+    read_stop,
+    request_stop,
+    write_run,
+    write_verdict,
+)
 from rlexp.store.sealing import Seals
 
 LOOK_EVERY = 2.0
-"""Seconds in which every run that is out is looked at once."""
+"""Seconds in which every run that is out is looked at once, if there are not too many."""
+LOOKS = 30
+"""Runs that are looked at in one turn of the loop, at most: a login node is for others too."""
 ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", "Dependency"})
 """Why jobs wait on a cluster that others use too."""
 TRY_AGAIN = 30.0
@@ -38,16 +47,13 @@ class Out(Running):
 
     Attributes:
         job: The job that is to execute it, where one is known.
-        after: The attempts that there were before.
+        begun: Whether an attempt is known that is an answer to the order.
+        asked: Whether its attempt was to end already when the order was given.
     """
 
     job: str | None = None
-    after: int = 0
-
-    @property
-    def begun(self) -> bool:
-        """Whether an attempt is known that is an answer to the order."""
-        return self.attempt.number > self.after
+    begun: bool = False
+    asked: bool = False
 
 
 @dataclass(slots=True)
@@ -157,10 +163,12 @@ class Dispatch:
             return
         # What runs now answers the order; what has ended does not.
         after = (attempts[-1].number if attempts else 0) - (record.state is State.RUNNING)
-        order = Order(after=after, settings=orders.settings, command=self.command)
+        asked = record.state is State.RUNNING and _is_asked_to_end(paths)
+        order = Order(after=after + asked, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
         job, since = self.known.pop(name, None), self.monotonic()
-        self.out[name] = Out(spec, paths.attempt(after), since=since, job=job, after=after)
+        attempt = paths.attempt(after)
+        self.out[name] = Out(spec, attempt, since=since, job=job, asked=asked)
         self.rounds.append(name)
         if job is None:
             self.unsent.append(name)
@@ -204,7 +212,7 @@ class Dispatch:
 
     def _look_at_some(self, source: Source) -> None:
         """Look at a share of the runs, so that each is looked at every few seconds."""
-        for _ in range(min(ceil(len(self.rounds) * POLL / LOOK_EVERY), len(self.rounds))):
+        for _ in range(min(ceil(len(self.rounds) * POLL / LOOK_EVERY), LOOKS)):
             name = self.rounds.popleft()
             if name not in self.out:
                 continue
@@ -219,9 +227,12 @@ class Dispatch:
             out.step = max(read_progress(out.attempt.progress)[0], out.step)
         if out.last is not None:
             source.evaluated(out.spec, out.evaluations)
+        if isinstance(source, Listed):
+            # Nobody asks for those before, and the runs may be thousands.
+            del out.evaluations[:-1]
         if self.stopped_at is not None:
             self._ask_to_stop(out)
-        if is_over and _is_over(read_run(paths, out.spec).record):
+        if is_over and self._is_over(out, paths):
             self._finish(name, source)
         elif (out.job is None and name not in self.unsent) or self.stopped_at is not None:
             self._settle(name, source, "its worker is gone")
@@ -232,6 +243,7 @@ class Dispatch:
         if attempts and attempts[-1].number > out.attempt.number:
             out.attempt, out.offset, out.evaluations = attempts[-1], 0, []
             out.ends_early, out.step, out.since = False, 0, self.monotonic()
+            out.begun, out.asked = True, False
 
     def _settle(self, name: str, source: Source, reason: str) -> None:
         """Send a run out again that nobody is at any more and that has not come to its end."""
@@ -239,7 +251,7 @@ class Dispatch:
         if is_held(paths.claim):
             return
         self._follow_attempt(out, paths)
-        if out.begun and _is_over(read_run(paths, out.spec).record):
+        if out.begun and self._is_over(out, paths):
             self._finish(name, source)
             return
         if self.asked_to_stop():
@@ -283,6 +295,7 @@ class Dispatch:
         if not out.begun:
             orders = self.orders(out.spec)
             out.attempt = new_attempt(paths, orders.settings, orders.provenance, orders.patch)
+            out.begun = True
         return out.attempt
 
     def _verdict(self, out: Out, reason: str, interrupted: bool) -> RunEnded:
@@ -295,14 +308,20 @@ class Dispatch:
             reason=reason,
         )
 
+    def _is_over(self, out: Out, paths: RunPaths) -> bool:
+        """Whether a run has come to an end that nothing follows while this command lasts."""
+        record = read_run(paths, out.spec).record
+        return not record.may_run() or (is_cancelled(paths, record) and not out.asked)
+
     def _finish(self, name: str, source: Source) -> None:
-        """A run is over for good."""
+        """A run is over for good, or until the user wants it again."""
         out, paths = self.out[name], self.experiment.run(name)
         record = read_run(paths, out.spec).record
         self.seals.enter(paths, out.attempt.number)
         self._drop(name)
         self.watcher.ended(record, again=False)
-        source.ended(record)
+        if not record.may_run():
+            source.ended(record)
 
     def _drop(self, name: str) -> None:
         withdraw(self.experiment, name)
@@ -338,6 +357,10 @@ class Dispatch:
             self.abandon()
 
 
-def _is_over(record: RunRecord) -> bool:
-    """Whether a run has come to an end that nothing follows."""
-    return not record.may_run()
+def is_cancelled(paths: RunPaths, record: RunRecord) -> bool:
+    """Whether a run was interrupted because somebody asked that of it, and not of its process."""
+    return record.state is State.INTERRUPTED and _is_asked_to_end(paths)
+
+
+def _is_asked_to_end(paths: RunPaths) -> bool:
+    return paths.stop.exists() and read_stop(paths).ending is Ending.INTERRUPTED
