@@ -49,7 +49,7 @@ def drive_remotely(
     orders = driving.orders(code, study)
     if driving.detach:
         remote.check_detached()
-    site = _site(paths, driving, study)
+    site = _site(paths, driving, study, by_hand=isinstance(remote, Pull))
     with remote.dispatch(site) as session:
         show(code)
         if isinstance(remote, Pull):
@@ -93,15 +93,17 @@ def _say_detached(
     )
 
 
-def _site(paths: ExperimentPaths, driving: Driving, study: Study) -> Site:
+def _site(paths: ExperimentPaths, driving: Driving, study: Study, *, by_hand: bool) -> Site:
     allowed = sorted({*study.allowed, *_packages(read_experiment(paths))})
     flags = [word for package in allowed for word in ("--allow-import", package)]
     shared = os.environ.get(SHARED)
+    # A job has the cores of one run, but may see all of its machine.
+    one = [] if by_hand else ["--workers", "1"]
     return Site(
         experiment=paths.folder,
         jobs=paths.jobs,
         folder=study.folder,
-        worker=(*execution.COMMAND, "worker", paths.name, *flags),
+        worker=(*execution.COMMAND, "worker", paths.name, *one, *flags),
         variables={
             "RLEXP_RUNS": str(study.layout.root),
             **({SHARED: shared} if shared else {}),
