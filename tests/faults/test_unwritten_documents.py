@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from in_full import long
+from in_full import IN_FULL, long
 from injection import fail_at, kill_at, traced
 from studies import StudyFolder, new_study
 from tracing import injecting
@@ -79,6 +79,7 @@ def test_a_run_after_an_extension_in_vain_matches(study: StudyFolder, what: str)
     assert (0, True) == (code, output.startswith("x: 4 of 4 attempts match the ledger")), output
 
 
+@long
 def test_a_removal_after_an_extension_in_vain_matches(study: StudyFolder) -> None:
     """And so does the extension that follows."""
     extend_in_vain(study, "error=ENOSPC")
@@ -96,8 +97,8 @@ def definition(study: StudyFolder) -> bytes:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@pytest.mark.parametrize("earlier", [False, True])
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("earlier", [False, True] if IN_FULL else [True])
+@pytest.mark.parametrize("killed", [False, True] if IN_FULL else [True])
 def test_any_document_that_was_not_written_matches(
     tmp_path: Path, name: str, *, earlier: bool, killed: bool
 ) -> None:
