@@ -79,7 +79,6 @@ $(READY): pyproject.toml .ci/constraints.txt
 		|| { echo 'rlexp needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@echo 'Installing into .venv; the first time, this takes a few minutes'
 	@[ -f $(READY) ] && $(BIN)/python -c '' || { rm -rf .venv && "$(PYTHON)" -m venv .venv; }
-	@# Most of what is installed is never imported: what is, is compiled then.
-	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check \
+	@$(BIN)/python -m pip install -q --disable-pip-version-check \
 		-c .ci/constraints.txt -e '.[all,dev]'
 	@pwd -P > $(READY)
