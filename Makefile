@@ -36,7 +36,7 @@ test-services: $(READY)
 # Every fault of docs/faults.md in full: about an hour.
 test-faults: export RLEXP_LONG_FAULTS = 1
 test-faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/trackers tests/docs/test_faults.py
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/trackers tests/docs/test_faults.py tests/docs/test_verdicts.py
 
 # Suites of environments that cannot live beside what is in .venv: a virtual environment each, which
 # borrows everything else from there. Meta-World and gymnasium-robotics share theirs, with mujoco 3.

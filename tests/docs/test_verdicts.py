@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
 
 from rlexp.app.request import read_request
@@ -61,6 +62,7 @@ def test_differences_are_those_of_the_kept_scores(name: str) -> None:
         assert decided != (pair["verdict"] == "undecided")
 
 
+@long
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in DEFINED_OTHERWISE])
 def test_its_command_asks_for_the_runs_that_are_kept(name: str, tmp_path: Path) -> None:
     """By their ids: no default has changed since that would make others of them."""
