@@ -138,13 +138,11 @@ def _checkpoints(
     """What earlier attempts left, newest first; what cannot be used is told."""
     death = _death_before_a_word(read_attempts(paths)[:-1])
     for step in checkpoint_steps(paths):
-        saved, refusal = None, death[1] if death else None
+        saved, refusal = None, death
         try:
-            found = read_checkpoint(paths, step, run_id=origin["run"])
-            # What the attempt that died made itself, it did not die of.
-            if death is None or found.about.get("attempt") == death[0]:
-                saved = found
-                refusal = difference(found.about.get("versions"), origin["versions"])
+            if death is None:
+                saved = read_checkpoint(paths, step, run_id=origin["run"])
+                refusal = difference(saved.about.get("versions"), origin["versions"])
         except RecordError as error:
             refusal = str(error)
         if saved is not None and (refusal is None or settings.get("allow_drift")):
@@ -153,17 +151,12 @@ def _checkpoints(
             listener.emit(Refused(time=listener.now(), step=step, reason=str(refusal)))
 
 
-def _death_before_a_word(earlier: Sequence[StoredAttempt]) -> tuple[int, str] | None:
-    """How the last attempt was ended by the machine, if it had neither gone on nor begun anew.
-
-    Returns:
-        The attempt's number, and what became of it.
-    """
+def _death_before_a_word(earlier: Sequence[StoredAttempt]) -> str | None:
+    """How the last attempt was ended by the machine, if it had neither gone on nor begun anew."""
     events = earlier[-1].events if earlier else []
     match events:
         case [RunStarted(), RunEnded(failure=failure, reason=reason)] if failure in PUTTING_BACK:
-            how = f"the attempt before died while it was put back ({failure}: {reason})"
-            return earlier[-1].paths.number, how
+            return f"the attempt before died while it was put back ({failure}: {reason})"
         case _:
             return None
 

@@ -28,8 +28,8 @@ def names(requirements: list[str]) -> set[str]:
 
 
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-APART = {suite.extra for suite in SUITES if suite.beside is not None}
-"""Extras that need an environment of their own, with another version of a package."""
+APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"ray"}
+"""Extras that need an environment of their own, and one that is too large to come unasked."""
 
 
 def test_every_import_is_asked_for() -> None:
