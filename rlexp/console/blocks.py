@@ -63,7 +63,7 @@ def _table(out: RichConsole, block: Table) -> None:
     if widths:
         out.print(_across(titles, rows, numeric, widths))
     else:
-        for position, part in enumerate(_down(titles, rows, out.width)):
+        for position, part in enumerate(_down(titles, rows, numeric, out.width)):
             if position:
                 out.print()
             out.print(part)
@@ -111,9 +111,15 @@ def _across(
     return table
 
 
-def _down(titles: Sequence[str], rows: Rows, width: int) -> Iterator[RichTable]:
+def _down(
+    titles: Sequence[str], rows: Rows, numeric: Sequence[bool], width: int
+) -> Iterator[RichTable]:
     """A row of the table down the terminal, as many of them side by side as there is room for."""
-    side = min(max(map(cell_len, titles)), width // 3)
+    numbers = (
+        cell_len(row[i]) for row in rows for i, is_number in enumerate(numeric) if is_number
+    )
+    room = width - GAP - max(numbers, default=0)
+    side = max(min(max(map(cell_len, titles)), width // 3, room), 1)
     most = width - side - GAP
     waiting = list(rows) or [["—"] * len(titles)]
     while waiting:
