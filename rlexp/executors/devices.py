@@ -49,9 +49,18 @@ def found(variables: Mapping[str, str] = os.environ) -> list[str]:
     given = variables.get(VISIBLE)
     if given is not None:
         return [name.strip() for name in given.split(",") if name.strip()]
+    return ask_driver("index")
+
+
+def ask_driver(field: str) -> list[str]:
+    """What NVIDIA's own tool says of each device; asking torch would take seconds.
+
+    Args:
+        field: A property that it can be asked for, such as `index` and `name`.
+    """
     try:
-        listed = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"],
             capture_output=True,
             check=True,
             timeout=PATIENCE,
@@ -59,4 +68,4 @@ def found(variables: Mapping[str, str] = os.environ) -> list[str]:
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    return listed.stdout.split()
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]

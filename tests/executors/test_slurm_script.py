@@ -68,14 +68,15 @@ def test_output_is_kept_without_a_file_of_slurms(tmp_path: Path, path: str) -> N
     assert (there.jobs / "own.txt").read_text() == "at run1\n"
 
 
-def test_a_notice_asks_for_another_turn(there: Site, path: str) -> None:
-    """USR1 reaches the worker; its exit code 75 puts the task back into the queue."""
-    process = start_task(there, path)
+@pytest.mark.parametrize(("requeues", "asks"), [(True, "requeue 12_1\n"), (False, "")])
+def test_a_notice_asks_for_another_turn(there: Site, path: str, requeues: bool, asks: str) -> None:
+    """USR1 reaches the worker; its exit code 75 puts the task back where `requeue` allows it."""
+    process = start_task(there, path, requeues=requeues)
     begun(there)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(20) == 75
     assert (there.experiment / "run1" / "signals").read_text() == f"{int(signal.SIGUSR1)}\n"
-    assert asked(path) == "requeue 12_1\n"
+    assert asked(path) == asks
 
 
 def test_an_end_by_rlexp_asks_for_no_other_turn(there: Site, path: str) -> None:
@@ -138,15 +139,6 @@ def test_turns_without_progress_come_to_an_end(tmp_path: Path, path: str) -> Non
         turn("stuck")
     assert asked(path) == "requeue 12_1\n" * 5
     assert (there.jobs / "own.txt").read_text().endswith("give the job more time\n")
-
-
-def test_without_leave_to_requeue_the_task_ends(there: Site, path: str) -> None:
-    """With `requeue: false` a worker that asks for another turn is not given one."""
-    process = start_task(there, path, requeues=False)
-    begun(there)
-    process.send_signal(signal.SIGUSR1)
-    assert process.wait(20) == 75
-    assert asked(path) == ""
 
 
 def test_setup_comes_first_in_the_studys_folder(tmp_path: Path, path: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +11,7 @@ from uuid import uuid4
 from rlexp.app.checks.finding import Finding, fail, ok, warn
 from rlexp.console.words import size
 from rlexp.errors import RecordError
+from rlexp.executors.devices import ask_driver
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
@@ -23,8 +23,6 @@ LITTLE = 2_000_000_000
 NOTHING = 50_000_000
 """Bytes of free disk under which runs will fail."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-GPU_LIMIT = 10.0
-"""Seconds that the driver's tool may take."""
 
 
 def check_machine(folder: Path, runs: Path) -> list[Finding]:
@@ -39,7 +37,7 @@ def check_machine(folder: Path, runs: Path) -> list[Finding]:
         *check_threads(os.environ),
         *check_disk(runs),
         _git(folder, runs),
-        check_gpu(_gpus(), packages().get("torch", "")),
+        check_gpu(ask_driver("name"), packages().get("torch", "")),
     ]
 
 
@@ -132,23 +130,6 @@ def _git(folder: Path, runs: Path) -> Finding:
             "git init, git add, git commit",
         )
     return ok("git", str(code))
-
-
-def _gpus() -> list[str]:
-    """The accelerators that the driver's own tool sees; asking torch would take seconds."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=GPU_LIMIT,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
 
 def check_gpu(gpus: list[str], torch: str) -> Finding:
