@@ -1,5 +1,6 @@
 """What is likely to be in the way of equal numbers is said from evidence, the strongest first."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from samples import completed, failed, spec
 
 from rlexp.app.reproduction.answer import Verdict, answer, summary
 from rlexp.app.reproduction.original import Original, RecordedCode
-from rlexp.app.reproduction.surroundings import Change, Surroundings, compare
+from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
 from rlexp.app.study import Study
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
@@ -107,8 +108,8 @@ def recorded(**changes: Any) -> Mapping[str, Any]:
 @pytest.fixture
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable that can change numbers is set."""
-    for name in ("PYTHONHASHSEED", "MKL_CBWR", "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.delenv(name, raising=False)
+    for name in filter(DECIDING.fullmatch, list(os.environ)):
+        monkeypatch.delenv(name)
 
 
 def around(tmp_path: Path, **changes: Any) -> Surroundings:
