@@ -5,20 +5,20 @@ from hashlib import sha256
 
 from rlexp.app.estimate import cache_folder
 from rlexp.store.catalogue import Catalogue
-from rlexp.store.file_systems import network_file_system
+from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 
 
 def catalogue_of(paths: ExperimentPaths) -> Catalogue:
     """The catalogue of an experiment; one that cannot be written there is in the cache.
 
-    So is one on a network file system, where several machines would write it and one of them may
-    read what another has half replaced.
+    So is one that several machines see: they would all write it, and one of them may read what
+    another has half replaced.
     """
     if not paths.folder.is_dir():
         # It may be a link that leads to itself.
         return Catalogue([], time.time)
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
     own = cache_folder() / "catalogues" / name
-    shared = network_file_system(paths.folder) is not None
+    shared = is_shared(paths.catalogue)
     return Catalogue.read([own] if shared else [paths.catalogue, own], time.time)
