@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
-from rlexp.stats.draws import blocks, draw
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.risk import worst_count
 from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.whole_runs import Counts, of_drawn_weights
 
 Array = NDArray[np.float64]
 Better = Literal["higher", "lower"]
@@ -113,9 +113,11 @@ def of_runs(
 
 def of_points(
     name: Name,
-    taken: tuple[Array, Array, Callable[[Array], Array]],
+    at: tuple[Array, Array],
+    resampled: Callable[[Counts], Array],
     resampling: Resampling,
     *,
+    runs: int,
     no_interval: str | None,
     note: str | None = None,
 ) -> Reliability:
@@ -123,17 +125,21 @@ def of_points(
 
     Args:
         name: And whether higher or lower is better.
-        taken: Steps of shape (P,), data of shape (n, …), and the metric of data (…, n, …) as (…, P).
+        at: Steps of shape (P,), and the metric there, of the same shape.
+        resampled: The metric of resamples, of shape (P, rows), from how often they draw each run,
+            of shape (n, rows).
         resampling: Of the interval.
+        runs: Number n of runs.
         no_interval: Why there is none.
         note: What to know.
     """
-    steps, data, metric = taken
-    values = metric(data)
+    steps, values = at
     estimate = float(np.median(values))
     ends, reason = (None, None), no_interval
     if not reason:
-        drawn = _resampled(lambda rows: np.median(metric(rows), axis=-1), data, resampling)
+        # One thread: many small steps would only wait for one another.
+        drawn = of_drawn_weights(resampled, len(steps), (runs,), resampling, threads=1)
+        drawn = np.median(drawn, axis=0)
         ends = np.quantile(drawn, [resampling.tail, 1 - resampling.tail]).tolist()
         if np.ptp(drawn) == 0:
             ends, reason = (None, None), "every resample gives the same"
@@ -144,20 +150,10 @@ def of_points(
         level=resampling.level,
         method=METHOD,
         repetitions=0 if no_interval else resampling.repetitions,
-        n=len(data),
+        n=runs,
         seed=None if no_interval else resampling.seed,
         reason=reason,
     )
     return Reliability(
         metric=name[0], better=name[1], interval=found, values=values, steps=steps, note=note
     )
-
-
-def _resampled(statistic: Callable[[Array], Array], data: Array, resampling: Resampling) -> Array:
-    """A statistic of whole runs drawn with replacement, of shape (repetitions,)."""
-    sizes = (len(data),)
-    found = [
-        statistic(data[draw(sizes, resampling, block).positions])
-        for block in blocks(len(data), resampling)
-    ]
-    return np.concatenate(found)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlexp.stats.drawn_ranks import resampled_dispersion, resampled_risk
 from rlexp.stats.reliability import (
     LEAST_DIFFERENCES,
     LearningCurves,
@@ -189,24 +190,24 @@ def _across_runs(
         return impossible(DISPERSION, reason), impossible(RISK, reason)
     few = f"resamples of {n} runs hardly show how much runs differ: {LEAST_RUNS} are needed"
     alone = one_worst(n, "run")
+    beside, relative = np.hstack([curves.values, divisors]), curves.values / divisors
+    dispersion = dispersion_across_runs(curves.values) / np.median(divisors)
     return (
         of_points(
             DISPERSION,
-            (curves.steps, np.hstack([curves.values, divisors]), _relative_dispersion),
+            (curves.steps, dispersion),
+            lambda drawn: resampled_dispersion(beside, drawn),
             resampling,
+            runs=n,
             no_interval=few if n < LEAST_RUNS else None,
         ),
         of_points(
             RISK,
-            (curves.steps, curves.values / divisors, risk_across_runs),
+            (curves.steps, risk_across_runs(relative)),
+            lambda drawn: resampled_risk(relative, drawn),
             resampling,
+            runs=n,
             no_interval=alone and f"{alone}, which resampling cannot vary as new runs would",
             note=alone,
         ),
     )
-
-
-def _relative_dispersion(data: Array) -> Array:
-    """Dispersion of the values over runs, by the median of their ranges in the last column."""
-    scale = np.median(data[..., -1], axis=-1)[..., None]
-    return dispersion_across_runs(data[..., :-1]) / scale

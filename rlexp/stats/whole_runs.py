@@ -1,5 +1,6 @@
 """Interquartile means of resampled learning curves, of which whole runs are drawn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,18 +60,44 @@ def whole_run_replicates(
     """
     weights = run_weights(sizes)
     points = [OrderedRuns.of(values, weights) for values in curves]
+
+    def means(drawn: Counts) -> Array:
+        room = np.empty((len(weights) + 1, drawn.shape[1]), drawn.dtype)
+        return np.stack([middle_means(runs, drawn, room) for runs in points])
+
+    return of_drawn_weights(means, len(points), sizes, resampling, threads=threads)
+
+
+def of_drawn_weights(
+    statistic: Callable[[Counts], Array],
+    count: int,
+    sizes: tuple[int, ...],
+    resampling: Resampling,
+    *,
+    threads: int | None = None,
+) -> Array:
+    """What follows of resamples from how much the draws of each run weigh.
+
+    Args:
+        statistic: Of weights, of shape (N, rows), task by task, in the shape (count, rows).
+        count: Its numbers for each repetition.
+        sizes: Runs of each task, m numbers that sum to N.
+        resampling: Repetitions and seed.
+        threads: Of the computation; by default one for each core where that pays.
+
+    Returns:
+        Of shape (count, repetitions).
+    """
+    weights = run_weights(sizes)
     numbers = blocks(sum(sizes), resampling)
     rows = rows_of_block(sum(sizes))
-    found = np.empty((len(points), resampling.repetitions))
+    found = np.empty((count, resampling.repetitions))
 
     def fill(group: int) -> None:
         first = group * TOGETHER
         own = numbers[first : first + TOGETHER]
         drawn = np.hstack([drawn_weights(draw(sizes, resampling, b), weights) for b in own])
-        columns = slice(first * rows, first * rows + drawn.shape[1])
-        room = np.empty((len(weights) + 1, drawn.shape[1]), drawn.dtype)
-        for row, runs in zip(found, points, strict=True):
-            row[columns] = middle_means(runs, drawn, room)
+        found[:, first * rows : first * rows + drawn.shape[1]] = statistic(drawn)
 
     groups = range(-(-len(numbers) // TOGETHER))
     over_blocks(fill, groups, threads or worthwhile_threads(found.size * len(weights)))

@@ -1,0 +1,52 @@
+"""Order statistics of resampled runs, from how often each is drawn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rlexp.stats.drawn_ranks import DrawnRanks, resampled_dispersion, resampled_risk
+from rlexp.stats.reliability import dispersion_across_runs, risk_across_runs
+from rlexp.stats.risk import cvar
+
+ROWS = 7
+
+
+def drawn_of(positions: NDArray[np.int64]) -> NDArray[np.int16]:
+    """How often each run is drawn, of shape (n, rows), from positions of shape (rows, n)."""
+    n = positions.shape[1]
+    return np.stack([np.bincount(row, minlength=n) for row in positions], axis=1).astype(np.int16)
+
+
+@given(
+    # Few different ones: ties are what goes wrong.
+    values=st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=60),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 1000),
+)
+def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, seed: int) -> None:
+    """Quantiles and the mean of the worst are what sorting each resample gives."""
+    runs = np.array(values)
+    positions = np.random.default_rng(seed).integers(0, len(runs), size=(ROWS, len(runs)))
+    drawn = drawn_of(positions)
+    ranks = DrawnRanks.of(runs, drawn, np.empty_like(drawn))
+    resamples = runs[positions]
+    assert pytest.approx(np.quantile(resamples, share, axis=1)) == ranks.quantile(share)
+    assert pytest.approx(cvar(resamples)) == ranks.worst_mean()
+    if share:
+        assert pytest.approx(cvar(resamples, share)) == ranks.worst_mean(share)
+
+
+def test_metrics_across_runs_are_those_of_the_drawn_runs() -> None:
+    """At each point, as the functions of whole data compute them."""
+    generator = np.random.default_rng(3)
+    curves = generator.normal(size=(45, 6)).round(1)
+    ranges = generator.uniform(1, 2, size=(45, 1))
+    positions = generator.integers(0, 45, size=(ROWS, 45))
+    drawn = drawn_of(positions)
+    medians = np.median(ranges[positions, 0], axis=1)
+    dispersion = dispersion_across_runs(curves[positions]) / medians[:, np.newaxis]
+    found = resampled_dispersion(np.hstack([curves, ranges]), drawn)
+    assert pytest.approx(dispersion.T) == found
+    assert pytest.approx(risk_across_runs(curves[positions]).T) == resampled_risk(curves, drawn)
