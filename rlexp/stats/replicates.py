@@ -60,12 +60,17 @@ def replicates(
 
 def over_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
     """Do the work of every block; NumPy and compiled kernels let threads run side by side."""
-    if threads == 1 or len(numbers) == 1:
-        for number in numbers:
+
+    def each(own: range) -> None:
+        for number in own:
             work(number)
+
+    if threads == 1 or len(numbers) == 1:
+        each(numbers)
         return
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, numbers):
+        # A share for each thread, for a block may take less time than a future.
+        for _ in pool.map(each, [numbers[first::threads] for first in range(threads)]):
             pass
 
 
