@@ -12,6 +12,7 @@ from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
+from rlexp.records.run import State
 from rlexp.reports.evidence import Evidence, Member, unambiguous
 from rlexp.reports.sweep_evidence import SweepEvidence
 from rlexp.store.files import read_file
@@ -77,6 +78,11 @@ def gather(
         folders={n: str(s.paths.folder) for n, s in surveys.items()},
         sweeps=tuple(_sweeps(surveys, study, with_importance=importance)),
         integrity=tuple(examine(s) for s in surveys.values()) if integrity else (),
+        running=sum(
+            f.stored is not None and f.stored.record.state is State.RUNNING
+            for s in surveys.values()
+            for f in s.runs
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.records.run import LARGEST_SCORE, State
+from rlexp.records.run import State
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.sentences import counted
 from rlexp.reports.wording import states
@@ -32,7 +32,8 @@ class Curve:
     @property
     def order(self) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
         """What curves are sorted by: runs have no order."""
-        return tuple(self.x), tuple(np.nan_to_num(self.y, nan=-np.inf)), self.completed
+        returns = np.where(np.isnan(self.y), -np.inf, self.y)
+        return tuple(self.x.tolist()), tuple(returns.tolist()), self.completed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +64,17 @@ class Curves:
 
 def by_steps(evidence: Evidence, label: str, task: str) -> Curves:
     """The evaluations of a label's runs on a task over environment steps."""
-    return _curves(evidence, label, task, steps_of)
+    return _curves(evidence, label, task, lambda member: member.steps)
 
 
 def by_seconds(evidence: Evidence, label: str, task: str) -> Curves:
     """The same over the seconds since a run started.
 
     Of a run with several attempts, the first that the others continue is its start: what lies
-    between attempts counts. A run whose times do not rise (its clock was set back) is left out, and that is said.
+    between attempts counts. A run whose times do not rise (its clock was set back) is left out, and
+    that is said.
     """
     return _curves(evidence, label, task, seconds_of)
-
-
-def steps_of(member: Member) -> Array:
-    """Environment steps of the evaluations of a run, of shape (T,)."""
-    return np.asarray([e.step for e in member.record.evaluations], dtype=np.float64)
 
 
 def seconds_of(member: Member) -> Array:
@@ -87,18 +84,9 @@ def seconds_of(member: Member) -> Array:
     return np.asarray([e.time - begun for e in member.record.evaluations], dtype=np.float64)
 
 
-def curve_of(member: Member, x: Callable[[Member], Array] = steps_of) -> Curve:
-    """The evaluations of a run over x; what is beyond all measure is no value."""
-    y = np.asarray([e.mean for e in member.record.evaluations], dtype=np.float64)
-    completed = member.record.state is State.COMPLETED
-    measurable = np.abs(y) <= LARGEST_SCORE
-    return Curve(x(member), np.where(measurable, y, np.nan), completed)
-
-
-def is_evaluated(member: Member) -> bool:
-    """Whether a run has evaluations, at rising steps."""
-    steps = steps_of(member)
-    return len(steps) > 0 and bool((np.diff(steps) > 0).all())
+def curve_of(member: Member, x: Callable[[Member], Array]) -> Curve:
+    """The evaluations of a run over x."""
+    return Curve(x(member), member.returns, member.record.state is State.COMPLETED)
 
 
 def common_points(tasks: Sequence[Curves], points: int) -> Array:

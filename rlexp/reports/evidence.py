@@ -13,12 +13,12 @@ from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.integrity import Integrity
-from rlexp.records.run import RunRecord, State
+from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.scores import Entry, ScoreTable
 from rlexp.reports.sweep_evidence import SweepEvidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Member:
     """A planned run. `provenance` is that of its last attempt, empty where it has none."""
 
@@ -49,6 +49,22 @@ class Member:
         """Its score, if it has one and that is a number."""
         score = self.record.score
         return score if score is not None and math.isfinite(score) else None
+
+    @cached_property
+    def steps(self) -> NDArray[np.float64]:
+        """Environment steps of its evaluations, of shape (T,)."""
+        return np.asarray([e.step for e in self.record.evaluations], dtype=np.float64)
+
+    @cached_property
+    def returns(self) -> NDArray[np.float64]:
+        """Mean return of each of them, of shape (T,); what is beyond all measure is NaN."""
+        found = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
+        return np.where(np.abs(found) <= LARGEST_SCORE, found, np.nan)
+
+    @cached_property
+    def is_evaluated(self) -> bool:
+        """Whether it has evaluations, at rising steps."""
+        return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +141,7 @@ class Evidence:
         folders: Where the experiments are, by name.
         sweeps: The sweeps among the experiments, with everything that led to the winner.
         integrity: What the ledger of each experiment says of its records, where that was asked.
+        running: Runs of the experiments that a process holds, asked for or not.
     """
 
     phase: Phase
@@ -135,6 +152,7 @@ class Evidence:
     folders: Mapping[str, str] = field(default_factory=dict)
     sweeps: tuple[SweepEvidence, ...] = ()
     integrity: tuple[Integrity, ...] = ()
+    running: int = 0
 
     def __post_init__(self) -> None:
         """Refuse runs that must not stand together.

@@ -150,7 +150,7 @@ def _differences(kind: Kind, evidence: Evidence) -> Iterator[Notice]:
     for task in evidence.tasks:
         # Runs of which nothing is known do not count.
         known = {
-            cell.label: [facts for m in cell.members if (facts := kind.facts(m))]
+            cell.label: [facts for m in _unlike(cell.members) if (facts := kind.facts(m))]
             for cell in evidence.of_task(task)
         }
         for name in sorted({name for own in known.values() for facts in own for name in facts}):
@@ -161,6 +161,19 @@ def _differences(kind: Kind, evidence: Evidence) -> Iterator[Notice]:
     for words, tasks in where.items():
         text = f"On {_named(tasks, evidence)} runs differ in {words}. So {kind.meaning}."
         yield Notice(tone=kind.tone, text=text)
+
+
+def _unlike(members: Iterable[Member]) -> Iterable[Member]:
+    """One of those runs that share all that facts are about, which thousands may."""
+    shared = ("algorithm", "environment", "budget", "compute")
+    return {
+        (
+            id(m.configuration),
+            id(m.provenance),
+            *(id(getattr(m.record.spec, s)) for s in shared),
+        ): m
+        for m in members
+    }.values()
 
 
 def _failures(evidence: Evidence) -> Iterator[Notice]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.records.run import State
-from rlexp.reports.curve_data import curve_of, is_evaluated
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.wording import states
 from rlexp.stats.survival import SurvivalCurve, kaplan_meier
@@ -49,11 +48,11 @@ def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Follo
     """
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
-    evaluated = [member for member in members if is_evaluated(member)]
+    evaluated = [member for member in members if member.is_evaluated]
     found = sorted(_reach(member, threshold) for member in evaluated)
     ended = [member for member in members if _has_ended(member)]
     # Of runs under way, those that were fast would stand for all: the share is of ended ones.
-    successes = sum(is_evaluated(m) and _reach(m, threshold)[1] for m in ended)
+    successes = sum(m.is_evaluated and _reach(m, threshold)[1] for m in ended)
     completed = [m for m in evaluated if m.record.state is State.COMPLETED]
     return Followed(
         label=label,
@@ -69,8 +68,7 @@ def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Follo
 
 
 def _reach(member: Member, threshold: float) -> tuple[float, bool]:
-    curve = curve_of(member)
-    return time_to_threshold((curve.x, curve.y), threshold)
+    return time_to_threshold((member.steps, member.returns), threshold)
 
 
 def _has_ended(member: Member) -> bool:
@@ -78,17 +76,17 @@ def _has_ended(member: Member) -> bool:
     record = member.record
     if record.state is State.FAILED:
         return True
-    return record.state in {State.COMPLETED, State.PRUNED} and is_evaluated(member)
+    return record.state in {State.COMPLETED, State.PRUNED} and member.is_evaluated
 
 
 def _remarks(members: Sequence[Member], threshold: float) -> Iterator[str]:
-    unseen = [member for member in members if not is_evaluated(member)]
+    unseen = [member for member in members if not member.is_evaluated]
     if unseen:
         yield f"{len(unseen)} without an evaluation ({states(unseen)})"
     short = [
         member
         for member in members
-        if is_evaluated(member) and member.record.state is not State.COMPLETED
+        if member.is_evaluated and member.record.state is not State.COMPLETED
         if not _reach(member, threshold)[1]
     ]
     if short:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.records.run import LARGEST_SCORE, State
-from rlexp.reports.curve_data import curve_of, is_evaluated
 from rlexp.reports.evidence import Member
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.possible import cut_to, possible_scores
@@ -102,7 +101,7 @@ def _possible(metric: Reliability, ends: tuple[float | None, float | None]) -> R
 
 
 def _has_curve(member: Member) -> bool:
-    return is_evaluated(member) and bool(np.isfinite(curve_of(member).y).all())
+    return member.is_evaluated and bool(np.isfinite(member.returns).all())
 
 
 def _is_final(member: Member) -> bool:
@@ -122,7 +121,7 @@ def _scaled(inquiry: Inquiry, task: str) -> tuple[Callable[[Array], Array], floa
 def _training(inquiry: Inquiry, task: str, members: Sequence[Member]) -> tuple[Reliability, ...]:
     normalised, baseline = _scaled(inquiry, task)
     budget = float(members[0].record.spec.budget["steps"])
-    curves = [(c.x * PER_CENT / budget, normalised(c.y)) for c in map(curve_of, members)]
+    curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
     grid = common_grid(curves, max(2, *(len(x) for x, _ in curves)))
     if not len(grid):
         return ()

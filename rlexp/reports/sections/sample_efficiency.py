@@ -7,7 +7,7 @@ import numpy as np
 
 from rlexp.records.run import State
 from rlexp.reports.blocks import Axis, Block, Column, Lines, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.curve_data import by_steps, curve_of, is_evaluated
+from rlexp.reports.curve_data import by_steps
 from rlexp.reports.curve_lines import Drawn, aggregate
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
@@ -139,10 +139,10 @@ def _areas(evidence: Evidence, label: str, task: str) -> Areas:
 
 
 def _area(member: Member) -> float | None:
-    curve = curve_of(member)
-    if len(curve.x) < 2 or not is_evaluated(member) or not np.isfinite(curve.y).all():
+    steps, returns = member.steps, member.returns
+    if len(steps) < 2 or not member.is_evaluated or not np.isfinite(returns).all():
         return None
-    return float(area_under_curve(curve.x, curve.y))
+    return float(area_under_curve(steps, returns))
 
 
 def _row(inquiry: Inquiry, task: str, label: str, areas: Areas) -> tuple[Value, ...]:
