@@ -8,7 +8,8 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from rlexp.app.gather import gather
+from rlexp.app.gather import gather, read_target
+from rlexp.app.kept_report import Kept, Source, Told
 from rlexp.app.study import Study as Place
 from rlexp.config.report import ReportParts, read_report
 from rlexp.console import Console
@@ -50,18 +51,60 @@ def report(targets: Sequence[str], wanted: Wanted, place: Place, console: Consol
     formats = read_formats(wanted.formats)
     place.make_allowed_importable()
     parts = read_report(wanted.words, place.folder, place.allowed)
+    read_phase(wanted.phase)
+    source = _source(targets, formats, wanted, parts, place)
+    earlier = source.find()
+    found = earlier or _make(targets, formats, wanted, parts, place, source)
+    phase = ["--phase", wanted.phase] if wanted.phase else []
+    verb = "Wrote" if earlier is None else "Nothing changed since this was written:"
+    _tell(found, verb, [*targets, *phase, *place.permission], console)
+    return REFUSED if wanted.strict and found.told.failed_checks else 0
+
+
+def _source(
+    targets: Sequence[str],
+    formats: Sequence[str],
+    wanted: Wanted,
+    parts: ReportParts,
+    place: Place,
+) -> Source:
+    asked = {
+        "targets": list(targets),
+        "phase": wanted.phase,
+        "formats": list(formats),
+        "output": wanted.output,
+        "figures": wanted.figures,
+        "from": str(Path.cwd()),
+        "settings": parts.composed,
+    }
+    names = dict.fromkeys(read_target(text).experiment for text in targets)
+    # Classes of the user's may change without a file that is known here.
+    experiments = None if place.allowed else [place.experiment(name) for name in names]
+    return Source.of(place.folder, asked, experiments)
+
+
+def _make(
+    targets: Sequence[str],
+    formats: Sequence[str],
+    wanted: Wanted,
+    parts: ReportParts,
+    place: Place,
+    source: Source,
+) -> Kept:
     importance = "importance" in parts.sections
-    evidence = gather(
-        targets, read_phase(wanted.phase), place, importance=importance, integrity=True
-    )
+    phase = read_phase(wanted.phase)
+    evidence = gather(targets, phase, place, importance=importance, integrity=True)
     study = make_study(evidence, parts)
     folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
     files = rendered(study, formats, folder, Path(wanted.figures) if wanted.figures else None)
     for path, content in files.items():
         _write(path, content)
-    phase = ["--phase", wanted.phase] if wanted.phase else []
-    _tell(study, list(files), [*targets, *phase, *place.permission], console)
-    return REFUSED if wanted.strict and study.failed_checks else 0
+    notices = tuple(b for part in study.parts for b in part.blocks if isinstance(b, Notice))
+    told = Told(notices=notices, failed_checks=study.failed_checks, labels=len(study.labels))
+    # A run that a process holds may be lost in the next moment, and no file tells.
+    if not evidence.running:
+        source.keep(files, told)
+    return Kept(tuple(files), told)
 
 
 def rendered(
@@ -168,25 +211,25 @@ def _folder(place: Place, evidence: Evidence) -> Path:
     return place.folder / "reports" / name
 
 
-def _tell(study: Study, files: Sequence[Path], targets: Sequence[str], console: Console) -> None:
-    notices = [b for part in study.parts for b in part.blocks if isinstance(b, Notice)]
+def _tell(found: Kept, verb: str, targets: Sequence[str], console: Console) -> None:
+    files, told = found.files, found.told
     following = shlex.join(["rlexp", "compare", *targets])
     if console.as_json:
         console.json(
             {
                 "files": [str(path) for path in files],
-                "failed_checks": list(study.failed_checks),
-                "notices": [{"tone": str(n.tone), "text": n.text} for n in notices],
+                "failed_checks": list(told.failed_checks),
+                "notices": [{"tone": str(n.tone), "text": n.text} for n in told.notices],
                 "next": following,
             }
         )
         return
-    console.blocks(notices)
-    for text in study.failed_checks:
+    console.blocks(told.notices)
+    for text in told.failed_checks:
         console.line(f"Check failed: {text}")
     for path in files[:MOST_NAMED]:
-        console.line(f"Wrote {path}")
+        console.line(f"{verb} {path}")
     if len(files) > MOST_NAMED:
-        console.line(f"Wrote {len(files) - MOST_NAMED} further files")
-    if len(study.labels) > 1:
+        console.line(f"{verb} {len(files) - MOST_NAMED} further files")
+    if told.labels > 1:
         console.line(f"To compare in the terminal: {following}")

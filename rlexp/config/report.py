@@ -1,5 +1,6 @@
 """The settings of a report: composed from `conf/report.yaml`, validated, its plug-ins built."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,15 @@ from rlexp.reports.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportParts:
-    """Settings, and the metrics and sections by name, in their order."""
+    """Settings, and the metrics and sections by name, in their order.
+
+    `composed` is what they were made from, as JSON.
+    """
 
     settings: Settings
     metrics: dict[str, Any]
     sections: dict[str, Any]
+    composed: str
 
 
 def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ()) -> ReportParts:
@@ -33,9 +38,13 @@ def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ())
         ConfigError: Something in them is unknown, mistyped or out of range.
     """
     plain = compose_one("report_entry", words, folder)
+    composed = json.dumps(plain)
     metrics, sections = (build_named(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
     if not metrics:
         raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
     return ReportParts(
-        settings=validate_settings(Settings, plain), metrics=metrics, sections=sections
+        settings=validate_settings(Settings, plain),
+        metrics=metrics,
+        sections=sections,
+        composed=composed,
     )

@@ -1,7 +1,9 @@
 """Stamps: what tells cheaply whether the files of a run are still what they were."""
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
+from hashlib import sha256
 
 from rlexp.errors import RecordError
 from rlexp.store.layout import RunPaths
@@ -48,6 +50,44 @@ def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
     limit = int((now - seconds) * 1e9)
     times = (*stamp[2::OF_A_FILE], *stamp[3::OF_A_FILE])
     return all(time < limit for time in times)
+
+
+def stamp_of_tree(folder: str, ignored: Collection[str], before: float) -> str | None:
+    """A digest of the stamps of everything below a folder.
+
+    Args:
+        folder: The folder.
+        ignored: Names of files that do not count.
+        before: In seconds since 1970; what changed later may change again without a trace.
+
+    Returns:
+        Nothing where something changed since then, cannot be read, or is a link: that may lead to
+        another file tomorrow.
+    """
+    limit, waiting = int(before * 1e9), [folder]
+    total = sha256()
+    while waiting:
+        own = waiting.pop()
+        try:
+            with os.scandir(own) as entries:
+                found = sorted((entry.name, entry) for entry in entries)
+            numbers = [(name, _numbers(entry)) for name, entry in found if name not in ignored]
+        except OSError:
+            return None
+        total.update(repr((own, numbers)).encode())
+        for name, (is_link, is_folder, _, _, changed, touched) in numbers:
+            if is_link or max(changed, touched) >= limit:
+                return None
+            if is_folder:
+                waiting.append(f"{own}/{name}")
+    return total.hexdigest()
+
+
+def _numbers(entry: os.DirEntry[str]) -> tuple[bool, bool, int, int, int, int]:
+    """Whether it is a link, or a folder; inode, size, and the times of a stamp."""
+    found = entry.stat(follow_symlinks=False)
+    kind = entry.is_symlink(), entry.is_dir(follow_symlinks=False)
+    return *kind, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _of_file(path: str) -> tuple[int, ...]:

@@ -1,0 +1,142 @@
+"""A report that was written before, and whether it would be the same now.
+
+It is a function of records, settings and code. Where no file of these has changed, nothing is
+computed again.
+"""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import rlexp
+from rlexp.app.estimate import cache_folder
+from rlexp.errors import RecordError
+from rlexp.reports.blocks import Notice, Tone
+from rlexp.store.file_systems import is_shared
+from rlexp.store.files import publish_json, read_json
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
+from rlexp.store.ledger import sum_of_file
+from rlexp.store.secrets import secret_values
+from rlexp.store.stamps import stamp_of_tree
+
+UNTOLD = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
+"""Files of an experiment that no report tells of."""
+COMPILED = frozenset({"__pycache__"})
+PACKAGES = ("rlexp", "numpy", "scipy", "matplotlib")
+"""Whose versions can change a number or a figure."""
+SETTLED = 2.0
+"""Seconds after which a change shows in the times of a file on every file system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is said of a report.
+
+    Attributes:
+        notices: What a reader must not miss.
+        failed_checks: What `--strict` refuses.
+        labels: How many are under comparison.
+    """
+
+    notices: tuple[Notice, ...]
+    failed_checks: tuple[str, ...]
+    labels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A report of earlier: its files, and what was said of them."""
+
+    files: tuple[Path, ...]
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a report is made from.
+
+    Attributes:
+        place: Of the note on the report.
+        digest: Of everything that it is made from. Nothing where the times of files do not tell
+            whether that changes: while a command drives an experiment, in the moments after a
+            change, and where other machines write to it.
+    """
+
+    place: Path
+    digest: str | None
+
+    @classmethod
+    def of(
+        cls, folder: Path, asked: Mapping[str, Any], experiments: Sequence[ExperimentPaths] | None
+    ) -> "Source":
+        """The source of a report of the study in `folder`.
+
+        Args:
+            folder: The study's.
+            asked: Targets and settings, as JSON values.
+            experiments: Whose records it tells of; nothing where more than files decide.
+        """
+        place = cache_folder() / "reports" / f"{_sum([str(folder.resolve()), asked])[:32]}.json"
+        return cls(place, None if experiments is None else _digest(asked, experiments))
+
+    def find(self) -> Kept | None:
+        """The report that was made from the same, if its files are still what was written."""
+        if self.digest is None:
+            return None
+        with suppress(RecordError, KeyError, TypeError, ValueError, AttributeError):
+            plain = read_json(self.place)
+            sums = {Path(name): text for name, text in plain["files"].items()}
+            if plain["source"] == self.digest and all(sum_of_file(p) == sums[p] for p in sums):
+                return Kept(tuple(sums), _told(plain["told"]))
+        return None
+
+    def keep(self, files: Mapping[Path, bytes], told: Told) -> None:
+        """Note what a report was made from; a place that takes nothing is left out."""
+        if self.digest is None:
+            return
+        plain = {
+            "source": self.digest,
+            "files": {str(path): sha256(content).hexdigest() for path, content in files.items()},
+            "told": asdict(told),
+        }
+        with suppress(OSError, RecordError):
+            publish_json(self.place, plain)
+
+
+def _digest(asked: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) -> str | None:
+    before = time.time() - SETTLED
+    code = stamp_of_tree(str(Path(rlexp.__file__).parent), COMPILED, before)
+    stamps = [code, *(_stamp(paths, before) for paths in experiments)]
+    if None in stamps:
+        return None
+    versions = [platform.python_version(), *(version(name) for name in PACKAGES)]
+    # Part of one sum, which tells nothing of them.
+    masked = sorted(secret_values(os.environ))
+    return _sum([asked, stamps, versions, masked])
+
+
+def _stamp(paths: ExperimentPaths, before: float) -> str | None:
+    if is_held(paths.lock) or is_shared(paths.catalogue):
+        return None
+    return stamp_of_tree(str(paths.folder.resolve()), UNTOLD, before)
+
+
+def _sum(plain: Sequence[Any]) -> str:
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _told(plain: Mapping[str, Any]) -> Told:
+    return Told(
+        notices=tuple(Notice(tone=Tone(n["tone"]), text=str(n["text"])) for n in plain["notices"]),
+        failed_checks=tuple(map(str, plain["failed_checks"])),
+        labels=int(plain["labels"]),
+    )
