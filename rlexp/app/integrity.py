@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rlexp.app.collector import collector_paused
 from rlexp.app.compared_runs import compare_runs
 from rlexp.app.survey import Found, Survey
 from rlexp.app.tally import Tally
@@ -17,6 +18,7 @@ from rlexp.store.ledger import read_ledger, sum_of_file
 from rlexp.store.runs import read_spec
 
 
+@collector_paused()
 def examine(survey: Survey, head: str | None = None) -> Integrity:
     """Compare what lies in an experiment's folder with what its ledger says was written.
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlexp.app.catalogue import catalogue_of
+from rlexp.app.collector import collector_paused
 from rlexp.app.history import describe_past
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -30,6 +31,7 @@ Entry = tuple[Configuration, StoredRun]
 """A run as its folder tells it, and the configuration that it belongs to."""
 
 
+@collector_paused()
 def read_entries(
     paths: ExperimentPaths,
     experiment: Experiment,
@@ -52,7 +54,7 @@ def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
     if not os.path.lexists(run.folder):
         return StoredRun(run, RunRecord(spec=spec))
     with suppress(RecordError):
-        stored = catalogue.look(run, read_run)
+        stored = catalogue.look(run, read_run, spec)
         if stored.record.spec.id == spec.id:
             return stored
     # What lies there is damaged, or another run's: what is asked for is what its folder's name says.

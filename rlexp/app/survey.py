@@ -1,12 +1,12 @@
 """What lies in an experiment's folder: every run, planned or not, damaged or not."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from rlexp.app.catalogue import catalogue_of
+from rlexp.app.collector import collector_paused
 from rlexp.app.summary import Entry
 from rlexp.engine.running import read_progress
 from rlexp.errors import RecordError, RlexpError
@@ -15,6 +15,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.run import RunRecord, State
+from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_experiment, read_run
 
@@ -68,6 +69,7 @@ class Survey:
         return own + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
 
 
+@collector_paused()
 def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
     """Read everything in an experiment's folder; what cannot be read is said, never raised.
 
@@ -83,13 +85,13 @@ def survey(paths: ExperimentPaths, *, brief: bool = False) -> Survey:
         planned = _planned(experiment)
     except (RlexpError, *DAMAGE) as error:
         experiment, problem, planned = None, _said(error, paths.folder), {}
-    read = read_intact
     catalogue = None
     if brief and (experiment is None or experiment.sweep is None):
         catalogue = catalogue_of(paths)
-        read = partial(catalogue.look, read=read_intact)
     try:
-        found = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
+        found = {
+            run.folder.name: _look(run, planned, experiment, catalogue) for run in paths.runs()
+        }
     except RecordError as error:
         found, problem = {}, _said(error, paths.folder)
     if catalogue is not None:
@@ -121,7 +123,6 @@ def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
 
 
 Planned = Mapping[str, tuple[Configuration, RunSpec]]
-Reader = Callable[[RunPaths], StoredRun]
 
 
 def _planned(experiment: Experiment) -> Planned:
@@ -142,12 +143,18 @@ def _is_open(phase: Phase, experiment: Experiment | None) -> bool:
     return phase is Phase.TUNING or (phase is Phase.SELECTION and not experiment.finalists)
 
 
-def _look(paths: RunPaths, planned: Planned, experiment: Experiment | None, read: Reader) -> Found:
+def _look(
+    paths: RunPaths,
+    planned: Planned,
+    experiment: Experiment | None,
+    catalogue: Catalogue | None,
+) -> Found:
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
-        stored = read(paths)
-        if spec is not None and repr(stored.record.spec) == repr(spec):
+        stored = catalogue.look(paths, read_intact, spec) if catalogue else read_intact(paths)
+        own = stored.record.spec
+        if spec is not None and own is not spec and repr(own) == repr(spec):
             # In memory once for all runs of a configuration.
             stored = replace(stored, record=replace(stored.record, spec=spec))
         configuration = configuration or _unlabelled(stored.record.spec)

@@ -60,6 +60,8 @@ class Catalogue:
     _rows: dict[str, Row] = field(default_factory=dict)
     _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
+    _alike: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    _asked: list[RunSpec] = field(default_factory=list)
     _new: int = 0
 
     @classmethod
@@ -70,9 +72,18 @@ class Catalogue:
             return cls(places, now, _read(newest))
         return cls(places, now)
 
-    def look(self, run: RunPaths, read: Callable[[RunPaths], StoredRun]) -> StoredRun:
-        """A run as it is catalogued, or else as `read` reads it; in brief where it is over."""
-        known = self._find(run)
+    def look(
+        self, run: RunPaths, read: Callable[[RunPaths], StoredRun], asked: RunSpec | None = None
+    ) -> StoredRun:
+        """A run as it is catalogued, or else as `read` reads it; in brief where it is over.
+
+        Args:
+            run: Where it is.
+            read: Reads its files.
+            asked: What is asked for under its name; where that is what it is, it stands in the
+                record, so that it is in memory once.
+        """
+        known = self._find(run, asked)
         if known is not None:
             return known
         before = stamp_before_reading(run)
@@ -104,7 +115,7 @@ class Catalogue:
                 _put(place, _sum_of(content) + b"\n" + content)
                 return
 
-    def _find(self, run: RunPaths) -> StoredRun | None:
+    def _find(self, run: RunPaths, asked: RunSpec | None = None) -> StoredRun | None:
         name = run.folder.name
         row = self._rows.get(name)
         if row is None:
@@ -113,11 +124,24 @@ class Catalogue:
         if len(row.stamp) != length_of(attempts) or row.stamp != stamp_of(run, attempts):
             return None
         with suppress(*NONSENSE):
-            stored = row.stored(run)
+            stored = row.stored(run, asked if asked and self._specifies(asked, row) else None)
             if stored.record.spec.name == name and stored.record.is_over:
                 self._kept[name] = row.stamp, stored
                 return stored
         return None
+
+    def _specifies(self, asked: RunSpec, row: Row) -> bool:
+        """Whether a catalogued run is what is asked for."""
+        if not row.is_seeded_as(asked):
+            return False
+        # All of them are in memory as long as this catalogue, so that no identity is another's.
+        key = tuple(
+            id(getattr(spec, name)) for spec in (asked, row.configuration) for name in PARTS
+        )
+        if key not in self._alike:
+            self._asked.append(asked)
+            self._alike[key] = _written(asked) == _written(row.configuration)
+        return self._alike[key]
 
     def _keep_others(self) -> None:
         folders = {run.paths.folder.parent for _, run in self._kept.values()}
@@ -127,9 +151,14 @@ class Catalogue:
 
     def _shared(self, spec: RunSpec) -> RunSpec:
         """The same specification, its parts in memory once for all runs of a configuration."""
-        # As it was written: the order of components is part of what a run is.
-        key = repr([getattr(spec, name) for name in PARTS])
-        return self._firsts.setdefault(key, spec).again(spec.phase, spec.root, spec.seed)
+        return self._firsts.setdefault(_written(spec), spec).again(
+            spec.phase, spec.root, spec.seed
+        )
+
+
+def _written(spec: RunSpec) -> str:
+    """A configuration as it was written: the order of components is part of what a run is."""
+    return repr([getattr(spec, name) for name in PARTS])
 
 
 @cache

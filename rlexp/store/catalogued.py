@@ -64,8 +64,27 @@ class Row:
         stamp: Stamp = self.told["stamp"]
         return stamp
 
-    def stored(self, run: RunPaths) -> StoredRun:
+    @property
+    def configuration(self) -> RunSpec:
+        """A specification of its configuration.
+
+        Raises:
+            IndexError: There is none.
+        """
+        number: int = self.told["configuration"]
+        return self.configurations[number]
+
+    def is_seeded_as(self, spec: RunSpec) -> bool:
+        """Whether it has the phase, root and seed of a specification."""
+        told = self.told
+        return (told["phase"], told["root"], told["seed"]) == (spec.phase, spec.root, spec.seed)
+
+    def stored(self, run: RunPaths, spec: RunSpec | None = None) -> StoredRun:
         """The run as reading its files would tell it, in brief.
+
+        Args:
+            run: Where it is.
+            spec: What specifies it; without one, it is made.
 
         Raises:
             RecordError: It makes no sense.
@@ -74,9 +93,9 @@ class Row:
             IndexError: The same.
         """
         told = self.told
-        first = self.configurations[told["configuration"]]
+        again = self.configuration.again
         record = RunRecord(
-            spec=first.again(Phase(told["phase"]), told["root"], told["seed"]),
+            spec=spec or again(Phase(told["phase"]), told["root"], told["seed"]),
             state=State(told["state"]),
             failure=None if told["failure"] is None else Failure(told["failure"]),
             continuations=tuple(_events(told["continuations"], Continued)),

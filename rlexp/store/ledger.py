@@ -27,6 +27,8 @@ from rlexp.store.layout import ExperimentPaths
 
 NOTHING = "0" * 64
 """What stands in the first line, before which there is none."""
+SMALL = 1 << 20
+"""Bytes of a file that is read whole."""
 
 
 def append_entry(paths: ExperimentPaths, entry: Entry) -> None:
@@ -153,7 +155,8 @@ def sum_of_file(path: Path, most: int | None = None) -> str | None:
     """The sha256 of a regular file, or of its first bytes; nothing where it cannot be read."""
     try:
         with open_file(path) as file:
-            if most is not None:
+            # Of a small file, the buffer of `file_digest` takes longer than its sum.
+            if most is not None or os.fstat(file.fileno()).st_size <= SMALL:
                 return hashlib.sha256(file.read(most)).hexdigest()
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

@@ -213,7 +213,8 @@ def new_attempt(
 ) -> AttemptPaths:
     """Make the folder of the next attempt; its number is granted once.
 
-    Nothing that the attempt before it writes from now on counts any more. A request to stop that an earlier attempt did not live to see is taken back.
+    Nothing that the attempt before it writes from now on counts any more. A request to stop that an
+    earlier attempt did not live to see is taken back.
 
     Args:
         paths: The run.
