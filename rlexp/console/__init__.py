@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 WIDEST = 10_000
 """Columns of a table that no terminal shows."""
+MOST_SCORES = 50
+"""Scores of a configuration that are printed one by one."""
 
 
 class Watching(Protocol):
@@ -205,7 +208,7 @@ class Console:
                 f"{summary['experiment']}: nothing to run, every run that was asked for has ended"
             )
         for one in summary["cells"]:
-            self._cell(one, summary["phase"])
+            self._cell(one, summary)
         troubled = [r for r in summary["runs"] if r["state"] not in {"completed", "planned"}]
         for run in troubled:
             reason = f": {run['reason']}" if run["reason"] else ""
@@ -217,12 +220,19 @@ class Console:
         for step in summary.get("next", ()):
             self.line(f"To {step['why']}: {step['command']}")
 
-    def _cell(self, one: Mapping[str, Any], phase: str) -> None:
+    def _cell(self, one: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+        phase, scores = summary["phase"], one["scores"]
         self.line()
         self.line(f"{one['label']} on {one['task']}, {phase} seeds, score: {SCORES[one['score']]}")
-        if seeds := [f"  seed {seed:<4} {score:10.2f}" for seed, score in one["scores"].items()]:
-            # At once, for there can be thousands.
-            self.text("\n".join(seeds))
+        if len(scores) > MOST_SCORES:
+            low, high = min(scores.values()), max(scores.values())
+            every = shlex.join(["rlexp", "ls", summary["experiment"]])
+            self.line(
+                f"  {len(scores):,} scores from {low:.2f} to {high:.2f}; to see each: {every}"
+            )
+        else:
+            for seed, score in scores.items():
+                self.line(f"  seed {seed:<4} {score:10.2f}")
         self.line(f"  {interval(one['iqm'])}")
         lost = [
             f"{one[key]} {word}"

@@ -251,3 +251,17 @@ def test_an_experiment_without_definition_is_one_line(alpha: Stored, tmp_path: P
     alpha.paths.definition.write_text("{")
     with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
         show("alpha", Part.RESULT, study(tmp_path), console())
+
+
+def test_many_scores_are_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From which to which, and the command that lists them; in the JSON they all are."""
+    own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
+    for seed in range(51):
+        own.complete(seed, 100.0 + seed)
+    shown = text("alpha", tmp_path, capsys)
+    assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
+    assert "seed 0  " not in shown
+    (phase,) = plain("alpha", tmp_path, capsys)["phases"]
+    assert 51 == len(phase["cells"][0]["scores"])
