@@ -11,6 +11,7 @@ from stored_runs import (
     STARTED,
     Stored,
     completed,
+    configuration,
     console,
     ended,
     evaluated,
