@@ -1,7 +1,7 @@
 """How commands on an experiment grow from 100 to 10,000 finished runs, in time and in memory.
 
-Each command is a process of its own: cold, its catalogue deleted before, and warm, after another
-one. Beside them stand, in the same run, the start of any command (`rlexp --version`), what the
+Each command is a process of its own: cold, its catalogue and what is kept of its report deleted
+before, and warm, after another one. Beside them stand, in the same run, the start of any command (`rlexp --version`), what the
 system needs to list the files (`find -printf` of every size and time), and what it takes to read
 the journals with `json` alone. Prints a table and writes `benchmarks/results/scale.json`:
 `python benchmarks/scale.py`, or a part of it:
@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,7 @@ def measure(name: str, size: int, folder: Path, repeats: int) -> dict[str, Measu
     cold = []
     for _ in range(repeats):
         (folder / "runs" / EXPERIMENT / ".catalogue").unlink(missing_ok=True)
+        shutil.rmtree(folder / "home", ignore_errors=True)
         cold.append(run(command, folder))
     return {"cold": best(cold), "warm": best([run(command, folder) for _ in range(repeats)])}
 

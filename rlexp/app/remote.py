@@ -14,6 +14,7 @@ from rlexp.app.signals import CODES, Signals
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.engine.dispatch import Dispatch
+from rlexp.engine.jobs import Jobs
 from rlexp.engine.running import Watcher
 from rlexp.engine.source import Source
 from rlexp.executors import Remote, Site
@@ -55,11 +56,12 @@ def drive_remotely(
         if isinstance(remote, Pull):
             command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
             console.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        jobs = Jobs(session, remote.runs_per_job, console.note, time.monotonic)
         with watch() as watcher:
             dispatch = Dispatch(
                 experiment=paths,
                 session=session,
-                runs_per_job=remote.runs_per_job,
+                jobs=jobs,
                 grace=remote.grace,
                 orders=lambda _: orders,
                 command=driving.command,
@@ -67,7 +69,6 @@ def drive_remotely(
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
                 left=lambda: signals.code == CODES[SIGHUP],
-                tell=console.note,
                 monotonic=time.monotonic,
                 now=time.time,
                 detach=driving.detach,
@@ -77,7 +78,7 @@ def drive_remotely(
             finally:
                 dispatch.abandon()
         if driving.detach and dispatch.out:
-            _say_detached(paths, len(dispatch.out), dispatch.submitted, remote, console)
+            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, console)
     return dispatch.disk_error
 
 

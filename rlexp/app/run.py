@@ -112,7 +112,8 @@ def bring_to_end(
             entries = read_entries(paths, experiment, request.phase)
             remember_speeds(entries, plan)
     else:
-        seal_unsealed(paths, now=time.time())
+        counted = {run.record.spec.name: run.record.attempts for _, run in entries}
+        seal_unsealed(paths, now=time.time(), counted=counted)
         catch_up(paths, request.trackers, command, study, console)
     if options.detach and plan.missing and stopped is None:
         return 0

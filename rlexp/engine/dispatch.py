@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
-from uuid import uuid4
 
+from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import POLL
 from rlexp.engine.running import Claimer, Orders, Running, Watcher, read_news, read_progress
 from rlexp.engine.source import Listed, Source
 from rlexp.errors import ExecutorError
-from rlexp.executors import Batch, Gone, RemoteSession
+from rlexp.executors import Gone, RemoteSession
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import RunRecord, State
@@ -34,10 +34,6 @@ LOOK_EVERY = 2.0
 """Seconds in which every run that is out is looked at once, if there are not too many."""
 LOOKS = 30
 """Runs that are looked at in one turn of the loop, at most: a login node is for others too."""
-ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", "Dependency"})
-"""Why jobs wait on a cluster that others use too."""
-TRY_AGAIN = 30.0
-"""Seconds until jobs are submitted again that an executor did not take."""
 STOPPED = "the command that asked for it was stopped"
 
 
@@ -61,19 +57,18 @@ class Dispatch:
     """Gives orders until no run is left, or the user stops it.
 
     Attributes:
-        runs_per_job: How many runs one job executes.
+        jobs: Are submitted for what is ordered.
         grace: Seconds that jobs get to end themselves.
         orders: What the attempts of a run are asked for.
         command: What the user typed.
         claim: See `Loop`.
         left: Whether the jobs are to go on without this command.
         detach: Whether to give all orders at once and leave.
-        tell: Told, in a line, of jobs that could not be submitted.
     """
 
     experiment: ExperimentPaths
     session: RemoteSession
-    runs_per_job: int
+    jobs: Jobs
     grace: float
     orders: Callable[[RunSpec], Orders]
     command: tuple[str, ...]
@@ -81,18 +76,12 @@ class Dispatch:
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
     left: Callable[[], bool]
-    tell: Callable[[str], None]
     monotonic: Callable[[], float]
     now: Callable[[], float]
     detach: bool = False
     out: dict[str, Out] = field(default_factory=dict)
     rounds: deque[str] = field(default_factory=deque)
     again: deque[RunSpec] = field(default_factory=deque)
-    unsent: list[str] = field(default_factory=list)
-    known: dict[str, str] = field(default_factory=dict)
-    submitted: int = 0
-    told: set[str] = field(default_factory=set)
-    retry_at: float = 0.0
     stopped_at: float | None = None
     disk_error: OSError | None = None
     seals: Seals = field(init=False)
@@ -104,12 +93,12 @@ class Dispatch:
     def close_gap(self, source: Source) -> None:
         """See the runs through, or leave them to their workers."""
         self.seals.enter_late()
-        self.known = {run: batch.key for batch in self.session.known() for run in batch.runs}
+        self.jobs.take_up()
         self._submit(source)
         while self.out and not self._is_left():
             for gone in self.session.poll(POLL):
                 self._lose(gone, source)
-            self._tell_what_is_wrong()
+            self.jobs.tell_what_is_wrong(o.job for o in self.out.values() if not o.begun)
             self._look_at_some(source)
             self._end_early(source)
             self._obey()
@@ -149,7 +138,7 @@ class Dispatch:
                 self._order(spec, source)
         except OSError as error:
             self.disk_error = error
-        if self.unsent and self._may_submit() and self.monotonic() >= self.retry_at:
+        if self._may_submit():
             self._send()
 
     def _order(self, spec: RunSpec, source: Source) -> None:
@@ -166,49 +155,26 @@ class Dispatch:
         asked = record.state is State.RUNNING and _is_asked_to_end(paths)
         order = Order(after=after + asked, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
-        job, since = self.known.pop(name, None), self.monotonic()
+        job, since = self.jobs.enter(name), self.monotonic()
         attempt = paths.attempt(after)
         self.out[name] = Out(spec, attempt, since=since, job=job, asked=asked)
         self.rounds.append(name)
-        if job is None:
-            self.unsent.append(name)
 
     def _send(self) -> None:
-        size, batches = self.runs_per_job, list[Batch]()
-        for start in range(0, len(self.unsent), size):
-            runs = tuple(self.unsent[start : start + size])
-            batches.append(Batch(uuid4().hex[:12], runs))
         try:
-            self.session.submit(batches)
-        except ExecutorError as error:
-            if not self.submitted:
-                for name in list(self.unsent):
-                    self._drop(name)
-                raise
-            self.retry_at = self.monotonic() + TRY_AGAIN
-            self.tell(f"{error}; tried again in {TRY_AGAIN:g} s")
-            return
-        self.unsent.clear()
-        self.submitted += len(batches)
-        for batch in batches:
-            for run in batch.runs:
-                self.out[run].job = batch.key
+            sent = self.jobs.send()
+        except ExecutorError:
+            for name in list(self.jobs.unsent):
+                self._drop(name)
+            raise
+        for run, job in sent.items():
+            self.out[run].job = job
 
     def _lose(self, gone: Gone, source: Source) -> None:
         """Find out what became of the runs of a job that is no longer there."""
         for name in [n for n, out in self.out.items() if out.job == gone.key]:
             self.out[name].job = None
             self._settle(name, source, gone.reason)
-
-    def _tell_what_is_wrong(self) -> None:
-        """Say once each what keeps jobs from being seen, or from starting."""
-        job = next((out.job for out in self.out.values() if out.job and not out.begun), None)
-        why = self.session.reason(job) if job else None
-        waits = f"jobs wait for: {why}" if why and why not in ORDINARY else None
-        for text in (self.session.trouble, waits):
-            if text and text not in self.told:
-                self.told.add(text)
-                self.tell(text)
 
     def _look_at_some(self, source: Source) -> None:
         """Look at a share of the runs, so that each is looked at every few seconds."""
@@ -234,7 +200,7 @@ class Dispatch:
             self._ask_to_stop(out)
         if is_over and self._is_over(out, paths):
             self._finish(name, source)
-        elif (out.job is None and name not in self.unsent) or self.stopped_at is not None:
+        elif (out.job is None and name not in self.jobs.unsent) or self.stopped_at is not None:
             self._settle(name, source, "its worker is gone")
 
     def _follow_attempt(self, out: Out, paths: RunPaths) -> None:
@@ -326,8 +292,7 @@ class Dispatch:
     def _drop(self, name: str) -> None:
         withdraw(self.experiment, name)
         del self.out[name]
-        if name in self.unsent:
-            self.unsent.remove(name)
+        self.jobs.forget(name)
 
     def _end_early(self, source: Source) -> None:
         """Ask the runs to end that are not worth their remaining steps."""

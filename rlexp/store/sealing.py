@@ -66,13 +66,22 @@ def unsealed(
                 yield from ((run, a) for a in over(run) if a.paths.number not in own)
 
 
-def seal_unsealed(paths: ExperimentPaths, *, now: float) -> None:
+def seal_unsealed(
+    paths: ExperimentPaths, *, now: float, counted: Mapping[str, int] | None = None
+) -> None:
     """Enter what is not in the ledger yet, where there is nothing to drive.
 
     Where another command drives the experiment, or nothing can be written, it is left for later.
+
+    Args:
+        paths: The experiment.
+        now: The time, in seconds since 1970.
+        counted: How many attempts runs have, of those that were looked at just now.
     """
     with suppress(OSError, RlexpError):
-        if any(unsealed(paths.runs(), known_attempts(paths))):
+        known, seen = known_attempts(paths), counted or {}
+        entered = {name for name, attempts in known.items() if len(attempts) == seen.get(name)}
+        if any(unsealed((r for r in paths.runs() if r.folder.name not in entered), known)):
             with hold(paths.lock, f"experiment {paths.name}", now=now):
                 Seals(paths).enter_late()
 

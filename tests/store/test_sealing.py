@@ -179,6 +179,17 @@ def test_a_command_that_has_nothing_to_run_enters_too(paths: ExperimentPaths) ->
     assert 1 == len(sealed(paths))
 
 
+def test_a_run_with_more_attempts_than_are_entered_is_looked_at(paths: ExperimentPaths) -> None:
+    """One whose attempts are as many as the ledger has is not."""
+    run = tried(paths, 0, ENDED)
+    Seals(paths).enter(run, 1)
+    tried(paths, 0, ENDED)
+    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 1})
+    assert 1 == len(sealed(paths))
+    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 2})
+    assert 2 == len(sealed(paths))
+
+
 def test_where_everything_is_entered_nothing_is_written(paths: ExperimentPaths) -> None:
     """Not even the lock is taken."""
     Seals(paths).enter(tried(paths, 0, ENDED), 1)
