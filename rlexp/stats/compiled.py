@@ -15,7 +15,7 @@ SIGNATURE = (
     "void(uint32[:,::1], int64[::1], int32[::1], int64[::1], int64[::1], int64, int64[:,::1])"
 )
 
-WORTH_COMPILING = 5_000_000
+WORTH_COMPILING = 6_000_000
 """Drawn runs from which on the kernel soon saves the time that it takes to import and compile."""
 
 
