@@ -21,7 +21,7 @@ from studies import StudyFolder, new_study
 
 from rlexp.store.layout import ExperimentPaths
 
-SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "20"))
+SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "60"))
 """How long all tests together disturb; what is left after that is let finish."""
 SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(random.SystemRandom().randrange(2**32))))
 """Another one each time, for moments are never the same again anyway."""
