@@ -1,5 +1,6 @@
 """Runs that are out: ordered, waiting for a worker or a job, or with one."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,9 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.orders import ordered, withdraw
 from rlexp.store.runs import request_stop
+
+OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+"""What an executor may be called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +106,7 @@ def _kept(paths: ExperimentPaths) -> Iterator[_Kept]:
     for place in sorted(paths.jobs.glob("*.json")):
         with suppress(RecordError, TypeError):
             plain = read_json(place)
-            yield _Kept(str(plain.get("executor")), frozenset(map(str, plain.get("runs", ()))))
+            executor = str(plain.get("executor"))
+            # It becomes a word of a configuration, and whoever sees the folder may edit it.
+            if OPTION.fullmatch(executor):
+                yield _Kept(executor, frozenset(map(str, plain.get("runs", ()))))

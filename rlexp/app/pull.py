@@ -1,7 +1,6 @@
 """`rlexp worker`: takes runs of an experiment that were ordered, and executes them here."""
 
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -187,8 +186,10 @@ def _nothing(paths: ExperimentPaths, options: Options) -> str:
     if options.job:
         return f"nothing to do: the runs of {options.job.name} are over, or others are at them"
     left = counted(len(ordered(paths)), "run")
-    orders = shlex.join(["rlexp", "run", "…", f"experiment={paths.name}", "executor=pull"])
-    return f"nothing to take: {left} of {paths.name} ordered; runs are ordered by: {orders}"
+    return (
+        f"nothing to take: {left} of {paths.name} ordered; the command that made it orders more "
+        "with executor=pull"
+    )
 
 
 def _end_with_input() -> None:

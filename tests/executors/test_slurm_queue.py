@@ -31,6 +31,9 @@ CONFIG = 'case "$*" in "show config") echo "MaxArraySize            = 2";; esac'
 QUEUE = 'cat "$(dirname "$0")/queue" 2>/dev/null || { echo "slurm_load_jobs error: no contact" >&2; exit 1; }'
 
 
+KEPT = '{"schema": 1, "executor": "slurm", "runs": ["a"], "job": "7_0", "script": "array-1", "index": 0}'
+
+
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of stand-ins that note what they are asked; squeue shows the file `queue`."""
@@ -263,12 +266,14 @@ def test_jobs_end_with_the_command_unless_they_are_left(tmp_path: Path, programs
 
 
 def test_damaged_notes_are_passed_over(tmp_path: Path, programs: Path) -> None:
-    """What another executor or a crash left in the folder is nobody's job here."""
+    """What another executor, a crash or a forger left in the folder is nobody's job here."""
     there = site(tmp_path)
     for name, text in {
         "a": "{",
         "b": '{"schema": 1, "executor": "ray"}',
         "c": '{"schema": 1, "executor": "slurm", "runs": 3}',
+        "e": KEPT.replace("7_0", "--user=root"),
+        "f": KEPT.replace("array-1", "../array-1"),
     }.items():
         (there.jobs / f"{name}.json").write_text(text)
     os.mkfifo(there.jobs / "d.json")

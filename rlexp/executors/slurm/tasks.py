@@ -1,5 +1,6 @@
 """What is kept of Slurm jobs beside the experiment, so that any later command finds them again."""
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from rlexp.store.files import publish_json, read_json
 
 EXECUTOR = "slurm"
 """The name under which jobs are kept."""
+SCRIPT = re.compile(r"array-[0-9A-Za-z]+")
+ARRAY = re.compile(r"[0-9]+")
 
 
 @dataclass(slots=True)
@@ -70,9 +73,12 @@ def _read(path: Path) -> Task | None:
         return None
     try:
         batch = Batch(path.stem, tuple(map(str, kept["runs"])))
-        job = kept["job"]
+        job, script = kept["job"], str(kept["script"])
         array = None if job is None else str(job).partition("_")[0]
-        return Task(batch, str(kept["script"]), int(kept["index"]), array)
+        # They become words of commands and names of files, and whoever sees the folder may edit it.
+        if not SCRIPT.fullmatch(script) or not (array is None or ARRAY.fullmatch(array)):
+            return None
+        return Task(batch, script, int(kept["index"]), array)
     except (KeyError, TypeError, ValueError):
         return None
 
