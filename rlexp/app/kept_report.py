@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from rlexp.store.stamps import stamp_of_tree
 UNTOLD = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
 """Files of an experiment that no report tells of."""
 COMPILED = frozenset({"__pycache__"})
-PACKAGES = ("rlexp", "numpy", "scipy", "matplotlib")
+PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
 """Whose versions can change a number or a figure."""
 SETTLED = 2.0
 """Seconds after which a change shows in the times of a file on every file system."""
@@ -118,10 +118,17 @@ def _digest(asked: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) ->
     stamps = [code, *(_stamp(paths, before) for paths in experiments)]
     if None in stamps:
         return None
-    versions = [platform.python_version(), *(version(name) for name in PACKAGES)]
+    versions = [platform.python_version(), *map(_version, PACKAGES)]
     # Part of one sum, which tells nothing of them.
     masked = sorted(secret_values(os.environ))
     return _sum([asked, stamps, versions, masked])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _stamp(paths: ExperimentPaths, before: float) -> str | None:
