@@ -30,9 +30,15 @@ class Estimate:
 
 
 def cache_folder() -> Path:
-    """Where is kept what all studies of this user have in common, and can do without."""
+    """Where is kept what all studies of this user have in common, and can do without.
+
+    A user of no home has a place that takes nothing.
+    """
     home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
-    base = Path(home) if home else Path.home() / ".cache"
+    try:
+        base = Path(home) if home else Path.home() / ".cache"
+    except RuntimeError:
+        base = Path(os.devnull)
     return base / "rlexp"
 
 

@@ -21,7 +21,7 @@ from rlexp.app.estimate import cache_folder
 from rlexp.errors import RecordError
 from rlexp.reports.blocks import Notice, Tone
 from rlexp.store.file_systems import is_shared
-from rlexp.store.files import publish_json, read_json
+from rlexp.store.files import publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
@@ -33,6 +33,8 @@ UNTOLD = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progr
 COMPILED = frozenset({"__pycache__"})
 PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
 """Whose versions can change a number or a figure."""
+VARIABLE = "${"
+"""What stands before the name of a variable whose value is filled in later."""
 SETTLED = 2.0
 """Seconds after which a change shows in the times of a file on every file system."""
 
@@ -68,7 +70,8 @@ class Source:
         place: Of the note on the report.
         digest: Of everything that it is made from. Nothing where the times of files do not tell
             whether that changes: while a command drives an experiment, in the moments after a
-            change, and where other machines write to it.
+            change, where variables of the environment are filled in, and where other machines
+            write to it.
     """
 
     place: Path
@@ -85,7 +88,8 @@ class Source:
             asked: Targets and settings, as JSON values.
             experiments: Whose records it tells of; nothing where more than files decide.
         """
-        place = cache_folder() / "reports" / f"{_sum([str(folder.resolve()), asked])[:32]}.json"
+        name = _sum([os.path.realpath(folder), asked])
+        place = cache_folder() / "reports" / f"{name[:32]}.json"
         return cls(place, None if experiments is None else _digest(asked, experiments))
 
     def find(self) -> Kept | None:
@@ -109,17 +113,20 @@ class Source:
             "told": asdict(told),
         }
         with suppress(OSError, RecordError):
+            # What is masked is part of a sum, at which nobody else shall guess.
+            self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             publish_json(self.place, plain)
 
 
 def _digest(asked: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) -> str | None:
+    if VARIABLE in json.dumps(asked):
+        return None
     before = time.time() - SETTLED
-    code = stamp_of_tree(str(Path(rlexp.__file__).parent), COMPILED, before)
+    code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
     stamps = [code, *(_stamp(paths, before) for paths in experiments)]
     if None in stamps:
         return None
     versions = [platform.python_version(), *map(_version, PACKAGES)]
-    # Part of one sum, which tells nothing of them.
     masked = sorted(secret_values(os.environ))
     return _sum([asked, stamps, versions, masked])
 
@@ -134,7 +141,11 @@ def _version(package: str) -> str | None:
 def _stamp(paths: ExperimentPaths, before: float) -> str | None:
     if is_held(paths.lock) or is_shared(paths.catalogue):
         return None
-    return stamp_of_tree(str(paths.folder.resolve()), UNTOLD, before)
+    with suppress(OSError):
+        # Those of a tuner are filled in whenever a sweep is read.
+        if VARIABLE.encode() not in read_file(paths.definition):
+            return stamp_of_tree(os.path.realpath(paths.folder), before, files=UNTOLD)
+    return None
 
 
 def _sum(plain: Sequence[Any]) -> str:

@@ -38,7 +38,7 @@ def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ())
         ConfigError: Something in them is unknown, mistyped or out of range.
     """
     plain = compose_one("report_entry", words, folder)
-    composed = json.dumps(plain)
+    composed = json.dumps(plain, default=repr)
     metrics, sections = (build_named(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
     if not metrics:
         raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")

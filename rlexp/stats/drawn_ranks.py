@@ -28,7 +28,7 @@ class DrawnRanks:
 
     @classmethod
     def of(cls, values: Array, drawn: Counts, room: Counts) -> "DrawnRanks":
-        """Count the draws of n runs; `room` is like `drawn`, and overwritten."""
+        """Count the draws of n runs; `room` is that of `room_for`, and overwritten."""
         runs = OrderedRuns.of(values, np.ones(len(values), dtype=np.int64))
         room[0] = drawn[runs.places[0]]
         for rank, place in enumerate(runs.places[1:]):
@@ -57,13 +57,20 @@ class DrawnRanks:
 
     def worst_mean(self, share: float = SHARE) -> Array:
         """Mean of the drawn runs at or below the quantile of a share: see `risk.cvar`."""
-        values = self.runs.values
+        # Above the lowest: a mean of equal values is that value, to the last bit.
+        lowest, values = self.runs.values[0], self.runs.values
+        above = values - lowest
         ends = np.searchsorted(values, values, side="right") - 1
         last = ends[self.places_of(worst_count(len(values), share) - 1)]
         most = int(last.max()) + 1
-        sums = np.cumsum(self.drawn[self.runs.places[:most]] * values[:most, np.newaxis], axis=0)
+        sums = np.cumsum(self.drawn[self.runs.places[:most]] * above[:most, np.newaxis], axis=0)
         rows = np.arange(len(last))
-        return np.asarray(sums[last, rows] / self.reached[last, rows])
+        return np.asarray(lowest + sums[last, rows] / self.reached[last, rows])
+
+
+def room_for(drawn: Counts) -> Counts:
+    """An array like `drawn`, of shape (n, rows), that holds numbers up to n."""
+    return np.empty(drawn.shape, np.min_scalar_type(-len(drawn) - 1))
 
 
 def resampled_dispersion(data: Array, drawn: Counts) -> Array:
@@ -76,7 +83,7 @@ def resampled_dispersion(data: Array, drawn: Counts) -> Array:
     Returns:
         Of shape (P, rows).
     """
-    room = np.empty_like(drawn)
+    room = room_for(drawn)
     ranges = DrawnRanks.of(data[:, -1], drawn, room).quantile(1 / 2)
     points = (DrawnRanks.of(values, drawn, room) for values in data[:, :-1].T)
     return np.stack([point.quantile(3 / 4) - point.quantile(1 / 4) for point in points]) / ranges
@@ -92,5 +99,5 @@ def resampled_risk(data: Array, drawn: Counts) -> Array:
     Returns:
         Of shape (P, rows).
     """
-    room = np.empty_like(drawn)
+    room = room_for(drawn)
     return np.stack([DrawnRanks.of(values, drawn, room).worst_mean() for values in data.T])

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,18 +61,29 @@ def replicates(
 
 def over_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
     """Do the work of every block; NumPy and compiled kernels let threads run side by side."""
+    stopped = Event()
 
     def each(own: range) -> None:
-        for number in own:
-            work(number)
+        try:
+            for number in own:
+                if stopped.is_set():
+                    return
+                work(number)
+        except BaseException:
+            stopped.set()
+            raise
 
     if threads == 1 or len(numbers) == 1:
         each(numbers)
         return
     with ThreadPoolExecutor(threads) as pool:
         # A share for each thread, for a block may take less time than a future.
-        for _ in pool.map(each, [numbers[first::threads] for first in range(threads)]):
-            pass
+        try:
+            for _ in pool.map(each, [numbers[first::threads] for first in range(threads)]):
+                pass
+        finally:
+            # After Ctrl-C nobody waits for the rest.
+            stopped.set()
 
 
 def _keep_freed_memory() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from os.path import lexists
 
 from rlexp.errors import RlexpError
 from rlexp.records.events import Ending, RunEnded
@@ -80,10 +81,20 @@ def seal_unsealed(
     """
     with suppress(OSError, RlexpError):
         known, seen = known_attempts(paths), counted or {}
-        entered = {name for name, attempts in known.items() if len(attempts) == seen.get(name)}
-        if any(unsealed((r for r in paths.runs() if r.folder.name not in entered), known)):
+        runs = (r for r in paths.runs() if not _is_entered(r, known, seen))
+        if any(unsealed(runs, known)):
             with hold(paths.lock, f"experiment {paths.name}", now=now):
                 Seals(paths).enter_late()
+
+
+def _is_entered(
+    run: RunPaths, known: Mapping[str, Container[int]], counted: Mapping[str, int]
+) -> bool:
+    """Whether all attempts that were counted are the first ones, and in the ledger."""
+    name = run.folder.name
+    numbers = range(1, counted.get(name, 0) + 1)
+    own, folder = known.get(name, ()), f"{run.folder}/attempts"
+    return bool(numbers) and all(n in own and lexists(f"{folder}/{n}") for n in numbers)
 
 
 def known_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:

@@ -52,13 +52,16 @@ def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
     return all(time < limit for time in times)
 
 
-def stamp_of_tree(folder: str, ignored: Collection[str], before: float) -> str | None:
+def stamp_of_tree(
+    folder: str, before: float, *, files: Collection[str] = (), folders: Collection[str] = ()
+) -> str | None:
     """A digest of the stamps of everything below a folder.
 
     Args:
         folder: The folder.
-        ignored: Names of files that do not count.
         before: In seconds since 1970; what changed later may change again without a trace.
+        files: Names of files that do not count.
+        folders: Names of folders that do not.
 
     Returns:
         Nothing where something changed since then, cannot be read, or is a link: that may lead to
@@ -71,7 +74,11 @@ def stamp_of_tree(folder: str, ignored: Collection[str], before: float) -> str |
         try:
             with os.scandir(own) as entries:
                 found = sorted((entry.name, entry) for entry in entries)
-            numbers = [(name, _numbers(entry)) for name, entry in found if name not in ignored]
+            numbers = [
+                (name, _numbers(entry))
+                for name, entry in found
+                if name not in (folders if entry.is_dir(follow_symlinks=False) else files)
+            ]
         except OSError:
             return None
         total.update(repr((own, numbers)).encode())

@@ -13,6 +13,7 @@ from stored_runs import Stored, configuration, console, output, stored, study
 from rlexp.app import kept_report
 from rlexp.app import report as reporting
 from rlexp.app.report import REFUSED, Wanted, report
+from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
 
 QUICK = ("repetitions=200", "curve_repetitions=100")
@@ -160,6 +161,35 @@ def test_settings_of_the_study_count(
     own.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
     write(tmp_path)
     assert UNCHANGED not in output(capsys)
+
+
+def test_variables_are_filled_in_each_time(
+    tmp_path: Path,
+    alpha: Stored,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A setting that names one may mean something else the next time."""
+    monkeypatch.setenv("METHOD", "percentile")
+    for _ in range(2):
+        write(tmp_path, words=("interval=${oc.env:METHOD}",))
+    assert UNCHANGED not in output(capsys)
+
+
+def test_an_experiment_that_leads_to_itself_is_an_error(tmp_path: Path) -> None:
+    """In a line, as before anything was kept."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "alpha").symlink_to("alpha")
+    with pytest.raises(RlexpError):
+        write(tmp_path)
+
+
+def test_notes_are_for_their_user_alone(tmp_path: Path, alpha: Stored) -> None:
+    """Secrets are part of the sum that is kept."""
+    write(tmp_path)
+    folder = tmp_path / "home" / "rlexp" / "reports"
+    assert 0o700 == folder.stat().st_mode & 0o777
+    assert 1 == len(list(folder.iterdir()))
 
 
 def test_strict_refuses_the_second_time_too(

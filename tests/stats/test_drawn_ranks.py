@@ -6,17 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats.drawn_ranks import DrawnRanks, resampled_dispersion, resampled_risk
+from rlexp.stats.drawn_ranks import (
+    DrawnRanks,
+    resampled_dispersion,
+    resampled_risk,
+    room_for,
+)
 from rlexp.stats.reliability import dispersion_across_runs, risk_across_runs
 from rlexp.stats.risk import cvar
 
 ROWS = 7
 
 
-def drawn_of(positions: NDArray[np.int64]) -> NDArray[np.int16]:
+def drawn_of(positions: NDArray[np.int64]) -> NDArray[np.signedinteger]:
     """How often each run is drawn, of shape (n, rows), from positions of shape (rows, n)."""
     n = positions.shape[1]
-    return np.stack([np.bincount(row, minlength=n) for row in positions], axis=1).astype(np.int16)
+    counts = np.stack([np.bincount(row, minlength=n) for row in positions], axis=1)
+    return np.asarray(counts.astype(np.min_scalar_type(-n)))
 
 
 @given(
@@ -30,7 +36,7 @@ def test_they_are_those_of_the_drawn_runs(values: list[float], share: float, see
     runs = np.array(values)
     positions = np.random.default_rng(seed).integers(0, len(runs), size=(ROWS, len(runs)))
     drawn = drawn_of(positions)
-    ranks = DrawnRanks.of(runs, drawn, np.empty_like(drawn))
+    ranks = DrawnRanks.of(runs, drawn, room_for(drawn))
     resamples = runs[positions]
     assert pytest.approx(np.quantile(resamples, share, axis=1)) == ranks.quantile(share)
     assert pytest.approx(cvar(resamples)) == ranks.worst_mean()
@@ -50,3 +56,20 @@ def test_metrics_across_runs_are_those_of_the_drawn_runs() -> None:
     found = resampled_dispersion(np.hstack([curves, ranges]), drawn)
     assert pytest.approx(dispersion.T) == found
     assert pytest.approx(risk_across_runs(curves[positions]).T) == resampled_risk(curves, drawn)
+
+
+@pytest.mark.parametrize("n", [127, 128, 129])
+def test_all_runs_are_counted(n: int) -> None:
+    """Where nearly all are the lowest, as many are reached as there are, whatever the number."""
+    runs = np.full(n, -200.0)
+    runs[-1] = -199.0
+    drawn = drawn_of(np.arange(n)[np.newaxis])
+    assert [-200.0] == DrawnRanks.of(runs, drawn, room_for(drawn)).worst_mean().tolist()
+
+
+def test_the_mean_of_equal_runs_is_what_they_are() -> None:
+    """To the last bit, however often each is drawn: nothing else tells that nothing varies."""
+    runs = np.full(25, 478 / 453)
+    drawn = drawn_of(np.random.default_rng(0).integers(0, 25, size=(50, 25)))
+    found = DrawnRanks.of(runs, drawn, room_for(drawn)).worst_mean()
+    assert {478 / 453} == set(found.tolist())

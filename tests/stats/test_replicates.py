@@ -1,5 +1,6 @@
 """Resampled statistics: which runs are drawn, and the same bytes however they are computed."""
 
+import time
 from collections import Counter
 from functools import partial
 from random import Random
@@ -183,3 +184,18 @@ def test_more_runs_than_a_block_are_drawn_one_by_one(monkeypatch: pytest.MonkeyP
     """A block holds one repetition at least."""
     monkeypatch.setattr(draws, "BLOCK", 3)
     assert 4 == len(resampled(normal((5, 4)), Resampling(repetitions=4))["iqm"])
+
+
+def test_after_an_error_no_thread_goes_on() -> None:
+    """What is left of the blocks is not computed for nobody."""
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 1:
+            raise ValueError("block 1")
+        time.sleep(0.001)
+        done.append(number)
+
+    with pytest.raises(ValueError, match="block 1"):
+        replicates.over_blocks(work, range(2_000), 2)
+    assert len(done) < 500

@@ -188,6 +188,10 @@ def test_a_run_with_more_attempts_than_are_entered_is_looked_at(paths: Experimen
     assert 1 == len(sealed(paths))
     seal_unsealed(paths, now=time.time(), counted={run.folder.name: 2})
     assert 2 == len(sealed(paths))
+    shutil.rmtree(run.attempt(1).folder)
+    tried(paths, 0, ENDED)
+    seal_unsealed(paths, now=time.time(), counted={run.folder.name: 2})
+    assert 3 == len(sealed(paths))
 
 
 def test_where_everything_is_entered_nothing_is_written(paths: ExperimentPaths) -> None:
