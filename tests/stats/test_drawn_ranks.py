@@ -64,7 +64,9 @@ def test_all_runs_are_counted(n: int) -> None:
     runs = np.full(n, -200.0)
     runs[-1] = -199.0
     drawn = drawn_of(np.arange(n)[np.newaxis] % (n - 1))
-    assert [-200.0] == DrawnRanks.of(runs, drawn, room_for(drawn)).worst_mean().tolist()
+    ranks = DrawnRanks.of(runs, drawn, room_for(drawn))
+    found = [ranks.worst_mean(), *(ranks.quantile(share) for share in (0, 1 / 2, 1))]
+    assert [[-200.0]] * 4 == [each.tolist() for each in found]
 
 
 def test_the_mean_of_equal_runs_is_what_they_are() -> None:
