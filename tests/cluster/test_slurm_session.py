@@ -236,6 +236,7 @@ def test_jobs_are_cancelled_from_what_is_kept(tmp_path: Path) -> None:
         for path in there.jobs.glob("*.json"):
             publish_json(path, {**read_json(path), "job": None})
         assert slurm().cancel(there.jobs) == 3
+        assert 2 == len(list(there.jobs.glob("*.json")))
         assert len(gone(session, 3)) == 3
     assert [path.read_text() for path in there.experiment.glob("*/signals")] == ["15\n", "15\n"]
     assert slurm().cancel(there.jobs) == 0

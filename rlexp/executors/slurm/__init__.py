@@ -2,19 +2,25 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Ge, Gt, Le
 
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, ExecutorError
 from rlexp.executors import Site
 from rlexp.executors.slurm.queue import array_limit, look, require_slurm
 from rlexp.executors.slurm.session import SlurmSession
 from rlexp.executors.slurm.submission import Terms
-from rlexp.executors.slurm.tasks import arrays_of, ask_to_end, find_missing_arrays, read_tasks
+from rlexp.executors.slurm.tasks import (
+    arrays_of,
+    ask_to_end,
+    find_missing_arrays,
+    forget_ended,
+    read_tasks,
+)
 from rlexp.executors.slurm.words import checked_options, checked_word, minutes
 
 DESCRIBED = ("partition", "account", "qos", "constraint", "exclude")
@@ -116,7 +122,10 @@ class Slurm:
                 session.kill()
 
     def cancel(self, jobs: Path) -> int:
-        """Ask the jobs that are kept in a folder to end; returns how many there were."""
+        """Ask the jobs that are kept in a folder to end; returns how many there were.
+
+        Of those that are over, and of those that had not begun, nothing but the output is kept.
+        """
         tasks = read_tasks(jobs)
         if not tasks:
             return 0
@@ -125,6 +134,8 @@ class Slurm:
         seen = look(arrays_of(tasks))
         living = [t for t in tasks if t.name in seen and not seen[t.name].has_ended]
         ask_to_end(arrays_of(living))
+        with suppress(ExecutorError, OSError):
+            forget_ended(jobs, tasks)
         return len(living)
 
     def words(self, threads: int) -> tuple[str, ...]:

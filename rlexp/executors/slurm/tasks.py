@@ -9,7 +9,7 @@ from typing import Any
 
 from rlexp.errors import ExecutorError, RecordError
 from rlexp.executors import Batch
-from rlexp.executors.slurm.queue import ask, find_arrays
+from rlexp.executors.slurm.queue import ask, find_arrays, look
 from rlexp.store.files import publish_json, read_json
 
 EXECUTOR = "slurm"
@@ -106,6 +106,23 @@ def remove_scripts(jobs: Path, remaining: Sequence[Task]) -> None:
     for path in jobs.glob("array-*.sh"):
         if path.stem not in needed:
             path.unlink(missing_ok=True)
+
+
+def forget_ended(jobs: Path, tasks: Sequence[Task]) -> None:
+    """Remove what is kept of tasks that are over.
+
+    Raises:
+        ExecutorError: Slurm cannot be reached.
+        OSError: Files cannot be removed.
+    """
+    seen, remaining = look(arrays_of(tasks)), list[Task]()
+    for task in tasks:
+        shown = seen.get(task.name)
+        if shown is None or shown.has_ended:
+            task.forget(jobs)
+        else:
+            remaining.append(task)
+    remove_scripts(jobs, remaining)
 
 
 def write_batch(jobs: Path, batch: Batch) -> None:
