@@ -63,8 +63,10 @@ def test_the_log_says_where_a_run_was_stuck(
     """Before a hung run is killed, all its processes write their stacks into its log."""
     study, _ = stuck
     run = next(r for r in study.runs("stuck") if r["label"].endswith(f"={fault}"))
-    log = (study.folder / "runs" / "stuck" / run["run"] / "attempts" / "3" / "log.txt").read_text()
-    assert (True, True) == (f"in {function}" in log, "stuck_environments.py" in log)
+    attempts = study.folder / "runs" / "stuck" / run["run"] / "attempts"
+    logs = [(attempts / number / "log.txt").read_text() for number in "123"]
+    # On a busy machine, an attempt may not come as far in its time.
+    assert any(f"in {function}" in log and "stuck_environments.py" in log for log in logs)
 
 
 def test_nothing_lives_on(stuck: tuple[StudyFolder, str]) -> None:
@@ -96,7 +98,7 @@ def test_a_run_that_is_stopped_from_outside_is_hung_and_tried_again(quick: Study
     assert [("completed", 2)] == [(r["state"], r["attempts"]) for r in quick.runs("x")]
     log = next((quick.folder / "runs").glob("x/*/attempts/1/log.txt")).read_text()
     assert "quick_runs.py" in log
-    assert not psutil.pid_exists(worker)
+    wait_until(lambda: not psutil.pid_exists(worker), 5.0)
 
 
 def test_no_dead_run_stays_a_zombie(quick: StudyFolder) -> None:
