@@ -26,7 +26,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
-from rlexp.store.stamps import stamp_of_tree
+from rlexp.store.stamps import SETTLED, stamp_of_tree
 
 UNTOLD = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
 """Files of an experiment that no report tells of."""
@@ -35,8 +35,6 @@ PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
 """Whose versions can change a number or a figure."""
 VARIABLE = "${"
 """What stands before the name of a variable whose value is filled in later."""
-SETTLED = 2.0
-"""Seconds after which a change shows in the times of a file on every file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from rlexp.store.files import SCHEMA, parse_json, read_file
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun
 from rlexp.store.stamps import (
+    SETTLED,
     Stamp,
     is_settled,
     length_of,
@@ -35,8 +36,6 @@ FEWEST = 50
 """Runs below which a catalogue saves no time."""
 SHARE = 50
 """A catalogue is written when one run in so many is new in it."""
-SETTLED = 2.0
-"""Seconds after which a change shows in the times of a file on every file system."""
 LARGEST = 1 << 28
 """Bytes of a catalogue that is read."""
 NONSENSE = (

@@ -11,6 +11,8 @@ from rlexp.store.layout import RunPaths
 OF_A_FILE = 4
 """Numbers of a file in a stamp: inode, size, and times of its content and of any change, in ns."""
 NOTHING = (-1,) * OF_A_FILE
+SETTLED = 2.0
+"""Seconds after which a change shows in the times of a file on every file system."""
 
 Stamp = list[int]
 """The numbers of every file that the record of a run is made from, one after the other."""

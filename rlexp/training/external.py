@@ -23,6 +23,8 @@ POLL = 0.05
 """Seconds between looks at the results file."""
 GRACE = 5.0
 """Seconds that a script gets to end itself once it is asked to."""
+CLEARING = 5.0
+"""Seconds that the system gets to clear away what was killed."""
 SHELL = 128
 """What a shell adds to the number of a signal that ended its command."""
 
@@ -214,7 +216,10 @@ def _failure_of(error: OSError) -> Failure:
 
 
 def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
-    """Ask a process and all it started to end, and kill after some seconds what still lives."""
+    """Ask a process and all it started to end, and kill after some seconds what still lives.
+
+    What was killed is gone when this returns, unless the system takes very long.
+    """
     import psutil
 
     if process.poll() is not None:
@@ -229,11 +234,13 @@ def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
         with suppress(psutil.Error):
             one.terminate()
     _, alive = psutil.wait_procs(family, grace)
+    killed = list(alive)
     for one in alive:
         with suppress(psutil.Error):
             # What it has started since, too.
-            for child in one.children(recursive=True):
-                child.kill()
+            killed += one.children(recursive=True)
+    for one in killed:
         with suppress(psutil.Error):
             one.kill()
+    psutil.wait_procs(killed, CLEARING)
     process.wait()
