@@ -42,7 +42,7 @@ def digits_for(span: float) -> int:
     """Digits after the point that tell values apart that spread over a span."""
     if not math.isfinite(span) or span <= 0:
         return 2
-    return min(6, max(0, 1 - math.floor(math.log10(span / 2))))
+    return min(6, max(0, 1 - math.floor(math.log10(span / 2 or span))))
 
 
 def possible(interval: Interval) -> bool:

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rlexp.reports.axes import Scale, linear, scale, tick_step, tick_texts
@@ -12,6 +12,8 @@ from rlexp.reports.blocks import Axis
 AXIS = Axis(title="score")
 LOG = Axis(title="steps", log=True)
 finite = st.floats(-1e9, 1e9)
+any_float = st.floats(allow_nan=False, allow_infinity=False)
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,7 @@ def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
     """Whichever is nearest by ratio."""
     assert expected == tick_step(wanted)
     assert expected / 1000 == pytest.approx(tick_step(wanted / 1000))
+    assert tick_step(5e-324) > 0
 
 
 @pytest.mark.parametrize(
@@ -58,10 +61,52 @@ def test_ticks_within_a_decade_are_one_two_five() -> None:
 
 @given(finite, finite, st.integers(3, 8))
 def test_ticks_are_few_rising_and_inside(low: float, high: float, count: int) -> None:
-    """On any axis, about as many as were asked for."""
+    """On any axis, about as many as were asked for.
+
+    Steps of 2 and 5 are 2.5 times apart, so the nearest is at most √2.5 times too large or small.
+    """
     assume(high - low > 1e-6 * max(1.0, abs(low), abs(high)))
     ticks = Scale(low, high).ticks(count)
-    assert count / 1.5 - 1.001 <= len(ticks) <= 1.5 * count + 1
+    assert count / 2.5**0.5 - 1.001 <= len(ticks) <= 2.5**0.5 * count + 1.001
+    assert sorted({tick.at for tick in ticks}) == [tick.at for tick in ticks]
+    assert all(-1e-3 <= tick.at <= 100.001 for tick in ticks)
+    assert len(ticks) == len({tick.text for tick in ticks})
+
+
+@given(any_float, any_float, st.integers(3, 8), st.sampled_from([0.0, 0.05, 0.3]))
+@example(0.0, 5e-324, 5, 0.05)
+@example(-1.7e308, 1.7e308, 3, 0.3)
+@example(1.0, 1.0000000000000002, 5, 0.05)
+@example(0.0, 1e-299, 5, 0.05)
+def test_every_two_numbers_have_an_axis(a: float, b: float, count: int, padding: float) -> None:
+    """Both have a place on it, and its ticks rise and have different texts."""
+    check_axis(scale(AXIS, [a, b], padding), [a, b], count)
+    check_axis(scale(Axis(title="score", low=a, high=b), [a, b], padding), [a, b], count)
+
+
+@given(positive, positive, st.integers(3, 8), st.sampled_from([0.0, 0.05, 0.3]))
+@example(5e-324, 5e-324, 5, 0.05)
+@example(5e-324, 1.7976931348623157e308, 5, 0.05)
+@example(1.7976931348623157e308, 1.7976931348623157e308, 5, 0.05)
+@example(1.0, 1.0000000000000002, 5, 0.05)
+def test_every_two_positive_numbers_have_a_logarithmic_axis(
+    a: float, b: float, count: int, padding: float
+) -> None:
+    """Both have a place on it, and its ticks rise and have different texts."""
+    check_axis(scale(LOG, [a, b], padding), [a, b], count)
+    named = Axis(title="steps", log=True, low=a, high=b)
+    check_axis(scale(named, [a, b], padding), [a, b], count)
+
+
+def check_axis(drawn: Scale | None, values: list[float], count: int) -> None:
+    """Values have places between the ends, and ticks rise and have different texts."""
+    assert drawn is not None
+    assert math.isfinite(drawn.low)
+    assert math.isfinite(drawn.high)
+    places = [drawn.at(value) for value in values]
+    assert all(place is not None and -1e-9 <= place <= 1 + 1e-9 for place in places)
+    ticks = drawn.ticks(count)
+    assert 1 <= len(ticks) <= 4 * count
     assert sorted({tick.at for tick in ticks}) == [tick.at for tick in ticks]
     assert all(-1e-3 <= tick.at <= 100.001 for tick in ticks)
     assert len(ticks) == len({tick.text for tick in ticks})
@@ -80,6 +125,8 @@ def test_places_are_shares() -> None:
     assert 0.5 == Scale(1, 100, log=True).at(10)
     assert [None] * 3 == [Scale(0, 1).at(v) for v in (None, math.nan, math.inf)]
     assert None is Scale(1, 100, log=True).at(0)
+    assert [0, 1] == [Scale(0, 5e-324).at(v) for v in (0, 5e-324)]
+    assert [0, 0.5, 1] == [Scale(-1.7e308, 1.7e308).at(v) for v in (-1.7e308, 0, 1.7e308)]
 
 
 def test_the_values_are_framed() -> None:

@@ -10,7 +10,7 @@ function tickStep(wanted) {
 }
 
 function linearTicks(low, high, count) {
-  const step = tickStep((high - low) / count);
+  const step = tickStep(((high / 2 - low / 2) / count) * 2);
   const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
   return Array.from({ length: last - first + 1 }, (_, k) => (first + k) * step);
 }
@@ -29,7 +29,10 @@ function tickText(value, most, step) {
   const units = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const [unit, sign] = units.find(([u]) => most >= 10 * u || (most >= u && u >= 1e6)) ?? [1, ""];
   if (value === 0) return "0";
-  if (most < 1e-3 || most >= 1e13) return minus(String(Number(value.toPrecision(2))));
+  if (most < 1e-3 || most >= 1e13) {
+    const significant = Math.max(2, 1 + Math.ceil(Math.log10(most) - Math.log10(step)));
+    return minus(String(Number(value.toPrecision(Math.min(100, significant)))));
+  }
   const digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
   return minus((value / unit).toFixed(Math.min(20, digits))) + sign;
 }
@@ -44,8 +47,9 @@ function tickTexts(values) {
 // An axis counts in shares of its whole length: 0 at the low end, 1 at the high.
 function axis({ low, high, log, title }) {
   const [a, b] = log ? [Math.log10(low), Math.log10(high)] : [low, high];
-  const at = (value) => ((log ? Math.log10(value) : value) - a) / (b - a);
-  const value = (share) => (log ? 10 ** (a + share * (b - a)) : a + share * (b - a));
+  // Quarters, for the difference of two large numbers may be infinite.
+  const at = (value) => ((log ? Math.log10(value) : value) / 4 - a / 4) / (b / 4 - a / 4);
+  const value = (share) => (log ? 10 ** (a + share * (b - a)) : (1 - share) * a + share * b);
   const ticks = (from, to, count) => {
     const decades = log ? decadeTicks(value(from), value(to), count) : [];
     const values = decades.length > 1 ? decades : linearTicks(value(from), value(to), count);
