@@ -1,5 +1,6 @@
-# `make demo` trains five seeds of PPO on CartPole; `make test` checks everything.
-# Both make the virtual environment first, where it is missing or stale.
+# `make demo` trains five seeds of PPO on CartPole; `make test` lints and tests in some minutes;
+# `make test-all` runs every test there is, which takes hours.
+# All of them make the virtual environment first, where it is missing or stale.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -15,28 +16,36 @@ ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(shell rm -f $(READY))
 endif
 
-.PHONY: demo test test-faults test-services test-suites lint clean
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo test test-all test-long test-services test-services-ready test-suites test-lowest lint clean
 
 demo: $(READY)
 	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
 	@echo "For commands that begin with rlexp: source $(BIN)/activate"
 
+# The same cases on every machine and every day.
 test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+# Every case of every test, with new random examples each time; then what needs other packages or a
+# cluster.
+test-all: test-services-ready lint test-long test-lowest test-suites test-services
+
+test-long: export RLEXP_ALL_TESTS = 1
+test-long: $(READY)
+	$(PYTEST)
 
 # What needs a cluster: Slurm (Debian: slurm-wlm munge) and Ray. Then runs are killed at random
 # moments for half an hour, and end as if nothing had been.
-test-services: $(READY)
+test-services-ready:
 	@PATH="$$PATH:/usr/sbin" command -v slurmctld munged >/dev/null \
 		|| { echo 'make test-services needs slurmctld and munged: apt-get install slurm-wlm munge' >&2; exit 1; }
+
+test-services: test-services-ready $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c .ci/constraints.txt -e '.[ray]'
 	RLEXP_CLUSTER_TESTS=1 $(BIN)/pytest tests/cluster
 	RLEXP_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/pytest -s tests/faults/test_chaos.py
-
-# Every fault of docs/faults.md in full: about an hour.
-test-faults: export RLEXP_LONG_FAULTS = 1
-test-faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/faults tests/trackers tests/docs/test_faults.py tests/docs/test_verdicts.py
 
 # Suites of environments that cannot live beside what is in .venv: a virtual environment each, which
 # borrows everything else from there. Meta-World and gymnasium-robotics share theirs, with mujoco 3.
@@ -65,6 +74,18 @@ test-suites: $(METAWORLD) $(MULTI_OBJECTIVE)
 	@$(@D)/bin/python -c 'import $(MODULES)'
 	@touch $@
 
+# Run, sweep, compare and report with the lowest version that pyproject.toml allows of each package.
+test-lowest: .venv-lowest/ready
+	RLEXP_LOWEST_VERSIONS=1 .venv-lowest/bin/python -m pytest tests/packaging/test_lowest_versions.py
+
+.venv-lowest/ready: $(READY) .ci/lowest.py
+	rm -rf $(@D)
+	"$(PYTHON)" -m venv $(@D)
+	@$(BIN)/python .ci/lowest.py > $(@D)/constraints.txt
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check \
+		-c $(@D)/constraints.txt -e . pytest pytest-timeout hypothesis
+	@touch $@
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -79,6 +100,8 @@ $(READY): pyproject.toml .ci/constraints.txt
 		|| { echo 'rlexp needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@echo 'Installing into .venv; the first time, this takes a few minutes'
 	@[ -f $(READY) ] && $(BIN)/python -c '' || { rm -rf .venv && "$(PYTHON)" -m venv .venv; }
-	@$(BIN)/python -m pip install -q --disable-pip-version-check \
+	@# pip compiles on one core only. What has no syntax of this Python is not compiled.
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile \
 		-c .ci/constraints.txt -e '.[all,dev]'
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@pwd -P > $(READY)

@@ -1,9 +1,9 @@
-"""Whether tests are tried in full, or the long ones left out."""
+"""Whether long tests run: in `make test-all` they do, in `make test` they do not."""
 
 import os
 
 import pytest
 
-IN_FULL = bool(os.environ.get("RLEXP_LONG_FAULTS"))
-"""Whether every case is tried, which takes an hour (`make test-faults`), or a few of each."""
-long = pytest.mark.skipif(not IN_FULL, reason="takes long: make test-faults")
+IN_FULL = bool(os.environ.get("RLEXP_ALL_TESTS"))
+"""Whether every case of every test runs, which takes an hour, or a few cases of each."""
+long = pytest.mark.skipif(not IN_FULL, reason="takes long: make test-all")

@@ -167,6 +167,7 @@ def _band(above: Integers, sizes: tuple[int, ...], tail: float) -> tuple[Array, 
         return (*_normal(above, sizes, tail), "stratified bootstrap, normal approximation")
     # Thresholds between the same scores have the same runs above, and the same band.
     rows, back = np.unique(above, axis=0, return_inverse=True)
+    back = back.reshape(-1)  # NumPy 2.0 returns a column here, every other version a vector.
     ends = _quantiles(rows, lattice, tail) / (lattice.points - 1)
     if lattice.exact:
         return ends[back, 0], ends[back, 1], "exact percentile stratified bootstrap"

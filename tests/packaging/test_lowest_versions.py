@@ -1,0 +1,92 @@
+"""The lowest allowed version of every dependency: run, sweep, compare and report work with it.
+
+`make test-lowest` installs these versions and sets `RLEXP_LOWEST_VERSIONS`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+REQUIREMENTS = [
+    Requirement(text)
+    for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+]
+TINY = ("budget.steps=2048", "budget.evaluation_every=1024", "budget.final_episodes=3")
+
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(
+        not os.environ.get("RLEXP_LOWEST_VERSIONS"),
+        reason="needs other packages: make test-lowest",
+    ),
+]
+
+
+def rlexp(folder: Path, *words: str) -> str:
+    """Run a command that must succeed; returns its standard output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rlexp", *words],
+        cwd=folder,
+        env={**os.environ, "RLEXP_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an experiment of two labels and a sweep."""
+    folder = tmp_path_factory.mktemp("a study")
+    rlexp(folder, "run", "algorithm=ppo,a2c", "experiment=duel", "seeds.test=3", *TINY)
+    rlexp(folder, "run", "algorithm=dqn", "experiment=dqn", "seeds.test=1", *TINY)
+    rlexp(folder, "sweep", "quick", "sweep.trials=3", "budget.steps=2048")
+    return folder
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda r: str(r.name))
+def test_a_dependency_has_its_lowest_version(requirement: Requirement) -> None:
+    """The versions that the other tests here use are the lowest ones of pyproject.toml."""
+    (lowest,) = (part.version for part in requirement.specifier if part.operator == ">=")
+    # torch names its build behind a plus.
+    assert Version(lowest) == Version(Version(version(requirement.name)).public)
+
+
+def test_runs_are_completed(study: Path) -> None:
+    """Every run of the experiment has a score."""
+    runs = json.loads(rlexp(study, "ls", "duel", "--json"))
+    assert ["completed"] * 6 == [run["state"] for run in runs]
+
+
+def test_a_sweep_has_a_winner(study: Path) -> None:
+    """Tuning, choice and test come to their end."""
+    selection = json.loads((study / "runs" / "quick" / "selection.json").read_text())
+    assert selection["winner"] in range(3)
+
+
+def test_labels_are_compared(study: Path) -> None:
+    """The comparison has its table and its verdict."""
+    text = rlexp(study, "compare", "duel")
+    assert "IQM of every label on every task" in text
+    assert "ppo and a2c" in text
+
+
+@pytest.mark.parametrize("name", ["duel", "quick"])
+def test_reports_are_written_in_every_format(study: Path, name: str) -> None:
+    """Pages with their axes, tables and documents are drawn."""
+    folder = study / f"report of {name}"
+    rlexp(study, "report", name, "--format", "html,latex,csv,json,md", "--output", str(folder))
+    assert {".html", ".tex", ".csv", ".json", ".md"} <= {path.suffix for path in folder.rglob("*")}
+    (page,) = folder.rglob("*.html")
+    assert "<svg" in page.read_text()
