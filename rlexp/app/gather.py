@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from rlexp.app.integrity import examine
@@ -158,8 +159,19 @@ def _provenance(run: Found, known: dict[bytes, Mapping[str, Any]]) -> Mapping[st
 
 def _is_provenance(plain: Mapping[str, Any]) -> bool:
     """Whether its parts are what `rlexp.store.provenance.collect` writes."""
-    mappings = all(isinstance(plain.get(k, {}), Mapping) for k in ("code", "packages", "machine"))
-    return mappings and isinstance(plain.get("command", []), list)
+    code, machine = plain.get("code", {}), plain.get("machine", {})
+    parts = (code, machine, plain.get("packages", {}))
+    if not all(isinstance(part, Mapping) for part in parts):
+        return False
+    lists = [plain.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
+    if not all(isinstance(values, list) for values in lists):
+        return False
+    texts = [*map(code.get, ("commit", "branch", "remote")), *chain(*lists)]
+    texts += [*map(machine.get, ("processor", "system")), *plain.get("packages", {}).values()]
+    numbers = map(machine.get, ("cores", "memory"))
+    return all(isinstance(value, str | None) for value in texts) and all(
+        isinstance(value, int | float | None) for value in numbers
+    )
 
 
 def _common_phase(surveys: Mapping[str, Survey]) -> Phase:

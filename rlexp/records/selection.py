@@ -40,7 +40,10 @@ class Selection:
 
         Raises:
             KeyError: A field is missing.
+            TypeError: The rule is no text.
         """
+        if not isinstance(plain["rule"], str):
+            raise TypeError(f"the rule is {plain['rule']!r}")
         return cls(
             winner=plain["winner"],
             rule=plain["rule"],

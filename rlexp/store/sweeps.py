@@ -19,6 +19,8 @@ from rlexp.store.ledger import publish_document
 
 TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
+MOST_STEPS = 10**15
+"""No run trains for longer; sums over trials stay exact as floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
         return StoredTrial(
             number=int(plain["number"]),
             parameters=dict(plain["parameters"]),
-            steps=int(plain["steps"]),
+            steps=_steps(plain["steps"]),
             configuration=read_configuration(configuration) if configuration else None,
             refused=plain["refused"],
             parent=plain["parent"],
@@ -109,6 +111,13 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:
         raise RecordError(f"{paths.trials} is damaged: {error!r}") from error
+
+
+def _steps(value: object) -> int:
+    """Environment steps of a trial, which are few enough to be summed up."""
+    if not isinstance(value, int) or not 0 < value <= MOST_STEPS:
+        raise ValueError(f"{value!r:.40} environment steps")
+    return value
 
 
 def write_selection(paths: ExperimentPaths, selection: Selection) -> None:

@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.gather import Target, gather, read_target
 from rlexp.app.study import Study
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def alpha(place: Study) -> Stored:
@@ -157,7 +160,12 @@ def test_an_unknown_label_beside_its_whole_experiment_is_refused(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "damage", [{"code": 7}, {"packages": ["x"]}, {"machine": "here"}, {"command": 7}]
+    "damage",
+    [
+        *({"code": 7}, {"packages": ["x"]}, {"machine": "here"}, {"command": 7}),
+        *({"code": {"branch": {}}}, {"code": {"dirty": 1}}, {"code": {"untracked": [[]]}}),
+        *({"machine": {"memory": "x"}}, {"machine": {"system": []}}, {"packages": {"x": {}}}),
+    ],
 )
 def test_a_provenance_of_another_shape_is_none(tmp_path: Path, damage: dict[str, object]) -> None:
     """Its run keeps its score; where it comes from is not known."""

@@ -1,5 +1,6 @@
 """What a sweep's folder holds: proposals and the choice, written before they are acted on."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,27 @@ def test_a_damaged_choice_is_said(paths: ExperimentPaths, content: str) -> None:
     paths.selection.write_text(content)
     with pytest.raises(RecordError, match=r"selection\.json"):
         read_selection(paths)
+
+
+@pytest.mark.parametrize("rule", [None, 7, 0.5, ["best"], {}])
+def test_a_choice_whose_rule_is_no_text_is_damaged(paths: ExperimentPaths, rule: object) -> None:
+    """The report quotes the rule, so it has to be text."""
+    write_selection(paths, SELECTION)
+    paths.selection.chmod(0o600)
+    plain = json.loads(paths.selection.read_text())
+    paths.selection.write_text(json.dumps({**plain, "rule": rule}))
+    with pytest.raises(RecordError, match=r"selection\.json is damaged"):
+        read_selection(paths)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 10**400])
+def test_a_trial_of_impossible_length_is_damage(paths: ExperimentPaths, steps: int) -> None:
+    """Every sum over trials can be computed with the lengths that are read."""
+    first, *others = paths.trials.read_text().splitlines(keepends=True)
+    changed = json.dumps({**json.loads(first), "steps": steps}) + "\n"
+    paths.trials.write_text("".join([changed, *others]))
+    with pytest.raises(RecordError, match=r"trials\.jsonl is damaged"):
+        read_trials(paths)
 
 
 def test_limits_are_no_part_of_the_question() -> None:
