@@ -1,7 +1,8 @@
 """Stands in for `rlexp worker` in a Slurm job: takes two tries, each of which says what it saw.
 
 Called as `queued_worker.py EXPERIMENT SECONDS … --job FILE`. Each run of FILE takes so many seconds;
-USR1 makes it leave a checkpoint, with which the next try is over at once.
+USR1 makes it leave a checkpoint, with which the next try is over at once. After a signal it goes on
+for RLEXP_LINGERS seconds.
 """
 
 import os
@@ -35,7 +36,7 @@ def main(experiment: Path, seconds: float, job: Path) -> int:
             time.sleep(0.05)
         if received:
             # Whatever else comes meanwhile would be seen.
-            time.sleep(0.5)
+            time.sleep(float(os.environ.get("RLEXP_LINGERS", "0.5")))
             note(folder / "signals", " ".join(map(str, received)))
             if "stuck" not in run:
                 (folder / "checkpoints" / "1").mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from warm_processes import warm_process
 
 from rlexp.cli import app
 
@@ -68,7 +69,8 @@ def test_option_has_help(name: str) -> None:
 def test_help_is_shown(name: str) -> None:
     """`-h` works for every command, and shows its own usage."""
     words = name.split()[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "rlexp", *words, "-h"], capture_output=True, text=True, check=True
-    )
-    assert f"{' '.join(words)} [" in done.stdout
+    command = [sys.executable, "-m", "rlexp", *words, "-h"]
+    with warm_process(("rlexp.cli",)).Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        shown, _ = process.communicate(60.0)
+    assert 0 == process.returncode
+    assert f"{' '.join(words)} [" in shown

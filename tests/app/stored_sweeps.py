@@ -1,10 +1,15 @@
 """Sweeps on disk whose runs were made up: no training."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
+import gymnasium
+import pytest
+from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
 from rlexp.app.study import Study
@@ -18,6 +23,8 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import new_attempt, read_run, write_experiment, write_run
 
+# What looks at an environment in a fork would import it each time.
+assert gymnasium
 WORDS = (
     "algorithm=ppo",
     "environment=cartpole",
@@ -91,6 +98,22 @@ class StoredSweep:
             for event in events:
                 journal.append(event)
         return paths
+
+
+@cache
+def _finished_at(folder: Path) -> StoredSweep:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick_parts(monkeypatch)
+        made = stored_sweep(folder)
+        made.go_on()
+    return made
+
+
+def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep:
+    """A sweep that is over, in a folder of its own; it is made once and copied."""
+    whole = _finished_at(factory.getbasetemp() / "finished sweep")
+    shutil.copytree(whole.study.folder, folder, dirs_exist_ok=True)
+    return replace(whole, study=Study(folder, Layout(folder / "runs")), made=list(whole.made))
 
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored
 
 from rlexp.app import adaptive
@@ -18,6 +19,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 PPO, A2C, DQN = (configuration(label) for label in ("ppo", "a2c", "dqn"))
 QUICK = ("repetitions=2000",)

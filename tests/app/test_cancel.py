@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
+from warm_processes import Forked, warm_process
 
 from rlexp.app.cancel import cancel
+from rlexp.app.summary import describe_run, read_entries
 from rlexp.errors import RecordError
+from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json
-from rlexp.store.layout import Layout
+from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
-from rlexp.store.runs import new_attempt
+from rlexp.store.runs import new_attempt, read_experiment
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 HOLD = """
 import signal, sys, time
@@ -156,22 +162,23 @@ def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -
 
 
 class Commands:
-    """`rlexp` in a folder of its own, as a user has it."""
+    """`rlexp` in a folder of its own, as a user has it, but for what it would import anew."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "RLEXP_HOME": str(folder)}
         self.environment.pop("RLEXP_RUNS", None)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Forked:
         """Start a command."""
-        return subprocess.Popen(
+        return warm_process().Popen(
             [sys.executable, "-m", "rlexp", *words],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            warm=["rlexp.executors.local"],
         )
 
     def answer(self, *words: str) -> str:
@@ -181,11 +188,17 @@ class Commands:
         assert process.returncode == 0, printed
         return printed
 
-    def states(self) -> list[str]:
-        """The states of the runs of `short`, in order of their seeds."""
-        if not (self.folder / "runs" / "short").exists():
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs of `short`, in order of their seeds, as `rlexp ls` describes them."""
+        paths = ExperimentPaths(self.folder / "runs" / "short")
+        if not paths.definition.exists():
             return []
-        return [row["state"] for row in json.loads(self.answer("ls", "short", "--json"))]
+        entries = read_entries(paths, read_experiment(paths), Phase.TEST)
+        return [describe_run(configuration, one) for configuration, one in entries]
+
+    def states(self) -> list[str]:
+        """Their states."""
+        return [row["state"] for row in self.runs()]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
@@ -193,7 +206,7 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
@@ -203,11 +216,7 @@ def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     command = commands.start("run", "algorithm=ppo", "environment=cartpole", *words)
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
-        (name,) = (
-            row["run"]
-            for row in json.loads(commands.answer("ls", "short", "--json"))
-            if row["seed"] == 0
-        )
+        (name,) = (row["run"] for row in commands.runs() if row["seed"] == 0)
         assert f"asked run {name} to end" in commands.answer("cancel", f"short/{name}")
         wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
         assert f"asked process {command.pid}" in commands.answer("cancel", "short")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, ended, evaluated, failed, output, stored, study
 
 from rlexp.app.ls import Selection, list_all
@@ -21,6 +22,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
 from rlexp.store import catalogue
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 SCORES = (10.0, 20.0, 30.0)
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 from comparisons import FAR, NEAR, QUICK, said, with_scores
+from quick_parts import quick_parts
 from stored_runs import console, study
 
 from rlexp.app.compare import Sides, compare
 from rlexp.app.study import Study
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 from comparisons import A2C, FAR, NEAR, PPO, said, with_scores
+from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored, study
 
 from rlexp.app.study import Study
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from comparisons import NEAR, said, steps, with_scores
+from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
 from rlexp.app import adaptive
@@ -15,6 +16,8 @@ from rlexp.app.study import Study
 from rlexp.cli import app
 from rlexp.protocol.seeds import Phase
 from rlexp.store.runs import read_experiment
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import configuration, stored, study
 
 from rlexp.app.study import Study
 from rlexp.cli import app
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text()
 ALLOW = ["--allow-import", "my_parts"]

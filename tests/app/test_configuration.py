@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 import yaml
 from finished_runs import study
+from quick_parts import quick_yaml
 
 from rlexp.app.configuration import list_options, show_configuration, validate_configuration
 from rlexp.config.options import listed_groups
 from rlexp.config.sources import groups, packaged_root
 from rlexp.console import Console
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 def write(folder: Path, name: str, content: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from quick_parts import quick_parts
 from samples import ENVIRONMENT, algorithm, spec
 from stored_runs import study
 
@@ -27,6 +28,8 @@ from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.layout import ExperimentPaths
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 VECTOR = Vector(
     count=1,

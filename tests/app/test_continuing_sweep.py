@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
@@ -17,6 +18,8 @@ from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.runs import read_run, write_run
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture(autouse=True)

@@ -4,14 +4,18 @@ import json
 import random
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from finished_runs import prepared, study
+from finished_runs import Finished, prepared, study
 from in_full import long
+from quick_parts import quick_parts
 from samples import write_tree
+from warm_processes import warm_up
 
+from rlexp.app.checks import repeating
 from rlexp.app.checks.asked import read_asked
 from rlexp.app.checks.finding import Finding, Status
 from rlexp.app.checks.repeating import CURES, execute
@@ -21,6 +25,9 @@ from rlexp.cli.study import doctor as command
 from rlexp.config.compose import compose
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
+from rlexp.executors import local
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 HERE = Path(__file__).parent
 SMALL = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
@@ -44,16 +51,22 @@ def words(name: str) -> tuple[str, ...]:
     )
 
 
-def environment(name: str, folder: Path) -> dict[str, Any]:
-    """The same as plain data."""
-    (composed,) = compose(words(name), folder)
+@cache
+def configured() -> dict[str, Any]:
+    """The configuration of one of them as plain data."""
+    (composed,) = compose(words("Steady"), HERE)
     plain: dict[str, Any] = composed.plain["environment"]
     return plain
 
 
+def environment(name: str) -> dict[str, Any]:
+    """The configuration of each of them as plain data."""
+    return {**configured(), "id": f"unrepeatable_environments:unrepeatable/{name}-v0"}
+
+
 def played(name: str, folder: Path) -> Finding:
     """What is said of an environment that is played in this process."""
-    request = {"environment": environment(name, folder), "allowed": []}
+    request = {"environment": environment(name), "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     for cure in CURES:
         execute([str(folder), cure, f"own-{cure}"])
@@ -70,7 +83,20 @@ def diagnosed(
     return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plays of a few episodes."""
+    monkeypatch.setattr(repeating, "STEPS", 30)
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that import nothing anew: processes of their own that share what was imported."""
+    warm_up(monkeypatch, local)
+
+
 @pytest.mark.parametrize(("name", "expected"), DEPENDING.items(), ids=DEPENDING)
+@pytest.mark.usefixtures("short")
 def test_what_an_environment_depends_on(name: str, expected: str, tmp_path: Path) -> None:
     """An environment that does not repeat is found, with what it depends on."""
     found = played(name, tmp_path)
@@ -87,6 +113,7 @@ def test_environments_that_repeat(name: str, tmp_path: Path) -> None:
     assert "repeats over 500 steps" in found.detail
 
 
+@pytest.mark.usefixtures("short")
 def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
     """Clock and entropy are the machine's own again afterwards."""
     played("ClockAndGenerator", tmp_path)
@@ -97,15 +124,16 @@ def test_playing_leaves_clock_and_entropy_alone(tmp_path: Path) -> None:
 def test_order_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What depends on the hash of strings is found by processes that hash them otherwise."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    found = examine_environment(environment("Names", tmp_path), (), tmp_path, tmp_path)
+    found = examine_environment(environment("Names"), (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
     assert "between two processes" in found.detail
     assert "the order of a set of strings" in found.detail
 
 
+@pytest.mark.usefixtures("warm")
 def test_environment_that_cannot_be_played(tmp_path: Path) -> None:
     """An environment that does not even start is said to be none that can be compared."""
-    plain = {**environment("Steady", tmp_path), "id": "nowhere:Missing-v0"}
+    plain = {**environment("Steady"), "id": "nowhere:Missing-v0"}
     found = examine_environment(plain, (), tmp_path, tmp_path)
     assert Status.FAIL is found.status
     assert "cannot be played twice" in found.detail
@@ -155,13 +183,28 @@ def test_name_of_a_run(tmp_path: Path) -> None:
     assert (200, 5.0) == (asked.spec.budget["steps"], asked.timeout)
 
 
+TWO_TASKS = """\
+tasks:
+  cartpole: {algorithms: {ppo: {}, a2c: {}}}
+  acrobot: {algorithms: {ppo: {}, a2c: {}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run that is only read, in a study with a benchmark."""
+    folder = tmp_path_factory.mktemp("a study")
+    write_tree(folder, {"conf/benchmark/two_tasks.yaml": TWO_TASKS})
+    return prepared(folder, *SMALL)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (("algorithm=ppo,a2c",), "one configuration at a time, and these words ask for 2 "),
         (
-            ("+benchmark=classic_control",),
-            r"ask for \d+ \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
+            ("+benchmark=two_tasks",),
+            r"ask for 4 \(ppo on CartPole-v1, .*…\): leave one value of each, .*algorithm=ppo",
         ),
         (("tiny", "algorithm=a2c"), "beside the name of a run, only budget.steps="),
         (("tiny", "budget.score=auc"), "beside the name of a run, only budget.steps="),
@@ -170,9 +213,8 @@ def test_name_of_a_run(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_words_that_are_refused(given: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_words_that_are_refused(given: tuple[str, ...], message: str, run: Finished) -> None:
     """What leads to no single small training is refused with what can be given."""
-    run = prepared(tmp_path, *SMALL)
     named = [run.name if word == "tiny" else word for word in given]
     with pytest.raises(ConfigError, match=message):
         read_asked(named, run.study)
@@ -192,18 +234,31 @@ def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
         read_asked([odd.name], odd.study)
 
 
-@pytest.mark.slow
-def test_trainings_that_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A learner on CartPole comes to the same weights in processes that share nothing."""
-    code, found = diagnosed([*SMALL], tmp_path, capsys)
+def check_that_trainings_repeat(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check what is said of a learner that comes to the same weights each time."""
+    code, found = diagnosed([*SMALL], folder, capsys)
     assert 0 == code
     assert {"ok"} == {finding["status"] for finding in found.values()}
     assert "equal weights" in found["trainings"]["detail"]
     assert "equal under another PYTHONHASHSEED" == found["hash seed"]["detail"]
 
 
+@pytest.mark.usefixtures("warm")
+def test_trainings_that_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A learner on CartPole comes to the same weights in processes of their own."""
+    check_that_trainings_repeat(tmp_path, capsys)
+
+
 @pytest.mark.slow
 @long
+def test_trainings_that_share_nothing_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A learner on CartPole comes to the same weights in processes that share no memory."""
+    check_that_trainings_repeat(tmp_path, capsys)
+
+
+@pytest.mark.usefixtures("warm")
 def test_trainings_that_do_not_repeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,8 +302,7 @@ class Shaken(PPO):
 """
 
 
-@pytest.mark.slow
-@long
+@pytest.mark.usefixtures("warm")
 def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the environment repeats and the learner does not, the learner is named."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
@@ -261,13 +315,13 @@ def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "torch's deterministic algorithms change nothing" in found["learner"]["detail"]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_trainings_that_take_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be decided in time is no success, and says how to give it more."""
-    code, found = diagnosed(["budget.timeout=0.5"], tmp_path, capsys)
+    code, found = diagnosed(["budget.timeout=0.2"], tmp_path, capsys)
     assert 3 == code
-    assert "6,144 steps took more than 0.5 s" in found["trainings"]["detail"]
-    assert "budget.timeout=5" in found["trainings"]["fix"]
+    assert "6,144 steps took more than 0.2 s" in found["trainings"]["detail"]
+    assert "budget.timeout=2" in found["trainings"]["fix"]
 
 
 @pytest.mark.parametrize(

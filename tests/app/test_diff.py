@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import (
     PROVENANCE,
     Stored,
@@ -20,6 +21,8 @@ from rlexp.app.diff import diff
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 PATCH = """diff --git a/one.py b/one.py
 --- a/one.py

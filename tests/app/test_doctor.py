@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 from finished_runs import study
 from packaging.requirements import Requirement
+from quick_parts import quick_parts
+from warm_processes import warm_up
 
 import rlexp.app.doctor as command
 from rlexp.app.checks import examination, machine, seeding
@@ -39,18 +42,30 @@ from rlexp.app.checks.probe import execute
 from rlexp.app.checks.resuming import STARTS_AGAIN
 from rlexp.app.doctor import doctor
 from rlexp.app.fit import Spaces
+from rlexp.app.study import Study
 from rlexp.config.compose import compose
 from rlexp.console import Console
 from rlexp.errors import ConfigError
+from rlexp.executors import local
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 HERE = Path(__file__).parent
 
 
+@cache
+def configured() -> dict[str, Any]:
+    """The configuration of an environment that Gymnasium knows by its id."""
+    words = ["environment=gymnasium", "environment.id='faulty_environments:faulty/Good-v0'"]
+    (composed,) = compose(words, HERE)
+    plain: dict[str, Any] = composed.plain["environment"]
+    return plain
+
+
 def probed(name: str, folder: Path) -> dict[str, Finding]:
     """What the probe finds in one of the faulty environments, in this process."""
-    words = ["environment=gymnasium", f"environment.id='faulty_environments:faulty/{name}-v0'"]
-    (composed,) = compose(words, folder)
-    request = {"environment": composed.plain["environment"], "allowed": []}
+    plain = {**configured(), "id": f"faulty_environments:faulty/{name}-v0"}
+    request = {"environment": plain, "allowed": []}
     (folder / "request.json").write_text(json.dumps(request))
     execute([str(folder)])
     found = [json.loads(line) for line in (folder / "findings.jsonl").read_text().splitlines()]
@@ -124,9 +139,33 @@ def test_good_environment_passes_every_check(name: str, tmp_path: Path) -> None:
     assert {Status.OK} == {finding.status for finding in found.values()}
 
 
-def test_examined_environment_says_which_algorithms_fit() -> None:
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that import nothing anew."""
+    warm_up(monkeypatch, local)
+
+
+@pytest.fixture(scope="module")
+def examined() -> tuple[list[Finding], list[Any]]:
+    """What is found in a good environment, and the agents and algorithms that were tried on it."""
+    parts = []
+
+    def tried(group: str, place: Study) -> Any:
+        parts.append(candidates(group, place))
+        return parts[-1]
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        warm_up(monkeypatch, local)
+        monkeypatch.setattr(examination, "candidates", tried)
+        findings = examine("faulty_environments:faulty/Good-v0", study(HERE))
+    return findings, parts
+
+
+def test_examined_environment_says_which_algorithms_fit(
+    examined: tuple[list[Finding], list[Any]],
+) -> None:
     """In a process of its own, a good environment passes, and its algorithms are named."""
-    findings = examine("faulty_environments:faulty/Good-v0", study(HERE))
+    findings, _ = examined
 
     assert {Status.OK} == {finding.status for finding in findings}
     assert "agent=mlp: a2c, ars, dqn, ppo, qrdqn, trpo;" in findings[-1].detail
@@ -135,16 +174,17 @@ def test_examined_environment_says_which_algorithms_fit() -> None:
 DEADLY = {
     "Segfault": "crashes: step 3 ended the process by SIGSEGV (File ",
     "Exits": "exits: step 3 ended the process with code 0 (the licence server said no)",
-    "Hangs": "hangs: step 3 did not end within 2 s, and the process was killed",
+    "Hangs": "hangs: step 3 did not end within 1 s, and the process was killed",
 }
 
 
 @pytest.mark.parametrize(("name", "detail"), DEADLY.items(), ids=DEADLY)
+@pytest.mark.usefixtures("warm")
 def test_end_of_the_process_is_a_finding(
     name: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash, an exit and a hang harm nobody, and are told with the step."""
-    monkeypatch.setattr(examination, "HANG_LIMIT", 2.0)
+    monkeypatch.setattr(examination, "HANG_LIMIT", 1.0)
     began = time.monotonic()
 
     findings = examine(f"faulty_environments:faulty/{name}-v0", study(HERE))
@@ -154,6 +194,7 @@ def test_end_of_the_process_is_a_finding(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.usefixtures("warm")
 def test_misspelt_name_is_corrected() -> None:
     """A name that is nearly one of ours gets a hint."""
     (finding,) = examine("catpole", study(HERE))
@@ -168,7 +209,10 @@ def test_nonsense_name_is_a_configuration_error(name: str) -> None:
         examine(name, study(HERE))
 
 
-def test_environment_of_the_study_is_examined_by_its_name(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("warm")
+def test_environment_of_the_study_is_examined_by_its_name(
+    tmp_path: Path, parts: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The study's own yaml and module are found."""
     (tmp_path / "conf" / "environment").mkdir(parents=True)
     (tmp_path / "conf" / "environment" / "mine.yaml").write_text(
@@ -177,13 +221,17 @@ def test_environment_of_the_study_is_examined_by_its_name(tmp_path: Path) -> Non
     source = (HERE / "faulty_environments.py").read_text()
     (tmp_path / "faulty_environments.py").write_text(source)
 
+    monkeypatch.setattr(
+        examination, "candidates", lambda group, _: parts[("agent", "algorithm").index(group)]
+    )
+
     assert ok("make", "Mine") == examine("mine", study(tmp_path))[0]
 
 
 @pytest.fixture(scope="module")
-def parts() -> list[Any]:
+def parts(examined: tuple[list[Finding], list[Any]]) -> list[Any]:
     """Every agent and every algorithm."""
-    return [candidates(group, study(HERE)) for group in ("agent", "algorithm")]
+    return examined[1]
 
 
 def test_fitting_needs_the_right_agent(parts: list[Any]) -> None:

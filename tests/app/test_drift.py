@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quick_parts import quick_parts
 from samples import AGENT, ENVIRONMENT, spec
 
 from rlexp.app.drift import difference, versions
 from rlexp.protocol.spec import RunSpec
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 from finished_runs import Finished, finish, prepared, study
+from quick_parts import quick_parts
 
 from rlexp.app.evaluate import Evaluation, evaluate
 from rlexp.app.playback import restored
@@ -30,8 +31,14 @@ from rlexp.store.runs import read_run
 from rlexp.training.evaluate import Evaluator
 from rlexp.training.film import ending
 
+quick = pytest.fixture(autouse=True)(quick_parts)
+
 ON_POLICY = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
-OFF_POLICY = ("algorithm.learning_starts=16", "algorithm.buffer_size=64")
+OFF_POLICY = (
+    "algorithm.learning_starts=16",
+    "algorithm.buffer_size=64",
+    "algorithm.batch_size=16",
+)
 NORMALISED = ("environment.vector.normalise_observations=true",)
 PENDULUM = ("environment=pendulum", "environment.max_episode_steps=20")
 CASES = {
@@ -66,6 +73,21 @@ def ppo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("a study")
     words = ("budget.checkpoint_every=16", "algorithm.n_steps=16", "budget.evaluation_every=24")
     return finish(folder, *CASES["ppo"], *words)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]:
+    """A copy, in a folder, of a run that these words lead to; each is trained once."""
+    kept: dict[tuple[str, ...], Finished] = {}
+
+    def copied(folder: Path, *words: str) -> Finished:
+        if words not in kept:
+            kept[words] = finish(tmp_path_factory.mktemp("a study"), *words)
+        shutil.copytree(kept[words].study.folder, folder, dirs_exist_ok=True)
+        place = study(folder)
+        return Finished(place, place.run(kept[words].name))
+
+    return copied
 
 
 @pytest.fixture
@@ -122,10 +144,10 @@ def shown(run: Finished, capsys: pytest.CaptureFixture[str], **wanted: Any) -> d
 
 @pytest.mark.parametrize("words", CASES.values(), ids=CASES.keys())
 def test_restored_policy_repeats_the_final_evaluation(
-    words: tuple[str, ...], tmp_path: Path
+    words: tuple[str, ...], tmp_path: Path, trained: Callable[..., Finished]
 ) -> None:
     """On the seeds of the final evaluation, the restored policy gets the very same returns."""
-    run = finish(tmp_path, *words)
+    run = trained(tmp_path, *words)
     evaluated = final(run)
     number = len(record(run).evaluations)
 
@@ -291,10 +313,10 @@ def test_truncated_model_is_refused(
 
 
 def test_model_of_another_algorithm_is_refused(
-    tmp_path: Path, broken: Callable[[str, bytes], Finished]
+    tmp_path: Path, broken: Callable[[str, bytes], Finished], trained: Callable[..., Finished]
 ) -> None:
     """Parameters that do not fit the run's network are refused."""
-    other = finish(tmp_path / "other", *CASES["dqn"])
+    other = trained(tmp_path / "other", *CASES["dqn"])
     run = broken("model.zip", other.paths.model.read_bytes())
 
     with pytest.raises(RecordError, match="does not fit this run"):
@@ -324,9 +346,11 @@ class Bomb:
 
 @pytest.mark.parametrize("member", ["policy.pth", "pytorch_variables.pth", "data"])
 @pytest.mark.parametrize("algorithm", ["ppo", "ars"])
-def test_nothing_is_unpickled(member: str, algorithm: str, tmp_path: Path) -> None:
+def test_nothing_is_unpickled(
+    member: str, algorithm: str, tmp_path: Path, trained: Callable[..., Finished]
+) -> None:
     """A pickle in a model is refused or left alone: what it would do does not happen."""
-    run = finish(tmp_path, *CASES[algorithm])
+    run = trained(tmp_path, *CASES[algorithm])
     sign = tmp_path / "sign"
     poison(run.paths.model, member, pickle.dumps(Bomb(str(sign))))
 
@@ -352,9 +376,11 @@ def poison(path: Path, member: str, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "shape", "pickle"])
-def test_bad_statistics_are_refused(damage: str, tmp_path: Path) -> None:
+def test_bad_statistics_are_refused(
+    damage: str, tmp_path: Path, trained: Callable[..., Finished]
+) -> None:
     """A normalised policy is not played without the statistics that it was trained with."""
-    run = finish(tmp_path, *CASES["ppo"], *NORMALISED)
+    run = trained(tmp_path, *CASES["ppo"], *NORMALISED)
     with np.load(run.paths.normalisation) as arrays:
         statistics: dict[str, Any] = dict(arrays)
     if damage == "missing":

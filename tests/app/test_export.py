@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, output, stored, study
 from typer.testing import CliRunner
 
@@ -21,6 +22,8 @@ from rlexp.cli.exporting import export as command
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet
 from rlexp.protocol.seeds import Phase
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
 

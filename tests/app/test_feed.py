@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from samples import continued, ended, evaluated, spec, started
 
 from rlexp.app.feed import Feed
@@ -12,6 +13,8 @@ from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import new_attempt, write_run
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from quick_parts import quick_parts
 
 from rlexp.app.apart import ask_apart
 from rlexp.app.fit import check_fit
@@ -12,6 +13,8 @@ from rlexp.app.request import read_request
 from rlexp.app.study import Study
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def refusal(folder: Path, *words: str) -> str:

@@ -1,16 +1,22 @@
 """`rlexp config import`: a file of rl-baselines3-zoo becomes a matrix, whole or not at all."""
 
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import yaml
 from finished_runs import study
+from quick_parts import quick_yaml
 
+from rlexp.app import import_hyperparameters as importing
 from rlexp.app.import_hyperparameters import Asked, import_hyperparameters
 from rlexp.config.compose import compose
+from rlexp.config.foreign_entries import environment_options
 from rlexp.console import Console
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 PPO = """\
     default:
@@ -102,6 +108,19 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         import_hyperparameters(wanted, study(tmp_path), Console())
 
 
+@cache
+def packaged_options() -> dict[str, str]:
+    """The ids of a study without environments of its own."""
+    return environment_options(Path(__file__).parent / "missing")
+
+
+@pytest.fixture
+def ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ids of packaged environments, without reading them again."""
+    monkeypatch.setattr(importing, "environment_options", lambda _: packaged_options())
+
+
+@pytest.mark.usefixtures("ids")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -120,6 +139,7 @@ def test_what_is_asked_for_must_be_there(
     assert said in refusal(asked(zoo(tmp_path), **changes), tmp_path)
 
 
+@pytest.mark.usefixtures("ids")
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 from import_sources import RECORDED, write_evaluations, write_monitors
+from quick_parts import quick_parts
 from stored_runs import stored
 from typer.testing import CliRunner
 
@@ -24,6 +25,8 @@ from rlexp.cli.importing import import_results
 from rlexp.errors import RlexpError
 from rlexp.exchange.importers import settled as settled_runs
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 HEADER = "label,task,seed,step,return"
 UNIT = ("--steps-unit", "environment")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, output, stored, study
 
 from rlexp.app import kept_report
@@ -16,7 +17,9 @@ from rlexp.app.report import REFUSED, Wanted, report
 from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
 
-QUICK = ("repetitions=200", "curve_repetitions=100")
+quick = pytest.fixture(autouse=True)(quick_parts)
+
+QUICK = ("repetitions=200", "section=[verdicts,checklist]")
 UNCHANGED = "Nothing changed since this was written"
 
 

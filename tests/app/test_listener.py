@@ -1,11 +1,13 @@
 """What attempts leave of the checkpoints of those before them."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from finished_runs import Finished, prepared
+from finished_runs import Finished, prepared, study
+from quick_parts import quick_parts
 from samples import ended, started
 
 from rlexp.app.listener import RunListener
@@ -16,6 +18,8 @@ from rlexp.store.checkpoints import checkpoint_steps, publish_checkpoint
 from rlexp.store.journal import JournalWriter
 from rlexp.store.runs import new_attempt, read_attempts, read_spec, write_verdict
 
+quick = pytest.fixture(autouse=True)(quick_parts)
+
 
 def checkpoint(step: int) -> Checkpoint:
     """A checkpoint with ten rows of experience."""
@@ -25,10 +29,18 @@ def checkpoint(step: int) -> Checkpoint:
     )
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run that has not begun."""
+    words = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
+    return prepared(tmp_path_factory.mktemp("a study"), *words)
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Finished:
+def run(tmp_path: Path, written: Finished) -> Finished:
     """A run whose first attempt left two checkpoints."""
-    found = prepared(tmp_path)
+    shutil.copytree(written.study.folder, tmp_path, dirs_exist_ok=True)
+    found = Finished(study(tmp_path), study(tmp_path).run(written.name))
     about = {"run": read_spec(found.paths).id, "attempt": 1, "versions": {}}
     for step in (100, 200):
         publish_checkpoint(found.paths, checkpoint(step), about)

@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, completed, console, stored, study
 
 from rlexp.app.logs import logs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.runs import write_run
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

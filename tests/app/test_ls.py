@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import (
     STARTED,
     Stored,
@@ -21,6 +22,8 @@ from rlexp.app.ls import Selection, list_all
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 Rows = list[dict[str, Any]]
 

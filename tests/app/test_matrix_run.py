@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 from finished_runs import finish, study
+from quick_parts import quick_parts
 
 from rlexp.app.request import Request, read_request
 from rlexp.errors import ConfigError
 from rlexp.store.runs import read_run
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 WORD = "+benchmark=classic_control"
 

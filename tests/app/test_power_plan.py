@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, stored, study
 
 from rlexp.app.power import Plan, plan_seeds
@@ -17,6 +18,8 @@ from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
 from rlexp.stats.power import detectable_effect, seeds_for_power
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 PILOT = {"ppo": (10.0, 20.0, 30.0), "a2c": (10.0, 14.0, 18.0)}
 Scores = Mapping[str, tuple[float, ...]]

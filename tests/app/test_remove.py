@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
 
 from rlexp.app.remove import remove
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

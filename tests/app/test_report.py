@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, output, stored, study
 
 from rlexp.app.report import FORMATS, Wanted, read_formats, read_phase, report
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
 
+quick = pytest.fixture(autouse=True)(quick_parts)
+
 QUICK = ("repetitions=200", "curve_repetitions=100")
+FEW = (*QUICK, "section=[verdicts,checklist,missing]")
+"""Of a report whose other sections do not matter."""
 
 
 def alpha(folder: Path) -> Stored:
@@ -26,8 +31,8 @@ def alpha(folder: Path) -> Stored:
 
 
 def write(folder: Path, *targets: str, **wanted: Any) -> int:
-    """Write a report with few resamples."""
-    words = (*QUICK, *wanted.pop("words", ()))
+    """Write a report with few resamples; `settings` may ask for less."""
+    words = (*wanted.pop("settings", QUICK), *wanted.pop("words", ()))
     asked = Wanted(words=words, **wanted)
     return report(targets or ("alpha",), asked, study(folder), console())
 
@@ -44,7 +49,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_page_is_written_beside_the_runs(tmp_path: Path) -> None:
     """Under `reports/` in the study, named after the experiment."""
     alpha(tmp_path)
-    assert 0 == write(tmp_path)
+    assert 0 == write(tmp_path, settings=FEW)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
@@ -52,7 +57,7 @@ def test_several_experiments_share_a_report(tmp_path: Path) -> None:
     """Its folder names both."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta", configuration("dqn"))
-    assert 0 == write(tmp_path, "alpha", "beta")
+    assert 0 == write(tmp_path, "alpha", "beta", settings=FEW)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha+beta"))
 
 
@@ -137,7 +142,7 @@ def test_a_study_may_have_a_section_of_its_own(tmp_path: Path) -> None:
 def test_verdicts_and_files_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the terminal, with the next command."""
     alpha(tmp_path)
-    write(tmp_path)
+    write(tmp_path, settings=FEW)
     told = output(capsys)
     assert "ppo is better than a2c: a difference of 300" in told
     assert f"Wrote {tmp_path / 'reports' / 'alpha' / 'report.html'}" in told.replace("\n", "")
@@ -147,7 +152,7 @@ def test_verdicts_and_files_are_told(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_machines_get_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files, checks, notices and the next command."""
     alpha(tmp_path)
-    asked = Wanted(words=QUICK)
+    asked = Wanted(words=FEW)
     report(["alpha"], asked, study(tmp_path), console(as_json=True))
     told = json.loads(output(capsys))
     assert {"files", "failed_checks", "notices", "next"} == told.keys()
@@ -172,14 +177,14 @@ def test_strict_refuses_missing_data(tmp_path: Path, strict: bool, code: int) ->
     own = stored(study(tmp_path).layout)
     own.complete(0, 1.0)
     own.attempt(1, failed())
-    assert code == write(tmp_path, strict=strict)
+    assert code == write(tmp_path, strict=strict, settings=FEW)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
 def test_strict_passes_what_is_complete(tmp_path: Path) -> None:
     """Nothing is missing, nothing is refused."""
     alpha(tmp_path)
-    assert 0 == write(tmp_path, strict=True)
+    assert 0 == write(tmp_path, strict=True, settings=FEW)
 
 
 def test_strict_refuses_another_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +192,7 @@ def test_strict_refuses_another_phase(tmp_path: Path, capsys: pytest.CaptureFixt
     own = stored(study(tmp_path).layout)
     for seed in range(2):
         own.complete(seed, 1.0, phase=Phase.TUNING)
-    assert 3 == write(tmp_path, strict=True)
+    assert 3 == write(tmp_path, strict=True, settings=FEW)
     assert "These are tuning runs, not test runs" in output(capsys)
 
 
@@ -249,7 +254,7 @@ def test_a_file_is_no_folder_to_write_to(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"cannot be written: .*; name another folder with --output"
     ):
-        write(tmp_path, output=str(tmp_path / "taken"))
+        write(tmp_path, output=str(tmp_path / "taken"), settings=FEW)
 
 
 def test_a_folder_is_no_file_to_write_to(tmp_path: Path) -> None:
@@ -257,7 +262,7 @@ def test_a_folder_is_no_file_to_write_to(tmp_path: Path) -> None:
     alpha(tmp_path)
     (tmp_path / "taken" / "report.html").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
-        write(tmp_path, output=str(tmp_path / "taken"))
+        write(tmp_path, output=str(tmp_path / "taken"), settings=FEW)
 
 
 def test_formats_are_read_once_each() -> None:
@@ -280,7 +285,7 @@ def test_a_report_needs_no_learning_library(tmp_path: Path) -> None:
         "heavy = {'torch', 'stable_baselines3', 'matplotlib', 'gymnasium'}\n"
         "print(code, sorted(heavy & sys.modules.keys()), file=sys.stderr)\n"
     )
-    words = ["report", "alpha", "--set", "repetitions=200"]
+    words = ["report", "alpha", "--set", "repetitions=200", "--set", "curve_repetitions=100"]
     done = subprocess.run(
         [sys.executable, "-c", probe, *words],
         cwd=tmp_path,

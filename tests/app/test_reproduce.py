@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from reproducible_studies import GitStudy, committed, git, train, trained
+from warm_processes import warm_up
 
 from rlexp.app.reproduce import SurroundingsDiffer, Wanted, reproduce
 from rlexp.app.study import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
+from rlexp.executors import local
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import Layout
 
@@ -25,6 +27,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> GitStudy:
     (place.folder / f"{place.module}.py").write_text(PRESENT)
     (place.folder / f"{place.module}_constants.py").write_text("SCALE = 3.0\n")
     return place
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in processes that import nothing anew but the code of the study."""
+    warm_up(monkeypatch, local)
 
 
 @pytest.fixture
@@ -70,6 +78,7 @@ def test_identical_after_the_code_has_changed(
     assert before == state(original.folder)
 
 
+@pytest.mark.usefixtures("warm")
 def test_other_packages_are_named(copied: GitStudy, capsys: pytest.CaptureFixture[str]) -> None:
     """A version that decides numbers is named with the command that installs the old one."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
@@ -101,6 +110,7 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
+@pytest.mark.usefixtures("warm")
 def test_reading_the_clock_is_different(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +127,7 @@ def test_reading_the_clock_is_different(
     assert f"rlexp doctor --determinism {place.name} --allow-import clocked_task" in run["cause"]
 
 
+@pytest.mark.usefixtures("warm")
 def test_ignored_files_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What depends on a file that git ignores fails, and this is said to be the likely cause."""
     place = committed(tmp_path / "study", "ignoring_task")
@@ -130,6 +141,7 @@ def test_ignored_files_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "files that git ignores" in run["cause"]
 
 
+@pytest.mark.usefixtures("warm")
 def test_no_commit_runs_the_present_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

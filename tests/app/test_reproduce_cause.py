@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from samples import completed, failed, spec
 
 from rlexp.app.reproduction.answer import Verdict, answer, summary
@@ -16,6 +17,8 @@ from rlexp.app.study import Study
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import machine, packages
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 CODE = RecordedCode(commit="a" * 40)
 ORIGINAL = Original(

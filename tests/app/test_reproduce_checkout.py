@@ -9,10 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
+import psutil
 import pytest
+from quick_parts import quick_parts
 from reproducible_studies import GitStudy, committed, git, trained
 from samples import write_tree
 from stored_runs import STARTED, completed, ended, evaluated, stored
+from warm_processes import warm_process
 
 from rlexp.app.reproduction.checkout import checked_out
 from rlexp.app.reproduction.original import RecordedCode, read_original
@@ -20,6 +23,8 @@ from rlexp.errors import RecordError
 from rlexp.records.events import Continued, Ending, Event
 from rlexp.store.layout import Layout
 from rlexp.store.provenance import collect, read_code
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 PATIENCE = 60.0
 
@@ -182,12 +187,9 @@ def test_attempts_of_other_code_are_noticed(place: GitStudy) -> None:
     assert read_original(paths).mixed
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "term"]
-)
-def test_signals_leave_nothing(tmp_path: Path, number: int, code: int) -> None:
-    """A signal in the middle of it leaves no worktree and no process."""
-    place = trained(committed(tmp_path / "study", f"signalled_task_{code}"))
+def test_the_end_of_a_process_leaves_nothing(tmp_path: Path) -> None:
+    """A request to end in the middle of it leaves no worktree and no process."""
+    place = trained(committed(tmp_path / "study", "ended_task"))
     words = ["reproduce", "tiny", "--allow-import", place.module]
     mark = f"MARK={tmp_path}"
     with subprocess.Popen(
@@ -198,11 +200,35 @@ def test_signals_leave_nothing(tmp_path: Path, number: int, code: int) -> None:
         stderr=subprocess.PIPE,
     ) as process:
         _until(lambda: worktrees(place.folder) == 2 and len(marked(mark)) > 1)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=PATIENCE)
-    assert (code, b"") == (process.returncode, told)
+    assert (143, b"") == (process.returncode, told)
     assert 1 == worktrees(place.folder)
     _until(lambda: not marked(mark))
+    assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of it leaves no worktree and no process."""
+    place = trained(committed(tmp_path / "study", "interrupted_task"))
+    with warm_process().Popen(
+        [sys.executable, "-P", "-m", "rlexp", "reproduce", "tiny", "--allow-import", place.module],
+        cwd=place.folder,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        warm=["rlexp.executors.local"],
+    ) as process:
+        command = psutil.Process(process.pid)
+        # The warm process of the command, and the server that it forks.
+        _until(lambda: worktrees(place.folder) == 2 and len(command.children(recursive=True)) > 1)
+        started = command.children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE)
+    assert (130, "") == (process.returncode, told)
+    assert 1 == worktrees(place.folder)
+    _until(lambda: not any(each.is_running() for each in started))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
 
 

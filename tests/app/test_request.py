@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
@@ -12,6 +13,8 @@ from rlexp.app.study import Study
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
 

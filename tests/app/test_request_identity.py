@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
@@ -14,6 +15,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import canonical
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment, write_experiment
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 MINE = "defaults: [gymnasium, _self_]\nid: CartPole-v1\n"
 
@@ -94,6 +97,12 @@ def test_a_name_that_leads_elsewhere_is_refused(folder: Path, name: str) -> None
     assert [] == list(folder.iterdir())
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The id of the first run that no words ask for."""
+    return identity(tmp_path_factory.mktemp("a study"))
+
+
 @pytest.mark.parametrize(
     ("words", "same"),
     [
@@ -118,9 +127,11 @@ def test_a_name_that_leads_elsewhere_is_refused(folder: Path, name: str) -> None
         (("compute.device=cuda",), False),
     ],
 )
-def test_a_run_is_what_makes_its_numbers(folder: Path, words: tuple[str, ...], same: bool) -> None:
+def test_a_run_is_what_makes_its_numbers(
+    folder: Path, usual: str, words: tuple[str, ...], same: bool
+) -> None:
     """Other words for the same numbers are the same run; other numbers are another."""
-    assert same == (identity(folder) == identity(folder, *words))
+    assert same == (usual == identity(folder, *words))
 
 
 def test_the_experiment_survives_the_disk(folder: Path) -> None:

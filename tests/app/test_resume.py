@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import (
     PROVENANCE,
     Stored,
@@ -35,6 +36,8 @@ from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 DRY = Options(dry_run=True)
 REAL = {

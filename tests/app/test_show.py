@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from quick_parts import quick_parts
 from stored_runs import (
     PROVENANCE,
     STARTED,
@@ -29,6 +30,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

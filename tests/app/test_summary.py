@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_parts import quick_parts
 from samples import (
     REFERENCE,
     completed,
@@ -29,6 +30,8 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import new_attempt, write_run
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 NAN = Failure.NAN
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import console
-from stored_sweeps import StoredSweep, stored_sweep
+from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
 from rlexp.app.gather import gather
 from rlexp.app.sweep import Options, sweep
@@ -17,6 +18,8 @@ from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Sweep
 from rlexp.store.layout import RunPaths
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 FEW = (
     "algorithm.learning_rate=0.001",
@@ -46,10 +49,12 @@ def test_a_copied_run_does_not_stand_for_the_one_it_was_copied_from(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"schema": 1, "budget": 3, "id": 5}'])
-def test_a_damaged_run_is_made_again(tmp_path: Path, content: str) -> None:
+def test_a_damaged_run_is_made_again(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, content: str
+) -> None:
     """What cannot be read was not made: its trial comes to the same, and so does the sweep."""
-    whole, made = stored_sweep(tmp_path / "whole"), stored_sweep(tmp_path / "damaged")
-    whole.go_on()
+    whole = finished_sweep(tmp_path / "whole", tmp_path_factory)
+    made = stored_sweep(tmp_path / "damaged")
     made.go_on(runs=6)
     run = first_run(made)
     run.spec.write_text(content)
@@ -60,10 +65,11 @@ def test_a_damaged_run_is_made_again(tmp_path: Path, content: str) -> None:
     assert whole.paths.trials.read_bytes() == _without_seconds(whole, made)
 
 
-def test_a_lost_choice_is_no_second_search(tmp_path: Path) -> None:
+def test_a_lost_choice_is_no_second_search(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """With test runs and no selection.json neither more trials nor another choice are made."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     made.paths.selection.unlink()
     proposed = made.paths.trials.read_bytes()
     words = (*made.words, "sweep.trials=20")

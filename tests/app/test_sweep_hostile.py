@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
@@ -18,6 +19,8 @@ from rlexp.app.sweep_watch import Watched
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.spec import RunSpec
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 GRID = (
     "tuner=grid",

@@ -5,8 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import console, output
-from stored_sweeps import stored_sweep
+from stored_sweeps import finished_sweep, stored_sweep
 
 from rlexp.app.gather import gather
 from rlexp.app.ls import Selection, list_all
@@ -22,11 +23,12 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.sweeps import read_selection, read_trials
 
+quick = pytest.fixture(autouse=True)(quick_parts)
 
-def test_evidence_adds_up(tmp_path: Path) -> None:
+
+def test_evidence_adds_up(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Steps of the trials are those of the tuning runs; the winner has a score on every seed."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     evidence = gather(["made_up"], Phase.TEST, made.study)
     (found,) = evidence.sweeps
     tuning = [s for s in made.made if s.phase is Phase.TUNING]
@@ -44,10 +46,11 @@ def test_evidence_adds_up(tmp_path: Path) -> None:
     assert 2 == sum(t.eligible for t in found.trials)
 
 
-def test_screened_trials_ended_before_promoted_ones(tmp_path: Path) -> None:
+def test_screened_trials_ended_before_promoted_ones(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """A promoted trial stands where its last run was, behind the screening of all."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     (found,) = gather(["made_up"], Phase.TEST, made.study).sweeps
     screened = [t.ended_at for t in found.trials if not t.eligible]
     promoted = [t.ended_at for t in found.trials if t.eligible]
@@ -77,11 +80,10 @@ def test_status_says_how_far_a_sweep_is(
 
 
 def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same command again says so, shows winner and cost, and names commands that work."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     before = len(made.paths.runs())
     assert 0 == sweep(None, made.words, Options(), made.study, console())
     told = output(capsys)
@@ -105,18 +107,20 @@ def test_the_rehearsal_of_a_sweep_writes_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-def test_more_trials_after_the_choice_are_refused(tmp_path: Path) -> None:
+def test_more_trials_after_the_choice_are_refused(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """What would be chosen by knowing the winner is refused before anything starts."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
         sweep(None, [*made.words, "sweep.trials=20"], Options(), made.study, console())
 
 
-def test_every_trial_can_be_trained_again(tmp_path: Path) -> None:
+def test_every_trial_can_be_trained_again(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Trial 0 is a trial; without a number it is the winner; words may change seeds and budget."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     trials = read_trials(made.paths)
     for number in (0, 5):
         request = request_again(Origin("made_up", number), ["seeds.test=4"], made.study)
@@ -144,10 +148,11 @@ def test_every_trial_can_be_trained_again(tmp_path: Path) -> None:
         (0, "seeds.test=0", "seeds.test is empty"),
     ],
 )
-def test_what_a_trial_cannot_be_is_said(tmp_path: Path, trial: int, word: str, said: str) -> None:
+def test_what_a_trial_cannot_be_is_said(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trial: int, word: str, said: str
+) -> None:
     """A number without a trial, and words that would make another trial of it, are refused."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises((RecordError, ConfigError), match=said):
         request_again(Origin("made_up", trial), [word], made.study)
 
@@ -219,10 +224,11 @@ def test_the_report_of_a_sweep_has_its_sections(
     output(capsys)
 
 
-def test_ls_and_show_stay_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_and_show_stay_short(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An experiment of many trials is one row, and shows its test runs only."""
-    made = stored_sweep(tmp_path)
-    made.go_on()
+    made = finished_sweep(tmp_path, tmp_path_factory)
     list_all(Selection(), made.study, console())
     assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in output(capsys)
     show("made_up", Part.RESULT, made.study, console())

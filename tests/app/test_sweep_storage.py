@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import stored_sweep
 
 from rlexp.app.sweep import Options, sweep
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def test_a_sqlite_file_in_a_shared_folder_is_refused(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
@@ -14,6 +15,8 @@ from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, RunStarted
 from rlexp.records.run import RunRecord
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 def test_winner_is_named_beside_the_best_on_tuning_seeds(

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from finished_runs import study
-from samples import continued, ended, evaluated, experiment, started
+from quick_parts import quick_parts
+from samples import continued, ended, evaluated, experiment, started, write_tree
+from warm_processes import MIRRORS, warm_up
 
+from rlexp.app import mirrored
 from rlexp.app.sync import Wanted, sync
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -20,7 +23,22 @@ from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import new_attempt, write_experiment, write_run
 
+quick = pytest.fixture(autouse=True)(quick_parts)
+
 TENSORBOARD = "tracker=[tensorboard]"
+SECOND = """\
+second:
+  _target_: rlexp.trackers.tensorboard.TensorBoard
+  folder: elsewhere
+  wait: 10
+  required: false
+"""
+
+
+@pytest.fixture(autouse=True)
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mirrors that import nothing anew."""
+    warm_up(monkeypatch, mirrored, MIRRORS)
 
 
 @pytest.fixture
@@ -238,16 +256,17 @@ def test_one_damaged_cursor_hides_no_other_tracker(
     paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is wrong with it is said; the other one is told as it is."""
+    write_tree(paths.folder.parent.parent, {"conf/tracker/second.yaml": SECOND})
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    both = "tracker=[tensorboard,mlflow]"
+    both = "tracker=[tensorboard,second]"
     assert synced(paths, capsys, both)[0] == 0
-    (cursors,) = paths.trackers.glob("mlflow-*/cursors.jsonl")
+    (cursors,) = paths.trackers.glob("second-*/cursors.jsonl")
     cursors.unlink()
     cursors.mkdir()
     code, rows = synced(paths, capsys, both)
     told = {row["tracker"]: row for row in rows}
     assert (code, told["tensorboard"]["problem"], told["tensorboard"]["pending"]) == (69, None, 0)
-    assert told["mlflow"]["problem"]
+    assert told["second"]["problem"]
 
 
 def test_plain_secrets_in_settings_are_refused(

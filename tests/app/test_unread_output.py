@@ -6,6 +6,12 @@ import sys
 from pathlib import Path
 
 RLEXP = f"{shlex.quote(sys.executable)} -m rlexp"
+FAULTS = Path(__file__).parents[1] / "faults"
+QUICK = (
+    f"PYTHONPATH={shlex.quote(str(FAULTS))} "
+    f"{shlex.quote(sys.executable)} {shlex.quote(str(FAULTS / 'quick_command.py'))}"
+)
+"""The same command, whose runs train nothing."""
 
 
 def shell(line: str, folder: Path) -> tuple[str, str, list[int]]:
@@ -36,8 +42,8 @@ def test_json_that_nobody_reads_shows_no_traceback(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_when_nobody_watches(tmp_path: Path) -> None:
-    """A run whose output is cut off is trained to its end."""
+    """Runs whose command's output is cut off go on to their end."""
     words = "budget.steps=2048 budget.evaluation_every=null budget.final_episodes=2 seeds.test=2"
-    _, errors, codes = shell(f"{RLEXP} run {words} experiment=unread | true", tmp_path)
+    _, errors, codes = shell(f"{QUICK} run {words} experiment=unread | true", tmp_path)
     assert ("", [0, 0]) == (errors, codes)
     assert 2 == len(list((tmp_path / "runs" / "unread").glob("*/model.zip")))

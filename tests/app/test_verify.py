@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from sealed_runs import (
     edit,
     head_of,
@@ -27,6 +28,8 @@ from rlexp.store.lease import hold
 from rlexp.store.ledger import append_entry, read_ledger
 from rlexp.store.runs import write_experiment
 from rlexp.store.sealing import Seals
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 Capture = pytest.CaptureFixture[str]
 

@@ -67,6 +67,7 @@ def plain(case: str) -> dict[str, Any]:
     return composed.plain
 
 
+@cache
 def composed_task(case: str) -> ComposedTask:
     """Its task, skipped where the packages of the environment are not installed."""
     environment = validate(plain(case))[1].environment

@@ -1,14 +1,18 @@
 """Composition: every word of the command line, and a study's own files over the packaged ones."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from composing import GROUPS, MINE, at, one, refusal
+from quick_parts import quick_yaml
 from samples import write_tree
 
 from rlexp.config.compose import Composed, compose
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 @pytest.fixture
@@ -31,63 +35,76 @@ def test_the_defaults_are_those_that_are_documented(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("word", "key", "expected"),
-    [
-        ("experiment=mine", "experiment", "mine"),
-        ("experiment=null", "experiment", None),
-        ("algorithm=a2c", "algorithm._target_", "rlexp.algorithms.a2c.A2C"),
-        ("algorithm.learning_rate=1e-3", "algorithm.learning_rate", 0.001),
-        (
-            "algorithm.learning_rate={shape:linear,initial:0.1}",
-            "algorithm.learning_rate.initial",
-            0.1,
-        ),
-        ("environment=acrobot", "environment.id", "Acrobot-v1"),
-        ("environment.id=module:Mine-v0", "environment.id", "module:Mine-v0"),
-        ("environment.imports=[a,b.c]", "environment.imports", ["a", "b.c"]),
-        ("environment.arguments.gravity=9.8", "environment.arguments", {"gravity": 9.8}),
-        ("+environment.arguments.gravity=9.8", "environment.arguments", {"gravity": 9.8}),
-        ("environment.arguments={a:{b:1}}", "environment.arguments", {"a": {"b": 1}}),
-        (
-            "environment.wrappers=[{name:TimeLimit}]",
+SETTINGS = (
+    {
+        "experiment=mine": ("experiment", "mine"),
+        "algorithm=a2c": ("algorithm._target_", "rlexp.algorithms.a2c.A2C"),
+        "environment=acrobot": ("environment.id", "Acrobot-v1"),
+        "agent=cnn": ("agent._target_", "rlexp.agents.cnn.CNN"),
+        "budget.steps=1e5": ("budget.steps", 100000.0),
+        "budget.evaluation_every=null": ("budget.evaluation_every", None),
+        "budget.evaluation_episodes=3": ("budget.evaluation_episodes", 3),
+        "budget.evaluation_deterministic=false": ("budget.evaluation_deterministic", False),
+        "budget.final_episodes=7": ("budget.final_episodes", 7),
+        "budget.score=auc": ("budget.score", "auc"),
+        "budget.checkpoint_every=5": ("budget.checkpoint_every", 5),
+        "budget.timeout=1.5": ("budget.timeout", 1.5),
+        "seeds.root=7": ("seeds.root", 7),
+        "seeds.tuning=2": ("seeds.tuning", 2),
+        "seeds.selection=[1]": ("seeds.selection", [1]),
+        "seeds.test=[4,2]": ("seeds.test", [4, 2]),
+        "executor=local": ("executor._target_", "rlexp.executors.local.Local"),
+        "compute.threads=2": ("compute.threads", 2),
+        "compute.device=cuda": ("compute.device", "cuda"),
+        "failures=worst": ("failures", "worst"),
+        "phase=tuning": ("phase", "tuning"),
+    },
+    {
+        "experiment=null": ("experiment", None),
+        "algorithm.learning_rate=1e-3": ("algorithm.learning_rate", 0.001),
+        "environment.id=module:Mine-v0": ("environment.id", "module:Mine-v0"),
+        "environment.imports=[a,b.c]": ("environment.imports", ["a", "b.c"]),
+        "environment.arguments.gravity=9.8": ("environment.arguments", {"gravity": 9.8}),
+        "environment.wrappers=[{name:TimeLimit}]": (
             "environment.wrappers",
             [{"name": "TimeLimit"}],
         ),
-        ("environment.vector.count=4", "environment.vector.count", 4),
-        ("agent=cnn", "agent._target_", "rlexp.agents.cnn.CNN"),
-        ("agent.network=[64,32]", "agent.network", [64, 32]),
-        ("agent.policy_kwargs.use_sde=true", "agent.policy_kwargs", {"use_sde": True}),
-        ("budget.steps=1e5", "budget.steps", 1e5),
-        ("budget.steps=100_000", "budget.steps", 100_000),
-        ("budget.evaluation_every=null", "budget.evaluation_every", None),
-        ("budget.evaluation_episodes=3", "budget.evaluation_episodes", 3),
-        ("budget.evaluation_deterministic=false", "budget.evaluation_deterministic", False),
-        ("budget.final_episodes=7", "budget.final_episodes", 7),
-        ("budget.score=auc", "budget.score", "auc"),
-        ("budget.checkpoint_every=5", "budget.checkpoint_every", 5),
-        ("budget.timeout=1.5", "budget.timeout", 1.5),
-        ("seeds.root=7", "seeds.root", 7),
-        ("seeds.tuning=2", "seeds.tuning", 2),
-        ("seeds.selection=[1]", "seeds.selection", [1]),
-        ("seeds.test=[4,2]", "seeds.test", [4, 2]),
-        ("executor=local", "executor._target_", "rlexp.executors.local.Local"),
-        ("executor.workers=2", "executor.workers", 2),
-        ("compute.threads=2", "compute.threads", 2),
-        ("compute.device=cuda", "compute.device", "cuda"),
-        ("failures=worst", "failures", "worst"),
-        ("phase=tuning", "phase", "tuning"),
-        ("+benchmark=cartpole", "algorithm.n_steps", 32),
-        ("+benchmark=cartpole", "environment.vector.count", 8),
-        ("++algorithm.gamma=0.5", "algorithm.gamma", 0.5),
-        ("+algorithm.later=1", "algorithm.later", 1),
-        ("experiment='a b'", "experiment", "a b"),
-        ("environment.name=${budget.steps}", "environment.name", 100_000),
-    ],
+        "environment.vector.count=4": ("environment.vector.count", 4),
+        "agent.network=[64,32]": ("agent.network", [64, 32]),
+        "agent.policy_kwargs.use_sde=true": ("agent.policy_kwargs", {"use_sde": True}),
+        "budget.steps=100_000": ("budget.steps", 100000),
+        "executor.workers=2": ("executor.workers", 2),
+        "++algorithm.gamma=0.5": ("algorithm.gamma", 0.5),
+        "+algorithm.later=1": ("algorithm.later", 1),
+        "environment.name=${budget.steps}": ("environment.name", 100000),
+    },
+    {
+        "algorithm.learning_rate={shape:linear,initial:0.1}": (
+            "algorithm.learning_rate.initial",
+            0.1,
+        ),
+        "+environment.arguments.gravity=9.8": ("environment.arguments", {"gravity": 9.8}),
+        "experiment='a b'": ("experiment", "a b"),
+    },
+    {
+        "environment.arguments={a:{b:1}}": ("environment.arguments", {"a": {"b": 1}}),
+    },
+    {
+        "+benchmark=cartpole": ("algorithm.n_steps", 32),
+    },
+    {
+        "+benchmark=cartpole": ("environment.vector.count", 8),
+    },
 )
-def test_every_word_sets_its_value(folder: Path, word: str, key: str, expected: object) -> None:
+"""Words that can be given together, by word: where the value is then, and which."""
+
+
+@pytest.mark.parametrize("words", SETTINGS, ids=range(len(SETTINGS)))
+def test_every_word_sets_its_value(folder: Path, words: Mapping[str, tuple[str, object]]) -> None:
     """In Hydra's grammar, with the type that was written."""
-    assert expected == at(one(folder, word), key)
+    plain = one(folder, *words)
+    set_ = {word: repr(at(plain, key)) for word, (key, _) in words.items()}
+    assert {word: repr(expected) for word, (_, expected) in words.items()} == set_
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_parts import quick_yaml
 
 from rlexp.config.front_matter import front_matter
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 

@@ -5,10 +5,13 @@ from textwrap import dedent
 
 import pytest
 from composing import at, grid, one, refusal
+from quick_parts import quick_parts
 
 from rlexp.config.compose import compose
 from rlexp.config.sweep import compose_sweep
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 MATRIX = """\
     # Two tasks.

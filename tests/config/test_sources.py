@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_yaml
 from samples import write_tree
 
 from rlexp.config.sources import (
@@ -16,6 +17,8 @@ from rlexp.config.sources import (
     search_path,
 )
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 def bomb(levels: int) -> str:

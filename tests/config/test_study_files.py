@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 from composing import GROUPS, MINE, at, one, refusal
+from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.config.sources import group_options, groups
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, refusal
 
 from rlexp.config.sweep import compose_sweep
 from rlexp.config.sweep_checks import check_sweep
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

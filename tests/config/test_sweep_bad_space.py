@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, domains, refusal
 
@@ -13,6 +14,8 @@ from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep, ends
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Real
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

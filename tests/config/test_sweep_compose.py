@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from composing import at
 from composing import refusal as run_refusal
+from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, conditions, domains, refusal
 
@@ -14,6 +15,8 @@ from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_words import sort_words
 from rlexp.protocol.space import Choice, Integer, Real
 from rlexp.protocol.sweep import SweepPlan
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from sweeping import domains
 
 from rlexp.config.options import options
@@ -12,6 +13,8 @@ from rlexp.config.sources import group_options, packaged_root
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 from rlexp.protocol.space import Choice, Integer, Real
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 NOWHERE = Path("nowhere")
 NAMES = group_options("sweeps", NOWHERE)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, refusal
 
@@ -10,6 +11,8 @@ from rlexp.config.compose import compose
 from rlexp.config.sweep import compose_sweep
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 HEAD = "# @package _global_\n"
 BEGIN = (

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_parts import quick_yaml
 from sweeping import conditions, domains
 
 from rlexp.config.space import Written, ordered, read_domain, read_entries
 from rlexp.config.sweep import compose_sweep
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Domain, Integer, Real
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 @pytest.mark.parametrize(

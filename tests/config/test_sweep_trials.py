@@ -8,12 +8,15 @@ import pytest
 from composing import at, one
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, domains
 
 from rlexp.config.configurations import compose_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.protocol.space import Integer
+
+quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from changing import DEFAULT, changed, refusal
 from hypothesis import given
 from hypothesis import strategies as st
+from quick_parts import quick_yaml
 
 from rlexp.agents.mlp import MLP
 from rlexp.algorithms.ppo import PPO
@@ -15,6 +16,8 @@ from rlexp.config.validate import validate
 from rlexp.errors import ConfigError
 from rlexp.executors.local import Local
 from rlexp.protocol.seeds import SeedPlan
+
+quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from members import member, names
 
@@ -12,6 +12,7 @@ from rlexp.errors import ConfigError
 from rlexp.pruners import Point, Pruner
 
 PRUNERS = names("pruner")
+BUILT: dict[str, Pruner] = {name: member("pruner", name) for name in PRUNERS}
 STEPS, EVERY, SEEDS = 1000, 100, 5
 
 # Eighths and whole shifts: sums and differences are exact, so that ties stay ties.
@@ -37,6 +38,20 @@ def points(draw: st.DrawFn) -> Point:
         scores=scores if step == STEPS else scores[:-1],
         best=best,
     )
+
+
+TIED = Point(
+    number=40,
+    position=1,
+    step=500,
+    steps=STEPS,
+    every=EVERY,
+    value=1.0,
+    peers=dict.fromkeys(range(40), 1.0),
+    scores=(1.0,),
+    best=(1.0, 1.0),
+)
+"""Of forty equal trials, the last."""
 
 
 def changed(point: Point, factor: float, shift: float) -> Point:
@@ -94,63 +109,60 @@ def test_a_setting_out_of_its_range_is_refused(name: str, setting: str, wrong: o
     assert 1 == len(str(refusal.value).splitlines())
 
 
-@pytest.mark.parametrize("name", PRUNERS)
 @given(points(), st.randoms())
-def test_a_point_decides_alone(name: str, point: Point, random: Random) -> None:
+def test_a_point_decides_alone(point: Point, random: Random) -> None:
     """Not what was asked before, nor the order in which peers ended."""
-    pruner: Pruner = member("pruner", name)
-    before = pruner.prunes(point)
-    numbers = random.sample(sorted(point.peers), len(point.peers))
-    pruner.prunes(replace(point, value=point.value - 1.0))
-    again = replace(point, peers={number: point.peers[number] for number in numbers})
-    assert before == pruner.prunes(again)
+    for name, pruner in BUILT.items():
+        before = pruner.prunes(point)
+        numbers = random.sample(sorted(point.peers), len(point.peers))
+        pruner.prunes(replace(point, value=point.value - 1.0))
+        again = replace(point, peers={number: point.peers[number] for number in numbers})
+        assert before == pruner.prunes(again), name
 
 
-@pytest.mark.parametrize("name", PRUNERS)
 @given(points())
-def test_a_reason_is_a_sentence(name: str, point: Point) -> None:
+def test_a_reason_is_a_sentence(point: Point) -> None:
     """Of one line, with numbers in it."""
-    reason = member("pruner", name).prunes(point)
-    if reason is not None:
-        assert 1 == len(reason.splitlines())
-        assert any(character.isdigit() for character in reason)
+    for name, pruner in BUILT.items():
+        reason = pruner.prunes(point)
+        if reason is not None:
+            assert 1 == len(reason.splitlines()), name
+            assert any(character.isdigit() for character in reason), name
 
 
-@pytest.mark.parametrize("name", PRUNERS)
+@example(TIED)
 @given(points())
-def test_the_best_goes_on(name: str, point: Point) -> None:
+def test_the_best_goes_on(point: Point) -> None:
     """What is as good as every peer, and as the best trial on its seeds, is never given up."""
     highest = max([point.value, *point.peers.values()])
     best = replace(point, value=highest, scores=point.best[: len(point.scores)])
-    assert member("pruner", name).prunes(best) is None
+    assert dict.fromkeys(BUILT) == {name: p.prunes(best) for name, p in BUILT.items()}
 
 
-@pytest.mark.parametrize("name", PRUNERS)
 @given(points())
-def test_the_first_goes_on(name: str, point: Point) -> None:
+def test_the_first_goes_on(point: Point) -> None:
     """Without anything to compare with, nothing is given up."""
-    assert member("pruner", name).prunes(replace(point, peers={}, best=())) is None
+    first = replace(point, peers={}, best=())
+    assert dict.fromkeys(BUILT) == {name: p.prunes(first) for name, p in BUILT.items()}
 
 
-@pytest.mark.parametrize("name", PRUNERS)
 @given(points(), st.integers(0, 100))
-def test_greater_is_better(name: str, point: Point, more: int) -> None:
+def test_greater_is_better(point: Point, more: int) -> None:
     """Who goes on would also go on with greater values."""
-    pruner: Pruner = member("pruner", name)
     greater = replace(
         point, value=point.value + more, scores=tuple(score + more for score in point.scores)
     )
-    if pruner.prunes(point) is None:
-        assert pruner.prunes(greater) is None
+    for name, pruner in BUILT.items():
+        if pruner.prunes(point) is None:
+            assert pruner.prunes(greater) is None, name
 
 
-@pytest.mark.parametrize("name", PRUNERS)
 @given(points(), st.sampled_from([0.125, 0.5, 4.0, 1024.0]), st.integers(-10_000, 10_000))
-def test_the_scale_does_not_matter(name: str, point: Point, factor: float, shift: int) -> None:
+def test_the_scale_does_not_matter(point: Point, factor: float, shift: int) -> None:
     """Neither its unit nor its zero: returns may all be negative."""
-    pruner: Pruner = member("pruner", name)
     moved = changed(point, factor, shift)
-    assert (pruner.prunes(point) is None) == (pruner.prunes(moved) is None)
+    for name, pruner in BUILT.items():
+        assert (pruner.prunes(point) is None) == (pruner.prunes(moved) is None), name
 
 
 @pytest.mark.parametrize("name", [name for name in PRUNERS if name != "none"])

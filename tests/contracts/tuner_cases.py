@@ -13,7 +13,8 @@ from rlexp.protocol.space import Choice, Domain, Integer
 from rlexp.tuners import Problem, Suggestion
 
 TUNERS = names("tuner")
-COUNT = 16
+COUNT = 14
+"""Suggestions of a search: more than any tuner waits for before it looks at trials."""
 CASES = [(name, kind, k) for name in TUNERS for kind in SPACES for k in (1, 2)]
 every_case = pytest.mark.parametrize(("name", "kind", "objectives"), CASES)
 every_tuner = pytest.mark.parametrize("name", TUNERS)
@@ -27,6 +28,12 @@ def found(name: str, kind: str, objectives: int) -> tuple[Problem, Search]:
         return asked, search(member("tuner", name), asked, COUNT)
     except ConfigError as refusal:
         pytest.skip(str(refusal))
+
+
+def some(done: Search) -> list[int]:
+    """Numbers of a few suggestions of a search, the last one among them, backwards."""
+    numbers = sorted(done.suggestions, reverse=True)
+    return [numbers[0], *numbers[2::4], numbers[-1]]
 
 
 def opens(name: str, asked: Problem) -> bool:

@@ -1,18 +1,16 @@
 """The page about components: its commands work as pasted, its defaults are true, its example runs."""
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
 import pytest
 import yaml
+from pasted_commands import pasted
 
 from rlexp.app.request import read_request
 from rlexp.app.study import Study
@@ -47,13 +45,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     (words,) = [shlex.split(command) for command in COMMANDS if "experiment=guide" in command]
     short = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
-    subprocess.run(
-        [sys.executable, "-m", *words, *short],
-        cwd=folder,
-        env={**os.environ, "RLEXP_HOME": str(folder / "home")},
-        check=True,
-        capture_output=True,
-    )
+    done = pasted(shlex.join([*words, *short]), folder)
+    assert 0 == done.returncode, done.stdout + done.stderr
     return folder
 
 
@@ -131,17 +124,7 @@ def test_the_example_is_a_component(tmp_path: Path) -> None:
     (tmp_path / "my_components.py").write_text(source)
     (tmp_path / "conf" / "component").mkdir(parents=True)
     (tmp_path / "conf" / "component" / "clipped_rewards.yaml").write_text(settings)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=tmp_path,
-        env={**variables, "PATH": path, "RLEXP_HOME": str(tmp_path / "home"), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    done = pasted(commands, tmp_path)
     assert 0 == done.returncode, done.stdout + done.stderr
     assert "component=clipped_rewards" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr

@@ -1,10 +1,8 @@
 """The page about parts of one's own: every example is built, or trains, as pasted."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -16,6 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from pasted_commands import pasted
 
 from rlexp.app.init import files
 from rlexp.app.request import Request, read_request
@@ -123,18 +122,8 @@ def test_a_run_of_all_that_a_run_has(study: Path) -> None:
         *("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1"),
         *("budget.final_episodes=2", "seeds.test=1", "experiment=own", "-q"),
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short],
-        cwd=study,
-        env={
-            **{k: v for k, v in os.environ.items() if not k.startswith("RLEXP")},
-            "RLEXP_HOME": str(study / "home"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words = ["rlexp", "run", "--allow-import", PACKAGE, *asked_for, *short]
+    done = pasted(shlex.join(words), study)
     assert 0 == done.returncode, done.stdout + done.stderr
     curves = study / "curves" / "own"
     (path,) = curves.glob("annealed_a2c-test-0-*.jsonl")

@@ -1,12 +1,12 @@
 """The README: its tour works as pasted, and its test command is the one that CI runs."""
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from in_full import IN_FULL
+from pasted_commands import pasted
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -25,21 +25,19 @@ def shape(line: str) -> str:
     return " ".join(NUMBER.sub("0", IDENTITY.sub("0", line)).split())
 
 
+STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor"}
+"""Words of the commands that are started as users start them; the others are forks."""
+
+
+def is_started(words: Sequence[str]) -> bool:
+    """Whether a command of the tour is started in full: all of them are in `make test-all`."""
+    return IN_FULL or bool(STARTED & set(words))
+
+
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the tour prints, in an empty folder, its blocks one after the other."""
-    folder = tmp_path_factory.mktemp("a tour")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
-    done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", "".join(blocks("bash tour"))],
-        cwd=folder,
-        env={**variables, "PATH": path, "RLEXP_HOME": str(folder / "home"), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=560,
-        check=False,
-    )
+    done = pasted("".join(blocks("bash tour")), tmp_path_factory.mktemp("a tour"), is_started)
     assert 0 == done.returncode, (done.stdout + done.stderr)[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout
@@ -49,7 +47,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.timeout(600)
 def test_tour_works_as_pasted(output: str) -> None:
     """Every command of the tour succeeds, and the runs that it asks for are completed."""
-    assert "3 runs × 6,000 environment steps" in output
+    assert "3 runs × 4,000 environment steps" in output
     assert "n = 5 of 5 runs" in output
 
 

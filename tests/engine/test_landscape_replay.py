@@ -182,7 +182,7 @@ def test_crashed_test_runs_count_as_the_worst() -> None:
 @pytest.mark.parametrize("pruner", PRUNERS)
 def test_a_sweep_can_be_repeated(pruner: Pruner) -> None:
     """Run by run; another number is another sweep."""
-    of = replay(load("cc_pendulum_sac"), pruner=pruner, allocation="two_stage", trials=30)
+    of = replay(load("cc_pendulum_sac"), pruner=pruner, allocation="two_stage", trials=16)
     first, second = run(of), run(of)
     assert first == second
     assert first.records != run(changed(of, number=1)).records

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, plan, quality
 
 from rlexp.engine.sweeping import Stage, Sweeping
@@ -46,14 +47,14 @@ def test_workers_and_order_change_nothing(kind: str) -> None:
     """One worker and eight, in whatever order runs end, come to the same trials and winner."""
     alone = World(**KINDS[kind])
     alone.run(1, 0)
-    for workers, order in ((2, 1), (8, 2), (8, 3)):
+    for workers, order in ((2, 1), (8, 2)):
         many = World(**KINDS[kind])
         many.run(workers, order)
         assert alone.outcome() == many.outcome()
     assert len(alone.notes.selections) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200 if IN_FULL else 20, deadline=None)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     cuts=st.lists(st.integers(0, 60), min_size=1, max_size=4),

@@ -71,19 +71,19 @@ def test_restarts(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[s
     """A server that crashes under a sweep loses no trial and doubles none, and nobody waits."""
     one = BackgroundMirror(mirror(tmp_path, server.url))
     assert one.check(30) is None
-    for number in range(30):
+    for number in range(16):
         one.offer([*(mirrored(n) for n in range(number)), mirrored(number, "running")])
-        if number in {8, 16}:
+        if number in {4, 8}:
             server.restart()
-        if number == 22:
+        if number == 12:
             server.stop()
         sleep(0.1)
     while (problem := one.problem) is None:
         sleep(0.1)
     server.start()
-    one.offer([mirrored(number) for number in range(30)])
+    one.offer([mirrored(number) for number in range(16)])
     assert one.close(60) is None
-    assert expected([mirrored(number) for number in range(30)]) == shown(
+    assert expected([mirrored(number) for number in range(16)]) == shown(
         study(tmp_path, server.url).trials
     )
     assert PASSWORD not in problem

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import subprocess
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -32,7 +31,7 @@ def test_killed_writer(tmp_path: Path) -> None:
     journal = tmp_path / JOURNAL
     starter = tmp_path / "go"
     starter.touch()
-    with subprocess.Popen(racer(tmp_path, starter), stdout=subprocess.PIPE) as writer:
+    with racer(tmp_path, starter) as writer:
         while not journal.exists() or journal.read_bytes().count(b'"op_code":4') < 2:
             sleep(0.001)
         writer.kill()

@@ -65,6 +65,7 @@ def start_task(
                 "PATH": path,
                 "SLURM_ARRAY_JOB_ID": "12",
                 "SLURM_ARRAY_TASK_ID": "1",
+                "RLEXP_LINGERS": "0.15",
                 **(variables or {}),
             },
         )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rlexp.errors import RecordError
+from rlexp.executors.ray import node
 from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.bridge import reason_of
 from rlexp.executors.ray.intake import Intake
@@ -249,8 +250,10 @@ class Command:
 
 
 @pytest.fixture
-def letter(tmp_path: Path) -> Message:
-    """What a task is asked, for a folder with two runs."""
+def letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Message:
+    """What a task is asked, for a folder with two runs; it looks often at its worker."""
+    monkeypatch.setattr(node, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(node, "NEWS_EVERY", 0.3)
     experiment = tmp_path / "runs" / "sample"
     for run in ("a", "b"):
         (experiment / run).mkdir(parents=True)
@@ -315,7 +318,7 @@ def test_an_interpreter_that_is_not_there_is_replaced(letter: Message) -> None:
 
 def test_stopping_leaves_what_was_made(letter: Message) -> None:
     """A job that is asked to end sends its worker SIGTERM, and the last of its files arrives."""
-    told = command(letter, shared=False, worker=worker(1000, 0.2, 0))
+    told = command(letter, shared=False, worker=worker(1000, 0.1, 0))
     a = told.experiment.run("a")
     told.serve(until=a.attempt(1).journal.exists)
     told.box.send("job", {"do": "stop"})
@@ -344,7 +347,7 @@ def test_a_worker_that_will_not_end_is_killed(letter: Message, tmp_path: Path) -
 
 def test_a_request_to_stop_reaches_a_run_apart(letter: Message) -> None:
     """What is asked in a run's folder here ends the run there, and the next one begins."""
-    told = command(letter, shared=False, worker=worker(20, 0.3, 0))
+    told = command(letter, shared=False, worker=worker(20, 0.2, 0))
     a, b = told.experiment.run("a"), told.experiment.run("b")
     told.serve(until=a.attempt(1).journal.exists)
     told.box.send("job", {"do": "ask", "run": "a", "stop": "{}"})

@@ -1,7 +1,9 @@
 """Settings of executor=ray: what is refused, in one line, before anything is started."""
 
+import json
 import sys
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,15 @@ from rlexp.executors.ray import Ray
 from rlexp.store.provenance import usable_cores
 
 
-def plain(folder: Path, *words: str) -> dict[str, Any]:
-    """The executor's configuration, with words of the user."""
-    return dict(compose(["executor=ray", *words], folder)[0].plain["executor"])
+@cache
+def packaged() -> str:
+    """The values of conf/executor/ray.yaml."""
+    return json.dumps(compose(["executor=ray"], Path("nowhere"))[0].plain["executor"])
 
 
-def ray(folder: Path, *words: str) -> Ray:
-    """The executor, with words of the user."""
-    made = build(plain(folder, *words), "executor", ())
+def ray(**changes: Any) -> Ray:
+    """The executor with changes to what its yaml says."""
+    made = build({**json.loads(packaged()), **changes}, "executor", ())
     assert isinstance(made, Ray)
     return made
 
@@ -39,37 +42,33 @@ def site(folder: Path) -> Site:
     )
 
 
-def test_yaml_and_class_have_the_same_fields_in_the_same_order(tmp_path: Path) -> None:
+def test_yaml_and_class_have_the_same_fields_in_the_same_order() -> None:
     """What can be set is what the class reads."""
-    assert [f.name for f in fields(Ray)] == [k for k in plain(tmp_path) if k != "_target_"]
+    names = [key for key in json.loads(packaged()) if key != "_target_"]
+    assert [f.name for f in fields(Ray)] == names
 
 
 @pytest.mark.parametrize(
-    "word",
+    ("name", "value"),
     [
-        *("executor.jobs=0", "executor.jobs=many", "executor.runs_per_job=0", "executor.cpus=0"),
-        *(
-            "executor.gpus=-1",
-            "executor.memory=0",
-            "+executor.resources.a100=0",
-            "executor.grace=0",
-        ),
-        *("executor.shared=maybe", "executor.return_every=0", "executor.address=7"),
+        *(("jobs", 0), ("jobs", "many"), ("runs_per_job", 0), ("cpus", 0), ("gpus", -1)),
+        *(("memory", 0), ("resources", {"a100": 0}), ("grace", 0), ("shared", "maybe")),
+        *(("return_every", 0), ("address", 7)),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(word: str, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused_by_name(name: str, value: object) -> None:
     """Each setting has a range, and the message names the one that is out of it."""
-    with pytest.raises(ConfigError, match=word.split("=", maxsplit=1)[0].split(".")[1]):
-        ray(tmp_path, word)
+    with pytest.raises(ConfigError, match=name):
+        ray(**{name: value})
 
 
-def test_tasks_out_at_a_time(tmp_path: Path) -> None:
+def test_tasks_out_at_a_time() -> None:
     """A cluster of our own is filled; elsewhere a number is said, or sixteen."""
     cores = usable_cores()
-    assert max(1, cores // 2) == ray(tmp_path).workers_for(2)
-    assert 2 * cores == ray(tmp_path, "executor.cpus=0.5").workers_for(1)
-    assert 16 == ray(tmp_path, "executor.address=auto").workers_for(1)
-    assert 12 == ray(tmp_path, "executor.jobs=4", "executor.runs_per_job=3").workers_for(1)
+    assert max(1, cores // 2) == ray().workers_for(2)
+    assert 2 * cores == ray(cpus=0.5).workers_for(1)
+    assert 16 == ray(address="auto").workers_for(1)
+    assert 12 == ray(jobs=4, runs_per_job=3).workers_for(1)
 
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +76,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(ExecutorError, match=r"^Ray is not installed: pip install 'rlexp\[ray\]'$"),
-        ray(tmp_path).dispatch(site(tmp_path)),
+        ray().dispatch(site(tmp_path)),
     ):
         pass
     assert [] == list(tmp_path.iterdir())
@@ -88,31 +87,33 @@ def test_no_task_is_detached(tmp_path: Path) -> None:
     with pytest.raises(
         ExecutorError, match=r"inside tmux, or use executor=slurm or executor=pull"
     ):
-        ray(tmp_path).check_detached()
-    assert 0 == ray(tmp_path).cancel(tmp_path)
+        ray().check_detached()
+    assert 0 == ray().cancel(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("name", "value", "told"),
     [
-        ("executor.gpus=1", "asks for 1 GPU, of which this machine has 0"),
-        ("executor.cpus=8", "asks for 8 CPU, of which this machine has 4"),
-        ("+executor.resources.a100=2", "asks for 2 a100, of which this machine has 0"),
-        ("executor.memory=2000", "asks for 2000 memory, of which this machine has 1000"),
+        ("gpus", 1, "asks for 1 GPU, of which this machine has 0"),
+        ("cpus", 8, "asks for 8 CPU, of which this machine has 4"),
+        ("resources", {"a100": 2}, "asks for 2 a100, of which this machine has 0"),
+        ("memory", 2000, "asks for 2000 memory, of which this machine has 1000"),
     ],
 )
-def test_a_machine_that_lacks_what_is_asked_for(word: str, told: str, tmp_path: Path) -> None:
+def test_a_machine_that_lacks_what_is_asked_for(name: str, value: object, told: str) -> None:
     """A run that could never start is refused, where no node can join; elsewhere one may."""
     nodes = [{"CPU": 4.0, "memory": 1000.0}]
     with pytest.raises(ExecutorError, match=told):
-        ray(tmp_path, word)._check(nodes, 1)
-    ray(tmp_path, word, "executor.address=auto")._check(nodes, 1)
-    ray(tmp_path)._check(nodes, 1)
+        ray(**{name: value})._check(nodes, 1)
+    ray(address="auto", **{name: value})._check(nodes, 1)
+    ray()._check(nodes, 1)
 
 
 def test_ray_is_asked_for_what_a_run_needs(tmp_path: Path) -> None:
     """Threads become cores unless cores are said; Ray itself tries nothing again."""
     words = ("executor.gpus=0.5", "+executor.resources.a100=1", "executor.memory=5")
+    composed = compose(["executor=ray", *words], tmp_path)[0].plain["executor"]
+    executor = build(composed, "executor", ())
     assert {
         "num_cpus": 3,
         "num_gpus": 0.5,
@@ -120,5 +121,5 @@ def test_ray_is_asked_for_what_a_run_needs(tmp_path: Path) -> None:
         "resources": {"a100": 1.0},
         "max_retries": 0,
         "scheduling_strategy": "SPREAD",
-    } == ray(tmp_path, *words)._options(3)
-    assert 0.5 == ray(tmp_path, "executor.cpus=0.5")._options(3)["num_cpus"]
+    } == executor._options(3)
+    assert 0.5 == ray(cpus=0.5)._options(3)["num_cpus"]

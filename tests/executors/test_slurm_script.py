@@ -32,7 +32,6 @@ def begun(there: Site, run: str = "run1") -> None:
     while not (there.experiment / run / "starts").exists():
         assert time.monotonic() < deadline, f"{run} did not begin"
         time.sleep(0.02)
-    time.sleep(0.1)
 
 
 def asked(path: str) -> str:
@@ -94,7 +93,7 @@ def test_an_end_by_slurm_comes_once(there: Site, path: str) -> None:
     process = start_task(there, path)
     begun(there)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    time.sleep(0.3)
     assert process.poll() is None
     assert not (there.experiment / "run1" / "signals").exists()
     children = subprocess.run(
@@ -110,7 +109,7 @@ def test_an_end_by_slurm_comes_once(there: Site, path: str) -> None:
 
 def test_signals_that_come_while_it_waits_do_not_cut_it_short(there: Site, path: str) -> None:
     """After several signals the exit code is still the worker's, and its last words are there."""
-    process = start_task(there, path)
+    process = start_task(there, path, variables={"RLEXP_LINGERS": "0.5"})
     begun(there)
     for _ in range(5):
         process.send_signal(signal.SIGUSR1)
@@ -159,7 +158,7 @@ def test_a_setup_that_fails_ends_the_task(tmp_path: Path, path: str) -> None:
 
 def test_a_notice_during_the_setup_is_not_lost(there: Site, path: str) -> None:
     """USR1 before the worker is started puts the task back, and no run begins."""
-    process = start_task(there, path, setup=("echo in; sleep 1",))
+    process = start_task(there, path, setup=("echo in; sleep 0.4",))
     deadline = time.monotonic() + 20
     while "in" not in (there.jobs / "array-x_1.txt").read_text():
         assert time.monotonic() < deadline

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from marked_commands import LONGEST, SETTLING, MarkedCommand, kill
 
 from rlexp.errors import RecordError
-from rlexp.records.events import RunStarted
+from rlexp.records.events import Continued, RunStarted
 from rlexp.records.run import FURTHER_ATTEMPTS, RunRecord, State
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import ExperimentPaths, RunPaths
@@ -21,7 +21,8 @@ from rlexp.store.runs import read_run
 GRACE = 30.0
 """Seconds beyond what is promised that a busy machine may take to end a command."""
 FIRST = ("worker", "command")
-"""What always comes first: kill -9 of a run that has a checkpoint, then of the command."""
+"""What always comes first: kill -9 of a run that has a checkpoint, and when a run has gone on from
+one, of the command."""
 CODES = {
     "command": {-signal.SIGKILL},
     "everything": {-signal.SIGKILL},
@@ -70,6 +71,7 @@ class Chaos:
         experiment: The experiment that it works on.
         draw: Of kinds, targets and moments.
         until: When to leave it alone, on the monotonic clock.
+        pause: Seconds between two disturbances, at most.
         struck: How often each disturbance took place.
         story: What was done, and when.
     """
@@ -78,6 +80,7 @@ class Chaos:
     experiment: ExperimentPaths
     draw: random.Random
     until: float
+    pause: float
     struck: Counter[str] = field(default_factory=Counter)
     story: list[str] = field(default_factory=list)
     _deck: list[str] = field(default_factory=list)
@@ -123,12 +126,12 @@ class Chaos:
                 continue
             self.struck[kind] += 1
             if kind in CODES:
-                code = command.wait(SETTLING + GRACE)
+                code = self.command.wait(command, SETTLING + GRACE)
                 assert code in {*CODES[kind], 0}, f"{kind} led to exit code {code}"
                 if self.draw.random() < 0.5:
                     self.command.settle()
                 return code
-        code = command.wait(LONGEST)
+        code = self.command.wait(command, LONGEST)
         assert code == 0, f"the command ended by itself with {code}"
         return code
 
@@ -149,16 +152,29 @@ class Chaos:
     def _wait_for_moment(self, command: subprocess.Popen[str]) -> bool:
         """Wait until a run trains, and then a little; returns whether the command goes on.
 
-        The first disturbances come as soon as a run can go on from a checkpoint.
+        The first disturbances come as soon as they can show something.
         """
         first = self._missing()
-        if first != FIRST[0]:
-            time.sleep(self.draw.uniform(0.0, 2.0))
+        if first is None:
+            time.sleep(self.draw.uniform(0.0, self.pause))
         while command.poll() is None:
-            if any(target.has_checkpoint or first is None for target in self.targets()):
+            targets = self.targets()
+            if any(target.has_checkpoint or first is None for target in targets) and (
+                first != FIRST[1] or self._has_continued()
+            ):
                 return True
-            time.sleep(0.2)
+            time.sleep(0.1)
         return False
+
+    def _has_continued(self) -> bool:
+        """Whether a run went on from a checkpoint."""
+        return any(
+            isinstance(event, Continued)
+            for run in self.experiment.runs()
+            for attempt in run.attempts()
+            if attempt.journal.exists()
+            for event in read_journal(attempt.journal, measurements=False).events
+        )
 
     def _strike(self, kind: str, command: subprocess.Popen[str]) -> bool:
         """Do it; returns whether there was anything to do it to."""

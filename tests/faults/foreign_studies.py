@@ -1,9 +1,10 @@
 """Studies as a stranger may hand them over: real ones, in which one thing after another is hostile."""
 
 import json
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 from canaries import Canaries
 from filelock import FileLock
-from forking_commands import Commands, Told, warm_commands
+from warm_process import warm_process
 
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, RunPaths
 
+INSTALLED = str(Path(sys.executable).with_name("rlexp"))
+"""The command, which imports nothing from where it is given."""
 TINY = (
     "budget.steps=192",
     "budget.evaluation_every=64",
@@ -34,28 +37,47 @@ SWEEP = (
 )
 
 
-@contextmanager
-def foreign_study(factory: pytest.TempPathFactory) -> Iterator["ForeignStudy"]:
+def foreign_study(factory: pytest.TempPathFactory) -> "ForeignStudy":
     """A study with real runs and a real sweep, which are trained once for all tests."""
     base, top = factory.getbasetemp(), factory.mktemp("foreign")
     shared = base.parent if base.name.startswith("popen-") else base
     for name in ("outside", "executed"):
         (top / name).mkdir()
-    with warm_commands(top / "home") as commands:
-        with FileLock(shared / "foreign.lock"):
-            if not (shared / "foreign study").exists():
-                _train(shared / "foreign study", commands)
-        shutil.copytree(shared / "foreign study", top / "study")
-        yield ForeignStudy(top / "study", commands, Canaries(top / "executed"))
+    with FileLock(shared / "foreign.lock"):
+        if not (shared / "foreign study").exists():
+            _train(shared / "foreign study")
+    shutil.copytree(shared / "foreign study", top / "study")
+    return ForeignStudy(top / "study", Canaries(top / "executed"))
 
 
-def _train(folder: Path, commands: Commands) -> None:
+def _train(folder: Path) -> None:
     made = folder.with_name(f"{folder.name}, half made")
     made.mkdir()
     for words in (RUN, OFF_POLICY, SWEEP):
-        told = commands.give(made, *words)
+        told = give(made, *words)
         assert told.code == 0, told.text
     made.rename(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a command printed, and its exit code."""
+
+    code: int
+    text: str
+
+    @property
+    def has_traceback(self) -> bool:
+        """Whether a user would see a traceback."""
+        return "Traceback (most recent call last)" in self.text
+
+
+def give(folder: Path, *words: str) -> Told:
+    """Give a command in a folder, whose neighbour holds what commands remember."""
+    variables = {**os.environ, "RLEXP_HOME": str(folder.with_name("home")), "NO_COLOR": "1"}
+    command = warm_process("full").fork(folder, [INSTALLED, *words], variables).begin()
+    text, _ = command.communicate(timeout=200.0)
+    return Told(command.returncode, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +85,6 @@ class ForeignStudy:
     """A folder with `runs/` of unknown origin, and a folder outside that nothing may touch."""
 
     folder: Path
-    commands: Commands
     canaries: Canaries
 
     @property
@@ -73,7 +94,7 @@ class ForeignStudy:
 
     def give(self, *words: str) -> Told:
         """Give a command in the folder."""
-        return self.commands.give(self.folder, *words)
+        return give(self.folder, *words)
 
     def experiment(self, name: str) -> ExperimentPaths:
         """An experiment under `runs/`."""

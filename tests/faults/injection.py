@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from tempfile import NamedTemporaryFile
 from textwrap import dedent
 
 from tracing import STRACE, injecting, traced
+from warm_process import warm_process
 
-__all__ = ["Outcome", "count_calls", "fail_at", "kill_at", "trace_calls", "traced"]
+__all__ = ["Outcome", "count_calls", "execute", "fail_at", "kill_at", "trace_calls", "traced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def trace_calls(calls: Iterable[str], script: str, *words: object) -> list[str]:
     """The system calls of an undisturbed program, as strace writes them, with files named."""
     options = ["-f", "-y", "-qq", "-e", f"trace={','.join(calls)}"]
     with NamedTemporaryFile(mode="r") as file:
-        done = _execute([STRACE, *options, "-o", file.name], script, words)
+        done = execute([STRACE, *options, "-o", file.name], script, words)
         assert done.returncode == 0, done.stdout
         return re.findall(r"^\d+ +(\w+\(.*)$", file.read(), re.MULTILINE)
 
@@ -64,21 +64,20 @@ def _inject(
 ) -> Outcome:
     with NamedTemporaryFile(mode="r") as file:
         paths = [] if path is None else [path]
-        done = _execute(injecting(call, what, str(n), Path(file.name), paths), script, words)
+        done = execute(injecting(call, what, str(n), Path(file.name), paths), script, words)
         hit = re.search(r"\(INJECTED\)|killed by SIGKILL", file.read()) is not None
         return Outcome(done.returncode, done.stdout, hit)
 
 
-def _execute(
-    before: list[str], script: str, words: Iterable[object]
+def execute(
+    tracer: list[str], script: str, words: Iterable[object]
 ) -> subprocess.CompletedProcess[str]:
-    """The interpreter itself writes nothing: what it compiles it keeps in memory."""
-    return subprocess.run(
-        [*before, sys.executable, "-B", "-c", dedent(script), *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
+    """Execute a program in a fork that strace is attached to.
+
+    Nothing but the program itself makes calls there: an interpreter does not start.
+    """
+    forked = warm_process("script").fork(
+        Path.cwd(), [dedent(script), *map(str, words)], {**os.environ, "OMP_NUM_THREADS": "1"}
     )
+    output, _ = forked.begin(tracer).communicate(timeout=120)
+    return subprocess.CompletedProcess([], forked.returncode, output)

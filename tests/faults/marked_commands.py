@@ -12,7 +12,10 @@ import psutil
 from studies import StudyFolder, wait_until
 
 MARK = "RLEXP_CHAOS_MARK"
-"""A variable that every process inherits, by which those of one command are told from others."""
+"""A variable that every process inherits, by which those of one command are told from others.
+
+That of forked commands does not stand in `/proc`: they are known by the folder that they work in.
+"""
 SETTLING = 10.0
 """Seconds in which everything is gone after kill -9 of a command."""
 
@@ -27,57 +30,74 @@ class MarkedCommand:
     study: StudyFolder
     words: tuple[str, ...]
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _printed: bytearray = field(default_factory=bytearray)
 
     def start(self) -> subprocess.Popen[str]:
         """Give the command; what it prints goes on where the one before it stopped."""
-        with self._output.open("a") as output:
-            command = subprocess.Popen(
-                [*self.study.program, *self.words],
-                cwd=self.study.folder,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env=self.study.variables | {MARK: self.mark},
-            )
-        self.study.commands.append(command)
-        return command
+        self._read()
+        return self.study.start(*self.words, variables={MARK: self.mark})
 
     def give(self) -> None:
         """Give the command, and make sure that it ends by itself, with 0."""
-        code = self.start().wait(LONGEST)
+        code = self.wait(self.start(), LONGEST)
         assert code == 0, "\n".join(self.printed())
+
+    def wait(self, command: subprocess.Popen[str], seconds: float) -> int:
+        """Wait for the end of a command, and read meanwhile what it prints."""
+
+        def ended() -> bool:
+            self._read()
+            return command.poll() is not None
+
+        wait_until(ended, seconds)
+        code: int = command.returncode
+        return code
 
     def printed(self) -> list[str]:
         """What all commands have printed, in lines."""
-        return self._output.read_text().splitlines() if self._output.exists() else []
+        self._read()
+        return self._printed.decode(errors="replace").splitlines()
+
+    def _read(self) -> None:
+        """Take what commands have printed, so that none waits for somebody to read it."""
+        for command in self.study.commands:
+            if command.stdout is None or command.stdout.closed:
+                continue
+            number = command.stdout.fileno()
+            os.set_blocking(number, False)
+            with suppress(BlockingIOError):
+                while content := os.read(number, 1 << 16):
+                    self._printed.extend(content)
 
     def processes(self) -> list[int]:
         """The commands and all that they started, as far as it lives."""
-        wanted = f"{MARK}={self.mark}".encode()
         found = []
         for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal():
+            if folder.name.isdecimal() and int(folder.name) != os.getpid():
                 with suppress(OSError):
-                    if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    if self._has(folder):
                         found.append(int(folder.name))
         return found
 
+    def _has(self, process: Path) -> bool:
+        """Whether a folder below `/proc` is that of a process of the commands."""
+        if self.study.warm:
+            # A process that has died works nowhere.
+            return (process / "cwd").readlink() == self.study.folder
+        return f"{MARK}={self.mark}".encode() in (process / "environ").read_bytes().split(b"\0")
+
     def server(self, command: subprocess.Popen[str]) -> int | None:
-        """The process that the runs of a command are forked from."""
-        with suppress(psutil.Error):
+        """The process that the runs of a command are forked from, which leads a session."""
+        with suppress(psutil.Error, ProcessLookupError):
             for child in psutil.Process(command.pid).children():
-                if "rlexp.executors.server" in child.cmdline():
-                    number: int = child.pid
+                number: int = child.pid
+                if os.getsid(number) == number:
                     return number
         return None
 
     def settle(self) -> None:
         """Wait until nothing of it lives, which takes no longer than is promised."""
         wait_until(lambda: not self.processes(), SETTLING)
-
-    @property
-    def _output(self) -> Path:
-        return self.study.folder / "output.txt"
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

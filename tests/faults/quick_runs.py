@@ -26,12 +26,21 @@ from rlexp.store.runs import ASKED_TO_END, read_spec, read_stop
 SETTINGS = "RLEXP_QUICK"
 """Variable with JSON.
 
-`seconds` that each run takes, whether it `raises`, `bytes` of memory that it takes, bytes that it
-writes to its output as a `flood`.
+`seconds` that each run takes, those that it takes when tried `again`, whether it `raises`, `bytes` of memory that it takes, bytes that it
+writes to its output as a `flood`, whether it is `deaf` to those who ask it to end; seconds that
+importing this module takes, by which the server that runs are forked from is `warming` up.
 """
 LINE = b"x" * 999_999 + b"\n"
 TICK = 0.02
 """Seconds between looks whether to stop."""
+
+
+def _settings() -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = json.loads(os.environ.get(SETTINGS, "{}"))
+    return settings
+
+
+time.sleep(_settings().get("warming", 0.0))
 
 
 def execute(words: list[str]) -> int:
@@ -71,7 +80,8 @@ class _Quick:
 
     def run(self) -> None:
         self.begun = time.monotonic()
-        signal.signal(signal.SIGTERM, self._interrupt)
+        settings = _settings()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if settings.get("deaf") else self._interrupt)
         self.journal.append(
             RunStarted(
                 time=time.time(),
@@ -80,7 +90,6 @@ class _Quick:
                 host=socket.gethostname(),
             )
         )
-        settings: Mapping[str, Any] = json.loads(os.environ.get(SETTINGS, "{}"))
         if settings.get("raises"):
             self._end(0, Ending.FAILED, Failure.ENVIRONMENT, "step 3: RuntimeError: no motor")
             return
@@ -88,10 +97,13 @@ class _Quick:
         for _ in range(settings.get("flood", 0) // len(LINE)):
             os.write(1, LINE)
         del memory
+        seconds = settings.get("seconds", 0.0)
+        if self.attempt.number > 1:
+            seconds = settings.get("again", seconds)
         steps, every = self.spec.budget["steps"], self.spec.budget["evaluation_every"]
         marks = [*range(every, steps + 1, every)] if every else []
         for mark in [*marks, steps]:
-            if self._train(mark, settings.get("seconds", 0.0) / (len(marks) + 1)):
+            if self._train(mark, seconds / (len(marks) + 1)):
                 self._end(mark, self.asked.ending, None, self.asked.reason)  # type: ignore[union-attr]
                 return
             if mark is not steps:

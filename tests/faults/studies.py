@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tracing import STRACE
+from warm_process import warm_process
 
 from rlexp.app.summary import describe_run, read_entries
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.provenance import usable_cores
 from rlexp.store.runs import read_experiment
 
 HERE = Path(__file__).parent
@@ -28,10 +31,17 @@ LONG = ("budget.steps=2_000_000", "budget.evaluation_every=null", "algorithm.n_s
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """A folder in which commands are given; `quick` ones train nothing."""
+    """A folder in which commands are given.
+
+    Attributes:
+        quick: Their runs train nothing.
+        warm: They are forked from a process that has imported everything, unless it is said how
+            they are started. Their words and environment do not stand in `/proc` then.
+    """
 
     folder: Path
     quick: bool = False
+    warm: bool = False
     commands: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(
@@ -49,6 +59,13 @@ class StudyFolder:
             variables: Of the environment, besides those that there are.
             settings: Of `subprocess.Popen`.
         """
+        traced = not before or before[0] == STRACE
+        if self.warm and traced and not settings:
+            given = {**self.variables, **(variables or {})}
+            warm = warm_process("quick" if self.quick else "full")
+            forked = warm.fork(self.folder, [self.program[-1], *words], given)
+            self.commands.append(forked)
+            return forked.begin(before)
         command = subprocess.Popen(
             [*before, *self.program, *words],
             cwd=self.folder,
@@ -119,12 +136,12 @@ class StudyFolder:
 
 
 @contextmanager
-def new_study(folder: Path, *, quick: bool = False) -> Iterator[StudyFolder]:
+def new_study(folder: Path, *, quick: bool = False, warm: bool = False) -> Iterator[StudyFolder]:
     """A study with the environments that go wrong; nothing that it started outlives it."""
     folder.mkdir(parents=True, exist_ok=True)
     for module in (ODD, STUCK):
         shutil.copy(module, folder)
-    study = StudyFolder(folder.resolve(), quick)
+    study = StudyFolder(folder.resolve(), quick, warm)
     try:
         yield study
     finally:
@@ -138,6 +155,11 @@ def wait_until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
     return value
+
+
+def unhurried(seconds: float) -> float:
+    """So many seconds of a machine that has nothing else to do, on this one as busy as it is."""
+    return seconds * max(1.0, 2.0 * os.getloadavg()[0] / usable_cores())
 
 
 def odd(fault: str | Sequence[str], *words: str) -> list[str]:

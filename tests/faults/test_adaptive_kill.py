@@ -20,7 +20,7 @@ ADAPTIVE = ("--adaptive", "--group", "3", "--interims", "2", "--alpha", "0.2")
 @long
 def test_a_killed_comparison_ends_with_the_same_decisions(tmp_path: Path) -> None:
     """Weights, looks and decisions are those of a comparison that ran through."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         for name in ("control", "killed"):
             words = (*WORDS, "algorithm.n_steps=256", f"experiment={name}")
             assert study.give("run", *words)[0] == 0

@@ -1,8 +1,10 @@
 """Whatever is killed, and however often: the same runs, numbers, choice and report.
 
 Each test runs a command undisturbed, then again while runs, server and command are killed, paused
-and signalled at random moments, until the command ends by itself. `RLEXP_CHAOS_SECONDS` says how
-long all tests together disturb (`make test-services`: half an hour), `RLEXP_CHAOS_SEED` what is
+and signalled at random moments, until the command ends by itself. That is a small sweep for a few
+seconds, in forks of a warm process and with the same draws each time, unless `RLEXP_CHAOS_SECONDS`
+says how long all tests together disturb (`make test-services`: half an hour): then commands start
+as ever, runs are longer, and what is drawn is another each time. `RLEXP_CHAOS_SEED` says what is
 drawn; a failure tells its seed.
 """
 
@@ -15,16 +17,22 @@ from pathlib import Path
 
 import pytest
 from chaos import FIRST, Chaos
+from in_full import IN_FULL
 from marked_commands import LONGEST, MarkedCommand
 from outcomes import check_done_once, check_same, continuations, outcome
 from studies import StudyFolder, new_study
 
 from rlexp.store.layout import ExperimentPaths
 
-SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "60"))
+LONG = IN_FULL or "RLEXP_CHAOS_SECONDS" in os.environ
+"""Whether commands of the usual length are disturbed, each of which is a process of its own."""
+SECONDS = float(os.environ.get("RLEXP_CHAOS_SECONDS", "60" if LONG else "3"))
 """How long all tests together disturb; what is left after that is let finish."""
-SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(random.SystemRandom().randrange(2**32))))
-"""Another one each time, for moments are never the same again anyway."""
+DRAWN = random.SystemRandom().randrange(2**32) if LONG else 0
+SEED = int(os.environ.get("RLEXP_CHAOS_SEED", str(DRAWN)))
+"""Of what is drawn: the same each day, or another each time."""
+PAUSE = 2.0 if LONG else 0.5
+"""Seconds between two disturbances, at most."""
 NAME = "x"
 SWEEP = (
     "sweep",
@@ -50,6 +58,10 @@ SWEEP = (
 )
 PLAIN = ("sweep.trials=3",)
 PRUNED = ("sweep.trials=6", "pruner=median", "pruner.startup_trials=2")
+SHORT = (
+    *("budget.steps=768", "sweep.trials=3", "pruner.startup_trials=1", "seeds.tuning=1"),
+    "seeds.test=1",
+)
 RUN = (
     "run",
     "agent.network=[16]",
@@ -81,7 +93,7 @@ SAC = (
 )
 
 
-CASES: dict[str, tuple[str, ...]] = {"pruned sweep": (*SWEEP, *PRUNED)}
+CASES: dict[str, tuple[str, ...]] = {"pruned sweep": (*SWEEP, *PRUNED, *(() if LONG else SHORT))}
 """Commands that are disturbed, one after the other."""
 if SECONDS > 300:
     CASES |= {"sweep": (*SWEEP, *PLAIN), "dqn": (*RUN, *DQN), "sac": (*RUN, *SAC)}
@@ -93,15 +105,15 @@ if SECONDS > 300:
 def test_chaos_changes_nothing(tmp_path: Path, case: str) -> None:
     """A command that was killed at random again and again ends as one that ran through."""
     words = CASES[case]
-    with new_study(tmp_path / "control") as study:
+    with new_study(tmp_path / "control", warm=not LONG) as study:
         MarkedCommand(study, words).give()
         control = outcome(study, NAME)
     draw, until = random.Random(f"{SEED} {words}"), time.monotonic() + SECONDS / len(CASES)
     struck: Counter[str] = Counter()
     for turn in count():
-        with new_study(tmp_path / f"turn {turn}") as study:
+        with new_study(tmp_path / f"turn {turn}", warm=not LONG) as study:
             paths = ExperimentPaths(study.folder / "runs" / NAME)
-            chaos = Chaos(MarkedCommand(study, words), paths, draw, until)
+            chaos = Chaos(MarkedCommand(study, words), paths, draw, until, PAUSE)
             chaos.story.append(f"RLEXP_CHAOS_SEED={SEED}, in {study.folder}")
             with chaos.telling():
                 chaos.drive()

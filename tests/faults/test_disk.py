@@ -14,14 +14,15 @@ from tracing import injecting, traced
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         yield study
 
 
-def test_an_unwritable_runs_folder_is_refused_before_anything_starts(study: StudyFolder) -> None:
+def test_an_unwritable_runs_folder_is_refused_before_anything_starts(tmp_path: Path) -> None:
     """Where `runs` is a file, the command ends with one line and exit code 2."""
-    (study.folder / "runs").write_text("not a folder")
-    code, output = study.give("run", *odd("none", "budget.steps=64"))
+    with new_study(tmp_path, quick=True, warm=True) as study:
+        (study.folder / "runs").write_text("not a folder")
+        code, output = study.give("run", *odd("none", "budget.steps=64"))
     assert (code, len(output.splitlines())) == (2, 1), output
     assert output.startswith("rlexp: cannot write to ")
 
@@ -119,7 +120,7 @@ def test_a_command_whose_nth_fsync_fails_can_be_repeated(
     tmp_path: Path, fault: str, when: int
 ) -> None:
     """Whatever it was about to make durable: no traceback, no lost result, and a repeat completes."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         before = injecting("fsync", fault, f"{when}+", tmp_path / "trace")
         code, output = study.give(*QUICK, "seeds.test=6", before=before)
         assert (code != 0, "Traceback" in output) == (True, False), output

@@ -40,8 +40,8 @@ CASES = {
         "algorithm=a2c",
         "environment=cartpole",
         "environment.vector.count=4",
-        "budget.steps=6000",
-        "budget.checkpoint_every=300",
+        "budget.steps=4000",
+        "budget.checkpoint_every=200",
     ),
     "dqn on LunarLander": ("algorithm=dqn", "environment=lunar_lander", *OFF_POLICY),
     "sac on Hopper": ("algorithm=sac", "environment=hopper", *OFF_POLICY, *NORMALISED),
@@ -55,7 +55,7 @@ if not IN_FULL:
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study in a folder with a space."""
-    with new_study(tmp_path / "a study") as study:
+    with new_study(tmp_path / "a study", warm=True) as study:
         yield study
 
 
@@ -96,7 +96,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
     code, output = study.give("run", "experiment=control", *words)
     assert 0 == code, output
     steps = next(int(w.partition("=")[2]) for w in words if w.startswith("budget.steps="))
-    moments = sorted(random.Random(case).sample(range(steps // 5, steps * 9 // 10), 2))
+    moments = sorted(random.Random(case).sample(range(steps // 5, steps * 7 // 10), 2))
     for attempt, moment in enumerate(moments, 1):
         kill_at(study, "killed", attempt, moment, *words)
     code, output = study.give("run", "experiment=killed", *words)

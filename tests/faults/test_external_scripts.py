@@ -64,7 +64,7 @@ SMALL = (
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study."""
-    with new_study(tmp_path) as study:
+    with new_study(tmp_path, warm=True) as study:
         yield study
 
 
@@ -130,14 +130,14 @@ def test_a_sweep_over_a_script(study: StudyFolder) -> None:
     (study.folder / "train.py").write_text(SWEPT)
     words = (
         "sweep", *SMALL, "budget.steps=150", "algorithm.settings.lr=0.9", "tuner=random",
-        "sweep.space.algorithm.settings.lr=interval(0.0, 1.0)", "sweep.trials=4", "seeds.tuning=2",
+        "sweep.space.algorithm.settings.lr=interval(0.0, 1.0)", "sweep.trials=3", "seeds.tuning=2",
         "seeds.test=2", "sweep.allocation=fixed", "experiment=s",
         "tracker=[tensorboard]", "tracker.tensorboard.wait=100",
     )  # fmt: skip
     code, output = study.give(*words)
     assert code == 0, output
     records = load(study.folder / "runs" / "s")
-    assert {"tuning": 4 * 2, "test": 2 * 2} == {
+    assert {"tuning": 3 * 2, "test": 2 * 2} == {
         str(phase): int((records.table["phase"] == phase).sum()) for phase in ("tuning", "test")
     }
     rates = {r.spec.algorithm["settings"]["lr"]: r.score for r in records.records}
@@ -164,7 +164,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFol
     """The example of the page, started as it says, in small."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with (
-        new_study(tmp_path_factory.mktemp("study")) as study,
+        new_study(tmp_path_factory.mktemp("study"), warm=True) as study,
         pytest.MonkeyPatch.context() as patch,
     ):
         # The page says python, which is that of the environment that is active.

@@ -13,16 +13,22 @@ TINY = ("budget.steps=256",)
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyFolder]:
     """A study whose experiments do not disturb one another."""
-    with new_study(tmp_path_factory.mktemp("study")) as study:
+    with new_study(tmp_path_factory.mktemp("study"), warm=True) as study:
         yield study
 
 
-def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
-    """Exit, crash and bad numbers get names of their own; the healthy run completes; exit 1."""
-    faults = ("none", "exit", "segfault", "raise", "nan_observation")
-    words = odd(faults, *TINY, "experiment=faults", "environment.arguments.at=50")
+@pytest.fixture(scope="module")
+def faults(study: StudyFolder) -> None:
+    """Runs of environments that go wrong, each in its way, beside a healthy one."""
+    names = ("none", "exit", "segfault", "raise", "nan_observation")
+    words = odd(names, *TINY, "experiment=faults", "environment.arguments.at=50")
     code, output = study.give("run", *words)
     assert code == 1, output
+
+
+@pytest.mark.usefixtures("faults")
+def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
+    """Exit, crash and bad numbers get names of their own; the healthy run completes; exit 1."""
     found = {r["label"].partition("=")[2]: r for r in study.runs("faults")}
     assert {name: (r["state"], r["failure"], r["attempts"]) for name, r in found.items()} == {
         "none": ("completed", None, 1),
@@ -36,12 +42,11 @@ def test_faults_of_the_process_are_told_apart(study: StudyFolder) -> None:
     assert found["raise"]["reason"] == "step 49: RuntimeError: the motor is on fire"
 
 
+@pytest.mark.usefixtures("faults")
 def test_a_crash_leaves_its_stack_in_the_log(study: StudyFolder) -> None:
     """`rlexp logs` shows where a segmentation fault happened."""
-    words = odd("segfault", *TINY, "experiment=segfault", "environment.arguments.at=50")
-    assert study.give("run", *words)[0] == 1
-    run = study.runs("segfault")[0]["run"]
-    _, output = study.give("logs", f"segfault/{run}")
+    (run,) = (r["run"] for r in study.runs("faults") if r["label"].endswith("=segfault"))
+    _, output = study.give("logs", f"faults/{run}")
     assert ("Segmentation fault" in output, "odd_environments.py" in output) == (True, True)
 
 
@@ -56,13 +61,13 @@ def test_failures_of_the_configuration_are_final_until_retried(study: StudyFolde
 
 
 def test_a_hung_run_is_killed_and_named(study: StudyFolder) -> None:
-    """No step for two seconds is `hung`, after three attempts for good."""
+    """No step for half a second is `hung`, after three attempts for good."""
     words = odd("hang", *TINY, "experiment=hung", "environment.arguments.at=50")
-    code, output = study.give("run", *words, "executor.hang_timeout=2")
+    code, output = study.give("run", *words, "executor.hang_timeout=0.5")
     assert code == 1, output
     run = study.runs("hung")[0]
     assert (run["state"], run["failure"], run["attempts"]) == ("failed", "hung", 3)
-    assert run["reason"] == "no progress for 2 s"
+    assert run["reason"] == "no progress for 0.5 s"
     assert not study.processes()
 
 

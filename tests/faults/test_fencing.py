@@ -248,7 +248,7 @@ def test_who_is_superseded_while_it_writes_publishes_nothing(paths: RunPaths) ->
 @pytest.mark.parametrize("kind", ["heartbeats", pytest.param("locks", marks=long)])
 def test_a_suspended_run_that_wakes_changes_nothing(tmp_path: Path, kind: str) -> None:
     """A real process, stopped and continued after another attempt has completed its run."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         words = ("run", "experiment=x", "seeds.test=1", "budget.checkpoint_every=256", *LONG)
         command = study.start(*words, variables=SHARED[kind])
         wait_until(lambda: study.events("x", "checkpointed"))
@@ -309,10 +309,10 @@ def scores(study: StudyFolder) -> list[tuple[object, ...]]:
 
 def test_an_experiment_in_a_shared_folder_survives_kill_9(tmp_path: Path) -> None:
     """Killed and repeated at once, it ends with the numbers of one that locks guard."""
-    with new_study(tmp_path / "control", quick=True) as control:
+    with new_study(tmp_path / "control", quick=True, warm=True) as control:
         assert 0 == control.give(*QUICK)[0]
         expected = scores(control)
-    with new_study(tmp_path / "shared", quick=True) as study:
+    with new_study(tmp_path / "shared", quick=True, warm=True) as study:
         slow = {**SHARED["heartbeats"], "RLEXP_QUICK": '{"seconds": 30}'}
         command = study.start(*QUICK, variables=slow)
         wait_until(lambda: study.workers("x"))

@@ -26,13 +26,13 @@ from rlexp.store.ledger import read_ledger
 from rlexp.store.sealing import Seals
 
 QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
-SLOWLY = json.dumps({"seconds": 0.5})
+SLOWLY = json.dumps({"seconds": 0.3})
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study whose runs train nothing."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         yield study
 
 
@@ -97,7 +97,7 @@ def test_commands_that_are_killed_again_and_again_leave_records_that_match(
     for _ in range(4):
         command = study.start(*words, variables={"RLEXP_QUICK": SLOWLY})
         wait_until(partial(_goes_on, study, command, len(study.workers("x"))))
-        time.sleep(draw.random())
+        time.sleep(draw.random() / 2)
         command.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1]))
         command.wait(30)
         assert () == verdict(study).faults
@@ -168,7 +168,7 @@ def test_a_sequential_comparison_matches(study: StudyFolder) -> None:
 
 def test_what_a_learner_leaves_matches_until_it_is_tampered_with(tmp_path: Path) -> None:
     """Real policies: seed 1 copied over seed 0 is named by `verify` and by the report."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         words = odd("none", "experiment=x", "budget.steps=128", "seeds.test=2")
         assert study.give("run", *words)[0] == 0
         assert 2 == is_clean(study)
@@ -203,7 +203,7 @@ def _name_of_seed_0(study: StudyFolder) -> Path:
 @pytest.mark.skipif(not _may_mount(), reason="needs unshare and tmpfs")
 def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
     """What found no room in the ledger is entered by the next command."""
-    words = [*study.program, "run", *QUICK, "seeds.test=40"]
+    words = [*study.program, "run", *QUICK, "seeds.test=12"]
     runs, kept = study.folder / "runs", study.folder / "kept"
     runs.mkdir()
     kept.mkdir()
@@ -225,9 +225,9 @@ def test_a_full_disk_costs_no_entry(study: StudyFolder) -> None:
     runs.rmdir()
     kept.rename(runs)
     assert () == verdict(study).faults
-    code, output = study.give("run", *QUICK, "seeds.test=40")
+    code, output = study.give("run", *QUICK, "seeds.test=12")
     assert code == 0, output
-    assert is_clean(study) >= 40
+    assert is_clean(study) >= 12
 
 
 ENTERING = """
@@ -256,7 +256,7 @@ sys.exit(remove(sys.argv[2], Study(folder, Layout(folder / "runs")), Console(), 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an experiment whose last two runs are not entered yet."""
-    with new_study(tmp_path_factory.mktemp("finished") / "study", quick=True) as study:
+    with new_study(tmp_path_factory.mktemp("finished") / "study", quick=True, warm=True) as study:
         assert study.give("run", *QUICK, "seeds.test=3")[0] == 0
         ledger = study.folder / "runs" / "x" / "ledger.jsonl"
         ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-2]))

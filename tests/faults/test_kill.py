@@ -5,9 +5,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from in_full import long
-from studies import LONG, StudyFolder, new_study, wait_until
+from studies import LONG, StudyFolder, new_study, unhurried, wait_until
 
 SHORT = (
     "budget.steps=6000",
@@ -17,23 +18,33 @@ SHORT = (
     "algorithm.n_steps=256",
     "algorithm.n_epochs=4",
 )
+LASTING = {"RLEXP_QUICK": '{"seconds": 600, "again": 0}'}
+HOSTILE = "a'; echo $HOME ü [b]=c,d"
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study in a folder with a hostile name."""
-    with new_study(tmp_path / "a'; echo $HOME ü [b]=c,d") as study:
+    with new_study(tmp_path / HOSTILE, warm=True) as study:
         yield study
 
 
-def test_kill_9_of_the_command_leaves_no_process(study: StudyFolder) -> None:
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[StudyFolder]:
+    """The same, whose runs train nothing."""
+    with new_study(tmp_path / HOSTILE, quick=True, warm=True) as study:
+        yield study
+
+
+def test_kill_9_of_the_command_leaves_no_process(tmp_path: Path) -> None:
     """Two seconds after kill -9 of the command, neither server nor run nor environment lives."""
     words = (*LONG, "environment.vector.kind=subprocess", "environment.vector.count=2")
-    command = study.start("run", "experiment=x", "seeds.test=2", *words)
-    wait_until(lambda: len(study.workers("x")) == 2)
-    wait_until(lambda: len(study.processes()) >= 8)
-    command.kill()
-    wait_until(lambda: not study.processes(), 2.0)
+    with new_study(tmp_path / HOSTILE) as study:
+        command = study.start("run", "experiment=x", "seeds.test=2", *words)
+        wait_until(lambda: len(study.workers("x")) == 2)
+        wait_until(lambda: len(study.processes()) >= 8)
+        command.kill()
+        wait_until(lambda: not study.processes(), unhurried(2.0))
 
 
 @long
@@ -59,32 +70,31 @@ def first_attempts(study: StudyFolder) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
-def test_a_killed_run_is_attempted_again(study: StudyFolder) -> None:
+def test_a_killed_run_is_attempted_again(quick: StudyFolder) -> None:
     """Kill -9 of one run is recorded as crashed; its second attempt completes; the other goes on."""
-    command = study.start("run", "experiment=x", *SHORT)
-    first, _ = wait_until(lambda: (w := study.workers("x")) and len(w) == 2 and w)
+    some = {"RLEXP_QUICK": '{"seconds": 3, "again": 0}'}
+    command = quick.start("run", "experiment=x", *SHORT, variables=some)
+    first, _ = wait_until(lambda: (w := quick.workers("x")) and len(w) == 2 and w)
     os.kill(first, signal.SIGKILL)
     output, _ = command.communicate(timeout=120)
     assert command.returncode == 0, output
     assert "crashed" in output
     assert "killed by signal 9; trying again" in output
-    assert sorted(r["attempts"] for r in study.runs("x")) == [1, 2]
+    assert sorted(r["attempts"] for r in quick.runs("x")) == [1, 2]
+    assert {r["state"] for r in quick.runs("x")} == {"completed"}
 
 
-def test_kill_9_of_the_server_is_survived(study: StudyFolder) -> None:
+def test_kill_9_of_the_server_is_survived(quick: StudyFolder) -> None:
     """When the server is killed, its runs die with it and are attempted again from a new one."""
-    command = study.start("run", "experiment=x", *SHORT)
-    workers = wait_until(lambda: (w := study.workers("x")) and len(w) == 2 and w)
-    server = next(
-        p
-        for p in study.processes()
-        if "rlexp.executors.server" in p.cmdline() and p.pid not in workers
-    )
+    command = quick.start("run", "experiment=x", *SHORT, variables=LASTING)
+    workers = wait_until(lambda: (w := quick.workers("x")) and len(w) == 2 and w)
+    (server,) = psutil.Process(command.pid).children()
+    assert sorted(workers) == sorted(run.pid for run in server.children())
     server.kill()
     output, _ = command.communicate(timeout=120)
     assert command.returncode == 0, output
-    assert [r["attempts"] for r in study.runs("x")] == [2, 2]
-    wait_until(lambda: not study.processes(), 2.0)
+    assert [("completed", 2)] * 2 == [(r["state"], r["attempts"]) for r in quick.runs("x")]
+    wait_until(lambda: not quick.processes(), unhurried(2.0))
 
 
 @long
@@ -105,11 +115,11 @@ def test_more_seeds_extend_an_experiment(study: StudyFolder) -> None:
     assert sorted((r["seed"], r["attempts"]) for r in study.runs("x")) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_two_commands_do_not_drive_one_experiment(study: StudyFolder) -> None:
+def test_two_commands_do_not_drive_one_experiment(quick: StudyFolder) -> None:
     """The second command is refused with exit code 2 and names the first."""
-    first = study.start("run", "experiment=x", "seeds.test=1", *LONG)
-    wait_until(lambda: study.workers("x"))
-    code, output = study.give("run", "experiment=x", "seeds.test=1", *LONG)
+    first = quick.start("run", "experiment=x", "seeds.test=1", *LONG, variables=LASTING)
+    wait_until(lambda: quick.workers("x"))
+    code, output = quick.give("run", "experiment=x", "seeds.test=1", *LONG)
     assert (code, f"process {first.pid} on " in output) == (2, True)
     first.terminate()
-    assert first.wait(15) == 143
+    assert first.wait(60) == 143

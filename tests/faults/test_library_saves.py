@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-import pytest
+from in_full import long
 from injection import kill_at, traced
 
 pytestmark = traced
@@ -22,7 +22,7 @@ model.save(path)
 """
 
 
-@pytest.mark.slow
+@long
 def test_the_same_kill_destroys_what_the_library_saved_before(tmp_path: Path) -> None:
     """Stable-baselines3 writes over the only file; killed in between, there is none."""
     path = tmp_path / "model.zip"

@@ -14,7 +14,7 @@ from tracing import injecting, traced
 )
 def test_a_file_system_without_locks_is_named(tmp_path: Path, error: str, words: str) -> None:
     """Where `flock` fails, as on some network file systems, the command says so and what to do."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         before = injecting("flock", f"error={error}", "1+", tmp_path / "trace")
         code, output = study.give("run", "experiment=x", "budget.steps=3000", before=before)
         assert (2, 1) == (code, len(output.splitlines())), output

@@ -16,7 +16,7 @@ ENTER = ("sh", "-c", 'echo $$ > "$1" && shift && exec "$@"', "sh")
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study whose runs train nothing."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         yield study
 
 

@@ -27,20 +27,20 @@ SWEEP = (
     "budget.steps=3000",
     "budget.evaluation_every=1000",
     "tuner=random",
-    "sweep.trials=12",
+    "sweep.trials=8",
     "sweep.lag=2",
     "seeds.tuning=2",
     "seeds.selection=1",
     "seeds.test=1",
 )
-SLOW = {"RLEXP_QUICK": '{"seconds": 1.5}'}
-BRISK = {"RLEXP_QUICK": '{"seconds": 0.2}'}
+SLOW = {"RLEXP_QUICK": '{"seconds": 1.0}'}
+BRISK = {"RLEXP_QUICK": '{"seconds": 0.1}'}
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study whose runs train nothing."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         yield study
 
 
@@ -104,10 +104,10 @@ def test_a_killed_sweep_leaves_no_running_trial_and_tries_nothing_twice(
     code, output = study.give(*words)
     assert code == 0, output
     found = trials_of(study, None)
-    assert {"COMPLETE": 12} == Counter(t.state.name for t in found)
-    assert 12 == len({tuple(sorted(t.params.items())) for t in found})
+    assert {"COMPLETE": 8} == Counter(t.state.name for t in found)
+    assert 8 == len({tuple(sorted(t.params.items())) for t in found})
     proposed = read_trials(ExperimentPaths(study.folder / "runs" / "s"))
-    assert list(range(12)) == [t.number for t in proposed]
+    assert list(range(8)) == [t.number for t in proposed]
     ended = Counter(e["weights"] for e in study.events("s", "ended") if e["weights"])
     assert {1} == set(ended.values()), "a run was completed twice"
 

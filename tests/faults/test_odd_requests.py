@@ -14,7 +14,7 @@ FOLDERS = ["ü ö/a b", f"line\nbreak/-rf/{'x' * 200}/{'y' * 200}"][: 2 if IN_FU
 
 def test_bad_names_are_refused_in_one_line_and_leave_nothing(tmp_path: Path) -> None:
     """Names that leave `runs/`, look like options, or fit into no folder: exit code 2."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         before = sorted(tmp_path.rglob("*"))
         for name in NAMES:
             code, output = study.give(*RUN, f"experiment='{name}'")
@@ -27,7 +27,7 @@ def test_bad_names_are_refused_in_one_line_and_leave_nothing(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_study_works_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
     """Run, list, show, compare and report in a folder with spaces, letters, breaks, or depth."""
-    with new_study(tmp_path / name, quick=True) as study:
+    with new_study(tmp_path / name, quick=True, warm=True) as study:
         code, output = study.give(*RUN, "experiment=x", "algorithm=ppo,a2c")
         assert code == 0, output
         for words in (["ls"], ["show", "x"], ["report", "x"]):
@@ -56,7 +56,7 @@ def test_a_huge_configuration_is_handled_in_seconds(tmp_path: Path) -> None:
 
 def test_the_size_on_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
     """A rough size at first, and what earlier runs took from then on."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         words = (*RUN, "experiment=x")
         code, output = study.give(*words, "--dry-run")
         assert (code, "2 MB" in output) == (0, True), output

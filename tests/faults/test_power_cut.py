@@ -1,12 +1,10 @@
 """A process that dies, or a disk that fails, at any system call leaves the old or the new whole."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from injection import execute
 from tracing import injecting, traced
 from writings import EVENTS, PIECES, SELECTION, SPEC, prepare, run_of, write_all
 
@@ -17,7 +15,12 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import new_attempt, read_run
 from rlexp.store.sweeps import read_selection, read_trials
 
-HERE = Path(__file__).parent
+PROGRAM = """
+import sys
+from writings import report_all
+
+report_all(*sys.argv[1:])
+"""
 CALLS = {"write": 3, "fsync": 6, "rename": 3, "mkdir": 2, "pwrite64": 1, "ftruncate": 1}
 """System calls that the pieces are written by, and how many of each the longest piece makes."""
 
@@ -28,17 +31,9 @@ def written(root: Path, call: str, what: str, when: int) -> dict[str, int]:
         prepare(root / name)
     answers, trace = root / "codes", root / "trace"
     answers.mkdir()
-    program = (sys.executable, str(HERE / "writings.py"))
-    done = subprocess.run(
-        [*injecting(call, what, str(when), trace), *program, str(root), str(answers)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = execute(injecting(call, what, str(when), trace), PROGRAM, [root, answers])
     codes = dict(path.name.split("=") for path in answers.iterdir())
-    assert set(PIECES) == set(codes), done.stderr
+    assert set(PIECES) == set(codes), done.stdout
     return {piece: int(codes[piece]) for piece in PIECES}
 
 

@@ -23,7 +23,7 @@ needs_setpriv = pytest.mark.skipif(
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study whose runs train nothing."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         yield study
 
 
@@ -48,7 +48,7 @@ def test_a_folder_without_permission_is_refused_before_anything_starts(
 def test_permission_lost_in_the_middle_is_told_and_a_repeat_goes_on(study: StudyFolder) -> None:
     """No further run is begun, what ran is kept, and the same command completes the rest."""
     words = (*WORDS, "seeds.test=4", "executor.workers=1")
-    command = study.start(*words, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 2}'})
+    command = study.start(*words, before=ORDINARY, variables={"RLEXP_QUICK": '{"seconds": 1}'})
     wait_until(lambda: study.workers("x"))
     closed = study.folder / "runs" / "x"
     closed.chmod(0o555)
@@ -79,10 +79,10 @@ TRAINED = (
 @long
 def test_a_file_system_that_turns_read_only_is_raised_and_never_swallowed(tmp_path: Path) -> None:
     """A training whose journal takes no line any more fails; the same command makes it whole."""
-    with new_study(tmp_path / "quick", quick=True) as quick:
+    with new_study(tmp_path / "quick", quick=True, warm=True) as quick:
         assert quick.give(*TRAINED)[0] == 0
         (run,) = quick.runs("x")
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         attempts = study.folder / "runs" / "x" / run["run"] / "attempts"
         journals = [attempts / str(n) / "events.jsonl" for n in (1, 2, 3)]
         before = injecting("write", "error=EROFS", "4+", tmp_path / "trace", journals)

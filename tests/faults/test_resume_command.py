@@ -15,11 +15,11 @@ from rlexp.store.files import read_json
 WORDS = (
     "algorithm.n_steps=64",
     "algorithm.n_epochs=2",
-    "budget.steps=3072",
-    "budget.evaluation_every=1024",
+    "budget.steps=2048",
+    "budget.evaluation_every=512",
     "budget.evaluation_episodes=3",
     "budget.final_episodes=5",
-    "budget.checkpoint_every=256",
+    "budget.checkpoint_every=128",
     "seeds.test=2",
 )
 OWN = (
@@ -46,7 +46,7 @@ SWEEP = (
 @pytest.mark.slow
 def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """A run alone, then everything: weights and evaluations of a control, and nothing twice."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         code, output = study.give("run", *WORDS, "experiment=control")
         assert code == 0, output
         interrupt(study, "run", *WORDS, "experiment=cut", "executor.workers=1")
@@ -79,7 +79,7 @@ def test_what_was_interrupted_ends_as_if_nothing_had_happened(tmp_path: Path) ->
 @long
 def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
     """Up to where its command was told to stop, with the trials and the weights of a control."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         code, output = study.give("sweep", *SWEEP, "experiment=control")
         assert code == 0, output
         interrupt(study, "sweep", *SWEEP, "experiment=cut", "--until", "search", ended=2)
@@ -101,7 +101,7 @@ def test_a_sweep_goes_on_as_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) -> None:
     """Else the run begins anew; records and report say which it was, and what had changed."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         own = ("seeds.test=1", *OWN, "--allow-import", "odd_environments")
         interrupt(study, "run", *WORDS, *own, "experiment=cut")
         module = study.folder / "odd_environments.py"

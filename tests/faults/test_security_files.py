@@ -5,7 +5,7 @@ import json
 import random
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,9 @@ LOOKING = (
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignStudy]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
     """A study with a real run and a real sweep."""
-    with foreign_study(tmp_path_factory) as study:
-        yield study
+    return foreign_study(tmp_path_factory)
 
 
 def look(study: ForeignStudy, name: str) -> None:
@@ -103,13 +102,13 @@ def test_experience_is_no_pickle() -> None:
 
 
 def test_archive_that_fills_the_memory_is_refused(study: ForeignStudy) -> None:
-    """Before it is unpacked: a megabyte would become a gigabyte."""
+    """Before it is unpacked: a quarter of a megabyte would become 256."""
     run = study.copy("bomb").runs()[0]
     with zipfile.ZipFile(run.model, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("policy.pth", bytes(1 << 30))
+        archive.writestr("policy.pth", bytes(1 << 28))
     told = study.give("evaluate", f"bomb/{run.folder.name}")
     study.check(told, 2)
-    assert "would unpack to 1,073,741,824 bytes" in told.text
+    assert "would unpack to 268,435,456 bytes" in told.text
 
 
 def hide_pickles(run: RunPaths, canaries: Canaries) -> None:
@@ -144,7 +143,9 @@ def nonsensical(plain: Any, generator: random.Random) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, 5, *(pytest.param(seed, marks=long) for seed in (3, 4, 6, 7, 23))]
+)
 def test_nonsense_is_no_traceback(study: ForeignStudy, seed: int) -> None:
     """Whatever value is another than it was, in whichever file: a result, or one refusal."""
     generator = random.Random(seed)

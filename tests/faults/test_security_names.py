@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_studies import ForeignStudy, edit_json, edit_lines, foreign_study
-from forking_commands import Told
+from foreign_studies import ForeignStudy, Told, edit_json, edit_lines, foreign_study
 from hostile_strings import HOSTILE
 
 from rlexp.reports.characters import TURNING
@@ -22,11 +21,11 @@ LABELS = [text for text in HOSTILE if text.isprintable() and text.strip()][::7]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignStudy]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
     """A study with an experiment in which every free text is hostile."""
-    with foreign_study(tmp_path_factory) as study:
-        make_hostile(study)
-        yield study
+    study = foreign_study(tmp_path_factory)
+    make_hostile(study)
+    return study
 
 
 def make_hostile(study: ForeignStudy) -> None:

@@ -1,7 +1,6 @@
 """Definitions that name code: nothing under `runs/` executes what this user did not allow."""
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ CALL = {"_target_": "os.system", "command": "mkdir MARK"}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignStudy]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> ForeignStudy:
     """A study whose folder holds modules that nobody allowed, named as libraries look for them."""
-    with foreign_study(tmp_path_factory) as study:
-        packages = ("numba", "onnx", "shimmy", "tensorboard", "wandb", "sitecustomize")
-        write_modules(study.folder, study.canaries, EVIL, *packages)
-        yield study
+    study = foreign_study(tmp_path_factory)
+    packages = ("numba", "onnx", "shimmy", "tensorboard", "wandb", "sitecustomize")
+    write_modules(study.folder, study.canaries, EVIL, *packages)
+    return study
 
 
 def marked(plain: Any, study: ForeignStudy) -> Any:

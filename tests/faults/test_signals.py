@@ -1,96 +1,96 @@
 """Ctrl-C, SIGTERM and SIGUSR1 end a command in order; a second Ctrl-C ends it at once."""
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
 import pytest
-from studies import LONG, StudyFolder, new_study, wait_until
+from studies import LONG, StudyFolder, new_study, unhurried, wait_until
 
 WORDS = ("run", "experiment=x", "seeds.test=3", *LONG)
 
 
+LASTING = {"RLEXP_QUICK": '{"seconds": 600}'}
+
+
 @pytest.fixture
-def study(tmp_path: Path) -> Iterator[StudyFolder]:
-    """A study."""
-    with new_study(tmp_path) as study:
+def cold(tmp_path: Path) -> Iterator[StudyFolder]:
+    """A study whose runs train nothing, and whose commands are processes of their own."""
+    with new_study(tmp_path, quick=True) as study:
         yield study
 
 
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 75)],
+    ("number", "code", "quick"),
+    [(signal.SIGINT, 130, True), (signal.SIGTERM, 143, False), (signal.SIGUSR1, 75, True)],
 )
 def test_a_signal_ends_the_command_in_order(
-    number: signal.Signals,
-    code: int,
-    study: StudyFolder,
+    number: signal.Signals, code: int, *, quick: bool, tmp_path: Path
 ) -> None:
     """Running runs are recorded as interrupted, and the command to continue is printed."""
-    command = study.start(*WORDS)
+    with new_study(tmp_path, quick=quick, warm=True) as study:
+        check_end_in_order(study, number, code)
+
+
+def check_end_in_order(study: StudyFolder, number: signal.Signals, code: int) -> None:
+    """Give a command a signal, and look at what it leaves."""
+    command = study.start(*WORDS, variables=LASTING)
     wait_until(lambda: len(study.workers("x")) == 2)
     command.send_signal(number)
-    output, _ = command.communicate(timeout=20)
+    output, _ = command.communicate(timeout=60)
     assert code == command.returncode, output
     assert [e["ending"] for e in study.events("x", "ended")] == ["interrupted"] * 2
     assert "To continue: rlexp run experiment=x seeds.test=3" in output
     assert not study.processes()
 
 
-def test_a_second_ctrl_c_ends_everything_within_two_seconds(study: StudyFolder) -> None:
-    """Even a run that hangs inside its environment is dead two seconds after the second Ctrl-C."""
-    words = (
-        "environment=gymnasium",
-        "environment.id=odd_environments:Odd-v0",
-        "environment.arguments.fault=hang",
-        "budget.steps=5000",
-        "experiment=x",
-        "seeds.test=2",
-    )
+def test_a_second_ctrl_c_ends_everything_within_two_seconds(cold: StudyFolder) -> None:
+    """Even a run that heeds nobody is dead two seconds after the second Ctrl-C."""
+    program, *words = [*cold.program, *WORDS]
+    deaf = {"RLEXP_QUICK": '{"seconds": 600, "deaf": true}'}
     command = pexpect.spawn(
-        sys.executable,
-        ["-m", "rlexp", "run", *words],
-        cwd=study.folder,
+        program,
+        words,
+        cwd=cold.folder,
         encoding="utf-8",
         timeout=60,
+        env={**cold.variables, **deaf},
     )
-    wait_until(lambda: len(study.workers("x")) == 2)
-    time.sleep(1.0)
+    wait_until(lambda: len(cold.workers("x")) == 2)
     command.sendintr()
     time.sleep(0.5)
-    assert study.processes()
+    assert len(cold.processes()) == 4
     command.sendintr()
-    wait_until(lambda: not study.processes() or not command.isalive(), 2.0)
+    wait_until(lambda: not cold.processes() or not command.isalive(), unhurried(2.0))
     command.expect(pexpect.EOF)
     command.close()
     assert command.exitstatus == 130
-    assert not study.processes()
-    assert [r["state"] for r in study.runs("x")] == ["interrupted"] * 2
+    assert not cold.processes()
+    assert [r["state"] for r in cold.runs("x")] == [*["interrupted"] * 2, "planned"]
 
 
-def test_a_signal_while_the_server_warms_up_ends_the_command(study: StudyFolder) -> None:
+def test_a_signal_while_the_server_warms_up_ends_the_command(cold: StudyFolder) -> None:
     """Ctrl-C before the first run has started leaves planned runs and no process."""
-    command = study.start(*WORDS)
-    wait_until(lambda: list((study.folder / "runs").glob("x/*/spec.json")))
+    command = cold.start(*WORDS, variables={"RLEXP_QUICK": '{"seconds": 600, "warming": 1.5}'})
+    wait_until(lambda: list((cold.folder / "runs").glob("x/*/spec.json")))
     command.send_signal(signal.SIGINT)
-    output, _ = command.communicate(timeout=20)
+    output, _ = command.communicate(timeout=60)
     assert command.returncode == 130, output
-    assert not study.processes()
+    assert not cold.processes()
 
 
-def test_what_the_shell_ignores_stays_ignored(study: StudyFolder) -> None:
+def test_what_the_shell_ignores_stays_ignored(cold: StudyFolder) -> None:
     """A command under nohup goes on when its terminal closes."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        command = study.start(*WORDS)
+        command = cold.start(*WORDS, variables=LASTING)
     finally:
         signal.signal(signal.SIGHUP, before)
-    wait_until(lambda: len(study.workers("x")) == 2)
+    wait_until(lambda: len(cold.workers("x")) == 2)
     command.send_signal(signal.SIGHUP)
     time.sleep(1.0)
     assert command.poll() is None
     command.terminate()
-    assert command.wait(20) == 143
+    assert command.wait(60) == 143

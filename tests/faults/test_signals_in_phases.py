@@ -18,7 +18,7 @@ BUDGET = ("budget.steps=3000", "budget.evaluation_every=1000")
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         yield study
 
 
@@ -39,11 +39,11 @@ def test_a_signal_in_an_update_or_the_last_evaluation_ends_the_command(study: St
         "algorithm.n_steps=256",
         "algorithm.n_epochs=1,100_000",
         "executor.workers=2",
-        "executor.grace=2",
+        "executor.grace=1",
     )
     command = study.start("run", *words)
     wait_until(lambda: steps(study) == [256, 256], 120)
-    time.sleep(1.0)
+    time.sleep(0.3)
     command.send_signal(signal.SIGUSR1)
     begun = time.monotonic()
     output, _ = command.communicate(timeout=60)

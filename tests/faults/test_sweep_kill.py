@@ -53,7 +53,7 @@ def found(study: StudyFolder, name: str) -> dict[str, Any]:
 def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) -> None:
     """After three kills at random moments trials, choice and final weights are the same."""
     draw = random.Random(dice)
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         code, output = study.give("sweep", *WORDS, "experiment=control")
         assert code == 0, output
         for _ in range(3):
@@ -80,7 +80,7 @@ def further(study: StudyFolder, before: int) -> bool:
 @long
 def test_a_finished_sweep_does_nothing_and_refuses_to_choose_again(tmp_path: Path) -> None:
     """The same command again runs nothing; more test seeds run; more trials are refused."""
-    with new_study(tmp_path / "study") as study:
+    with new_study(tmp_path / "study", warm=True) as study:
         assert study.give("sweep", *WORDS, "experiment=once", "sweep.trials=3")[0] == 0
         before = len(study.events("once", "ended"))
         code, output = study.give("sweep", *WORDS, "experiment=once", "sweep.trials=3")

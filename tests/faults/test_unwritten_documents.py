@@ -32,7 +32,7 @@ publish_document(paths, paths.folder / sys.argv[2], {"second": 2})
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[StudyFolder]:
     """A study with two finished runs, the last of which is not entered yet."""
-    with new_study(tmp_path / "study", quick=True) as study:
+    with new_study(tmp_path / "study", quick=True, warm=True) as study:
         assert study.give("run", *QUICK, "seeds.test=2")[0] == 0
         ledger = paths_of(study).ledger
         ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:-1]))

@@ -27,13 +27,14 @@ SWEEP = (
     "budget.steps=3000",
     "budget.evaluation_every=1000",
     "tuner=random",
-    "sweep.trials=6",
+    "sweep.trials=4",
     "sweep.lag=2",
     "seeds.tuning=2",
     "seeds.selection=1",
     "seeds.test=1",
 )
-SLOW = {"RLEXP_QUICK": '{"seconds": 1.5}'}
+SLOW = {"RLEXP_QUICK": '{"seconds": 0.5}'}
+LASTING = {"RLEXP_QUICK": '{"seconds": 60}'}
 ONE = ("--workers", "1")
 
 
@@ -42,7 +43,7 @@ def study(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[StudyFolde
     """A study whose runs train nothing, on a disk of its own or on a shared one."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        new_study(tmp_path / "a study", quick=True) as study,
+        new_study(tmp_path / "a study", quick=True, warm=True) as study,
     ):
         if request.param == "heartbeats":
             patch.setenv("RLEXP_SHARED", "1")
@@ -54,12 +55,13 @@ def scores(study: StudyFolder, experiment: str = "x") -> dict[str, float]:
     return {run["run"]: run["score"] for run in study.runs(experiment)}
 
 
-def expected(study: StudyFolder) -> dict[str, float]:
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     """The scores of one command that executes everything itself."""
-    words = [w for w in ASKED if w != "experiment=x"]
-    code, output = study.give("run", *words, "experiment=alone", "-q")
-    assert code == 0, output
-    return scores(study, "alone")
+    with new_study(tmp_path_factory.mktemp("alone"), quick=True, warm=True) as study:
+        code, output = study.give("run", *ASKED, "-q")
+        assert code == 0, output
+        return scores(study)
 
 
 def attempts(study: StudyFolder) -> list[int]:
@@ -85,18 +87,20 @@ def detach(study: StudyFolder) -> None:
     assert 4 == len(orders(study))
 
 
-def test_two_workers_do_each_run_once(study: StudyFolder) -> None:
+def test_two_workers_do_each_run_once(study: StudyFolder, expected: dict[str, float]) -> None:
     """Together they do what one command does, each run in one attempt, and leave no order."""
     detach(study)
     workers = [study.start("worker", "x", *ONE) for _ in range(2)]
     outputs = [worker.communicate(timeout=60)[0] for worker in workers]
     assert [0, 0] == [worker.returncode for worker in workers], outputs
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
     assert [1, 1, 1, 1] == attempts(study)
     assert [] == orders(study)
 
 
-def test_the_run_of_a_killed_worker_is_taken_by_another(study: StudyFolder) -> None:
+def test_the_run_of_a_killed_worker_is_taken_by_another(
+    study: StudyFolder, expected: dict[str, float]
+) -> None:
     """After kill -9 of a worker, another one of the same machine goes on at once."""
     detach(study)
     first = study.start("worker", "x", *ONE, variables=SLOW)
@@ -104,13 +108,13 @@ def test_the_run_of_a_killed_worker_is_taken_by_another(study: StudyFolder) -> N
     first.kill()
     code, output = study.give("worker", "x")
     assert code == 0, output
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
     assert [1, 1, 1, 2] == sorted(attempts(study))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 75)])
 def test_a_worker_that_is_asked_to_end_leaves_its_run_to_others(
-    study: StudyFolder, number: signal.Signals, code: int
+    study: StudyFolder, expected: dict[str, float], number: signal.Signals, code: int
 ) -> None:
     """Its run is recorded as interrupted, its order stays; SIGUSR1 asks to be queued again."""
     detach(study)
@@ -122,11 +126,13 @@ def test_a_worker_that_is_asked_to_end_leaves_its_run_to_others(
     assert ["interrupted"] == [event["ending"] for event in study.events("x", "ended")]
     assert 4 == len(orders(study))
     assert 0 == study.give("worker", "x")[0]
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
 
 
 @long
-def test_a_command_waits_for_workers_and_shows_what_they_did(study: StudyFolder) -> None:
+def test_a_command_waits_for_workers_and_shows_what_they_did(
+    study: StudyFolder, expected: dict[str, float]
+) -> None:
     """`executor=pull` says how to start workers, and ends with the summary of every other run."""
     command = study.start(*PULL)
     wait_until(lambda: len(orders(study)) == 4)
@@ -135,10 +141,12 @@ def test_a_command_waits_for_workers_and_shows_what_they_did(study: StudyFolder)
     assert 0 == command.returncode, output
     assert "Start workers wherever" in output
     assert "n = 4 of 4 runs" in output
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
 
 
-def test_a_command_that_was_killed_takes_up_its_runs(study: StudyFolder) -> None:
+def test_a_command_that_was_killed_takes_up_its_runs(
+    study: StudyFolder, expected: dict[str, float]
+) -> None:
     """Workers go on without it; given again while they run, it doubles nothing."""
     command = study.start(*PULL)
     wait_until(lambda: len(orders(study)) == 4)
@@ -148,13 +156,13 @@ def test_a_command_that_was_killed_takes_up_its_runs(study: StudyFolder) -> None
     code, output = study.give(*PULL)
     assert code == 0, output
     worker.wait(timeout=60)
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
     assert [1, 1, 1, 1] == attempts(study)
 
 
 @long
 def test_a_command_on_this_machine_leaves_a_run_to_the_worker_that_has_it(
-    study: StudyFolder,
+    study: StudyFolder, expected: dict[str, float]
 ) -> None:
     """The same experiment with executor=local waits for that run's end, and does the others."""
     detach(study)
@@ -164,13 +172,15 @@ def test_a_command_on_this_machine_leaves_a_run_to_the_worker_that_has_it(
     assert code == 0, output
     worker.wait(timeout=60)
     assert [1, 1, 1, 1] == attempts(study)
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
 
 
-def test_what_is_cancelled_without_a_command_ends(study: StudyFolder) -> None:
+def test_what_is_cancelled_without_a_command_ends(
+    study: StudyFolder, expected: dict[str, float]
+) -> None:
     """Orders are taken back and runs interrupted; the same command later continues."""
     detach(study)
-    worker = study.start("worker", "x", *ONE, variables={"RLEXP_QUICK": '{"seconds": 60}'})
+    worker = study.start("worker", "x", *ONE, variables=LASTING)
     wait_until(lambda: study.events("x", "started"))
     assert "3 ordered runs not taken by a worker yet" in study.give("status", "x")[1]
     code, output = study.give("cancel", "x")
@@ -179,7 +189,7 @@ def test_what_is_cancelled_without_a_command_ends(study: StudyFolder) -> None:
     assert [] == orders(study)
     assert ["interrupted"] == [event["ending"] for event in study.events("x", "ended")]
     assert 0 == study.give("run", *ASKED)[0]
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
 
 
 @long
@@ -187,7 +197,7 @@ def test_a_stopped_command_ends_the_runs_of_its_workers(study: StudyFolder) -> N
     """Ctrl-C ends what runs, wherever it runs, and takes back what does not."""
     command = study.start(*PULL, "executor.grace=20")
     wait_until(lambda: len(orders(study)) == 4)
-    worker = study.start("worker", "x", *ONE, variables={"RLEXP_QUICK": '{"seconds": 60}'})
+    worker = study.start("worker", "x", *ONE, variables=LASTING)
     wait_until(lambda: study.events("x", "started"))
     command.send_signal(signal.SIGINT)
     output, _ = command.communicate(timeout=60)
@@ -246,7 +256,9 @@ def test_a_mistake_is_one_line(study: StudyFolder) -> None:
 
 
 @long
-def test_a_damaged_order_is_left_alone_and_said(study: StudyFolder) -> None:
+def test_a_damaged_order_is_left_alone_and_said(
+    study: StudyFolder, expected: dict[str, float]
+) -> None:
     """The other runs are executed; the command that gave the order can give it again."""
     detach(study)
     bad = study.folder / "runs" / "x" / "orders" / f"{orders(study)[0]}.json"
@@ -255,7 +267,7 @@ def test_a_damaged_order_is_left_alone_and_said(study: StudyFolder) -> None:
     assert (1, True) == (code, "is damaged" in output), output
     assert 1 == len(orders(study))
     assert 0 == study.give("run", *ASKED)[0]
-    assert expected(study) == scores(study)
+    assert expected == scores(study)
 
 
 @long

@@ -3,16 +3,13 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser_questions import Open
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
-from study_samples import SAMPLES
-
-from rlexp.reports.page.html import render_html
+from study_pages import text_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -29,30 +26,60 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a sample's page from disk; at the end nothing was fetched, said or thrown."""
-    problems: list[str] = []
-    fetched: list[str] = []
+class Window:
+    """One page of the browser, which shows one file after another, and what it said of each."""
 
-    def open_(name: str, *, touch: bool = False, **media: Any) -> Page:
-        path = tmp_path / f"{name}.html"
-        path.write_text(render_html(SAMPLES[name]()), encoding="utf-8")
-        size: ViewportSize = (
+    def __init__(self, browser: Browser, *, touch: bool) -> None:
+        self.problems: list[str] = []
+        self.fetched: list[str] = []
+        self.size: ViewportSize = (
             {"width": 390, "height": 844} if touch else {"width": 1440, "height": 900}
         )
-        context = stack.enter_context(browser.new_context(viewport=size, has_touch=touch))
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.on("request", lambda request: fetched.append(request.url))
-        page.emulate_media(reduced_motion="reduce", **media)
-        page.goto(path.as_uri())
-        return page
+        self.context = browser.new_context(viewport=self.size, has_touch=touch)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+        self.page.on("request", lambda request: self.fetched.append(request.url))
 
-    with ExitStack() as stack:
-        yield open_
-    assert [] == problems
-    assert [] == [url for url in fetched if not url.startswith(("file://", "data:"))]
-    assert 1 == len([url for url in fetched if url.startswith("file://")])
+    def show(self, path: Path, **media: Any) -> Page:
+        """Open a file as a new window would: nothing of an earlier page is left."""
+        self.page.mouse.move(0, 0)
+        self.page.set_viewport_size(self.size)
+        settings = {"media": "null", "color_scheme": "null", **media}
+        self.page.emulate_media(reduced_motion="reduce", **settings)
+        self.problems.clear()
+        self.fetched.clear()
+        self.page.goto(path.as_uri())
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Browser) -> Iterator[dict[bool, Window]]:
+    """Windows of the browser by whether they are touched; a new one costs half a second."""
+    opened: dict[bool, Window] = {}
+    yield opened
+    for window in opened.values():
+        window.context.close()
+
+
+@pytest.fixture
+def opened(
+    browser: Browser, windows: dict[bool, Window], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Open]:
+    """Opens a sample's page from disk; at the end nothing was fetched, said or thrown."""
+    used: list[Window] = []
+
+    def open_(name: str, *, touch: bool = False, **media: Any) -> Page:
+        path = tmp_path_factory.mktemp("page") / f"{name}.html"
+        path.write_text(text_of(name), encoding="utf-8")
+        if touch not in windows:
+            windows[touch] = Window(browser, touch=touch)
+        used.append(windows[touch])
+        return windows[touch].show(path, **media)
+
+    yield open_
+    for window in used:
+        assert [] == window.problems
+        assert [] == [u for u in window.fetched if not u.startswith(("file://", "data:"))]
+        assert 1 == len([u for u in window.fetched if u.startswith("file://")])

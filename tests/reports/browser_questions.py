@@ -1,8 +1,12 @@
 """What tests ask of a page in a browser."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from playwright.sync_api import Locator, Page
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+"""What a reader's system may prefer."""
 
 Open = Callable[..., Page]
 """Opens a sample by its name, for a `touch` screen or in a `color_scheme`."""

@@ -1,13 +1,15 @@
 """Publication figures: files that are the same everywhere, legible, with names that are words."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from figure_blocks import NAMES, curves, drawn, panels
+from in_full import long
 from study_blocks import interval
 from study_samples import LABELS, SAMPLES, many_labels, one_run, typical
 
@@ -21,6 +23,7 @@ from rlexp.reports.palette import LIGHT, styles
 
 Text = pytest.importorskip("matplotlib.text").Text
 
+ODD = ("hostile", "all_impossible", "empty", "logarithmic")
 GAPS = (("ppo", (1.0, 2.0)), ("a2c", (None, None)))
 
 
@@ -30,31 +33,41 @@ def _settings() -> Iterator[None]:
         yield
 
 
-def _sample_figures(*makers: Any) -> list[Any]:
-    return [
-        drawn_figure(block, styles(study))
-        for study in (make() for make in makers)
-        for block in drawn_blocks(study)
-        if not isinstance(block, Table)
-    ]
+@cache
+def _figures(make: Callable[[], Study]) -> list[Any]:
+    """The figures of a sample, drawn once."""
+    study = make()
+    blocks = [block for block in drawn_blocks(study) if not isinstance(block, Table)]
+    return [drawn_figure(block, styles(study)) for block in blocks]
+
+
+@cache
+def _files(name: str, *kinds: str) -> Mapping[str, bytes]:
+    """The files of a sample in these formats, drawn once: fonts of a PDF take a while."""
+    return draw(SAMPLES[name](), kinds)
 
 
 @pytest.mark.parametrize(
-    "name",
-    sorted(set(SAMPLES) - {"many_runs", "many_labels", "typical", "sweep", "hostile_sweep"}),
+    ("name", "kinds"),
+    [
+        ("one_run", ("pdf", "svg")),
+        *((name, ("svg",)) for name in ODD),
+        *(pytest.param(name, ("pdf",), marks=long) for name in ODD),
+        pytest.param("one_trial", ("pdf", "svg"), marks=long),
+    ],
 )
-def test_every_sample_is_drawn(name: str) -> None:
+def test_every_sample_is_drawn(name: str, kinds: tuple[str, ...]) -> None:
     """Each figure is a file of each format, whatever it holds, without a warning."""
-    study = SAMPLES[name]()
-    figures = [block for block in drawn_blocks(study) if not isinstance(block, Table)]
-    files = draw(study)
-    assert {f"{block.name}.{kind}" for block in figures for kind in ("pdf", "svg")} == set(files)
-    assert all(content.startswith((b"%PDF-1.4", b"<?xml")) for content in files.values())
+    figures = [block for block in drawn_blocks(SAMPLES[name]()) if not isinstance(block, Table)]
+    files = _files(name, *kinds)
+    assert {f"{block.name}.{kind}" for block in figures for kind in kinds} == set(files)
+    begins = {"pdf": b"%PDF-1.4", "svg": b"<?xml"}
+    assert all(content.startswith(begins[file[-3:]]) for file, content in files.items())
 
 
 def test_a_pdf_holds_its_fonts_and_no_date() -> None:
     """TrueType fonts, as publishers ask for, and nothing of the moment."""
-    content = draw(one_run(), ("pdf",))["aggregates-figure.pdf"]
+    content = _files("one_run", "pdf", "svg")["aggregates-figure.pdf"]
     assert b"/FontFile2" in content
     assert b"/Type3" not in content
     assert b"Date" not in content
@@ -63,7 +76,7 @@ def test_a_pdf_holds_its_fonts_and_no_date() -> None:
 
 def test_an_svg_holds_its_title_and_no_date() -> None:
     """What it shows stands in the metadata."""
-    content = draw(typical(), ("svg",))["improvement.svg"]
+    content = _files("typical", "svg")["improvement.svg"]
     assert b"<dc:title>Probability of improvement</dc:title>" in content
     assert b"How often a run of the row beats a run of the column." in content
     assert b"<dc:date>" not in content
@@ -97,7 +110,7 @@ def test_a_user_s_settings_are_neither_used_nor_changed() -> None:
 
 def test_a_label_has_one_colour_everywhere() -> None:
     """Each label's colour is in every figure that compares labels."""
-    files = draw(typical(), ("svg",))
+    files = _files("typical", "svg")
     for name in ("curves-0.svg", "profiles.svg", "aggregates-figure.svg"):
         text = files[name].decode()
         assert set(LABELS) == {
@@ -107,7 +120,7 @@ def test_a_label_has_one_colour_everywhere() -> None:
 
 def test_labels_of_one_colour_differ_in_dashes() -> None:
     """The ninth label has the first one's colour, but not its line and not its marker."""
-    legend = _sample_figures(many_labels)[1].legends[0]
+    legend = _figures(many_labels)[1].legends[0]
     names = [text.get_text() for text in legend.get_texts()]
     lines = dict(zip(names, legend.get_lines(), strict=True))
     first, ninth = lines["variant-0"], lines["variant-8"]
@@ -132,12 +145,16 @@ def _without_runs() -> Study:
     return Study(title="", subtitle="", labels=("ppo", "a2c"), parts=(part,), version="0")
 
 
-def test_nothing_overlaps() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(many_labels, SAMPLES["hostile"], SAMPLES["hostile_sweep"], _without_runs),
+        *(pytest.param(make, marks=long) for make in (typical, one_run, SAMPLES["sweep"])),
+    ],
+)
+def test_nothing_overlaps(make: Callable[[], Study]) -> None:
     """Legends stand clear of axes, ticks clear of each other, and all of it on the page."""
-    for figure in _sample_figures(
-        *(typical, many_labels, SAMPLES["hostile"], one_run, _without_runs),
-        SAMPLES["hostile_sweep"],
-    ):
+    for figure in _figures(make):
         figure.draw_without_rendering()
         page = figure.bbox.padded(1)
         boxes = [axes.get_tightbbox() for axes in figure.axes]
@@ -157,7 +174,7 @@ def test_nothing_overlaps() -> None:
 
 def test_widths_are_those_of_columns() -> None:
     """Curves take one column, several panels two."""
-    widths = {figure.get_figwidth() for figure in _sample_figures(typical)}
+    widths = {figure.get_figwidth() for figure in _figures(many_labels)}
     assert {SINGLE_COLUMN, DOUBLE_COLUMN} == widths
     assert SINGLE_COLUMN == drawn(panels()).get_figwidth()
 

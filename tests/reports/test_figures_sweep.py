@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from figure_blocks import NAMES, texts
-from study_samples import hostile_sweep, sweep
+from trial_samples import sweep_of
 
 from rlexp.reports.blocks import (
     Axis,
@@ -185,7 +185,7 @@ def test_names_are_only_words(name: str) -> None:
     for block in (points, threads):
         done = drawn(block)
         assert not [text for text in done.findobj(_text()) if text.get_parse_math()]
-        assert ["f.svg"] == list(draw(study(block), ("svg",)))
+        done.draw_without_rendering()
 
 
 def _text() -> Any:
@@ -194,14 +194,7 @@ def _text() -> Any:
     return Text
 
 
-def test_the_same_sweep_gives_the_same_bytes() -> None:
-    """PDF and SVG, with hostile names, too."""
-    first, second = (draw(replace(hostile_sweep(), parts=hostile_sweep().parts[:2])) for _ in "ab")
-    assert 4 == len(first)
-    assert first == second
-
-
 def test_every_figure_of_a_sweep_has_its_file() -> None:
-    """Under its name."""
+    """Under its name, also where there is the default configuration alone."""
     expected = {"history.svg", "threads.svg", *(f"slice-{k}.svg" for k in range(6))}
-    assert expected == set(draw(sweep(), ("svg",)))
+    assert expected == set(draw(sweep_of(1), ("svg",)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser_questions import CONTRAST
+from browser_questions import CONTRAST, SCHEMES
 from evidence_samples import inquiry
 from figure_blocks import drawn, texts
 from measured_samples import sampled
@@ -172,18 +172,19 @@ def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_non
     assert (6, 2) == (len(faces), sum(face[3] == 0 for face in faces))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_draws_it(browser: Browser, tmp_path: Path, scheme: str) -> None:
+def test_a_browser_draws_it(browser: Browser, tmp_path: Path) -> None:
     """A finger on a cell tells its value, words can be read, and the page fits a phone."""
     part = Generalisation(tail=0.1, mastery=None, parameters=None, bins=6).part(inquiry(sampled()))
     assert part is not None
     path = tmp_path / "page.html"
     path.write_text(render_html(study(*of_kind(part, HeatMap), replace(MAP, label=HOSTILE[1]))))
-    page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(path.as_uri())
     assert 390 == page.evaluate("document.documentElement.scrollWidth")
-    # Numbers in cells stand before a shade, which is no background: see above.
-    assert [] == [found for found in page.evaluate(CONTRAST) if found[1] != "text"]
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        # Numbers in cells stand before a shade, which is no background: see above.
+        assert [] == [seen for seen in page.evaluate(CONTRAST) if seen[1] != "text"], scheme
     cell = page.locator("#figure-generalisation-map-1 .heat-cells g").first
     cell.click()
     assert page.locator("#tip").inner_text().startswith("ppo\ngravity 8")

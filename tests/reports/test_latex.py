@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from in_full import long
 from study_blocks import impossible, interval
 from study_samples import SAMPLES, hostile, one_run, typical
 
@@ -146,7 +147,16 @@ def test_a_folder_that_latex_cannot_read_is_refused() -> None:
         render(typical(), figures="my 50%")
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"many_runs"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("typical", "many_labels", "hostile", "empty", "sweep"),
+        *(
+            pytest.param(name, marks=long)
+            for name in ("one_run", "all_impossible", "logarithmic", "hostile_sweep", "one_trial")
+        ),
+    ],
+)
 def test_it_compiles(name: str, tmp_path: Path) -> None:
     """Every sample becomes pages, without an undefined reference or a missing character."""
     log = _compiled(dict(render(SAMPLES[name]())), tmp_path)
@@ -179,9 +189,12 @@ def test_drawn_figures_are_included(tmp_path: Path) -> None:
     """A figure that is there is in the document, in place of its table."""
     figures = pytest.importorskip("rlexp.reports.figures")
     pytest.importorskip("matplotlib")
-    drawn = figures.draw(one_run(), ("pdf",))
+    (part,) = one_run().parts
+    study = replace(one_run(), parts=(replace(part, blocks=part.blocks[2:]),))
+    drawn = figures.draw(study, ("pdf",))
+    assert {"curve.pdf", "pairs.pdf"} == set(drawn)
     files = {f"figures/{name}": content for name, content in drawn.items()}
-    log = _compiled({**render(one_run()), **files}, tmp_path)
+    log = _compiled({**render(study), **files}, tmp_path)
     included = re.findall(r"<(?:\./)?figures/([a-z-]+)\.pdf", log)
     assert {name.removesuffix(".pdf") for name in drawn} <= set(included)
 

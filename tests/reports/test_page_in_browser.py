@@ -3,18 +3,19 @@
 from pathlib import Path
 
 import pytest
-from browser_questions import CONTRAST, SMALLEST, Open, point
+from browser_questions import CONTRAST, SCHEMES, SMALLEST, Open, point
 from playwright.sync_api import Browser, Page
+from study_pages import text_of
 from study_samples import LABELS, SAMPLES
-
-from rlexp.reports.page.html import render_html
 
 pytest_plugins = ("browser_pages",)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_figure_is_drawn(opened: Open, name: str) -> None:
-    """Or says in words that there is nothing to draw."""
+def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
+    opened: Open, name: str
+) -> None:
+    """An empty figure says so; wide tables scroll in their boxes, and letters keep their size."""
     page = opened(name)
     for figure in page.locator("figure.figure").all():
         drawn = figure.locator(
@@ -28,25 +29,20 @@ def test_every_figure_is_drawn(opened: Open, name: str) -> None:
         room = area.bounding_box()
         assert room is not None
         assert room["height"] > 150
+    for width in (360, 768, 1024, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert width == page.evaluate("document.documentElement.scrollWidth")
+        assert page.evaluate(SMALLEST) >= 10
 
 
-@pytest.mark.parametrize("width", [360, 768, 1024, 1440])
-@pytest.mark.parametrize("name", SAMPLES)
-def test_the_page_does_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
-    """Wide tables do, in their boxes; letters in figures keep their size."""
-    page = opened(name)
-    page.set_viewport_size({"width": width, "height": 800})
-    assert width == page.evaluate("document.documentElement.scrollWidth")
-    assert page.evaluate(SMALLEST) >= 10
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["typical", "hostile", "one_run", "sweep"])
-def test_every_word_can_be_read(opened: Open, name: str, scheme: str) -> None:
-    """Text stands out from what is behind it at 4.5 : 1."""
-    page = opened(name, color_scheme=scheme)
+def test_every_word_can_be_read(opened: Open, name: str) -> None:
+    """Text stands out from what is behind it at 4.5 : 1, in light and in dark."""
+    page = opened(name)
     page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-    assert [] == page.evaluate(CONTRAST)
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        assert [] == page.evaluate(CONTRAST), scheme
 
 
 def test_hostile_names_stay_words(opened: Open) -> None:
@@ -63,8 +59,7 @@ def test_hostile_names_stay_words(opened: Open) -> None:
 def test_what_is_not_ours_may_not_run(browser: Browser, tmp_path: Path) -> None:
     """The policy refuses a script that gets into the page all the same."""
     path = tmp_path / "page.html"
-    text = render_html(SAMPLES["typical"]())
-    path.write_text(text.replace("</body>", "<script>intruder = 1</script></body>"))
+    path.write_text(text_of("typical").replace("</body>", "<script>intruder = 1</script></body>"))
     page = browser.new_page()
     page.goto(path.as_uri())
     assert "undefined" == page.evaluate("typeof intruder")
@@ -121,7 +116,7 @@ def test_paper_is_light_open_and_without_controls(opened: Open) -> None:
 def test_the_page_is_whole_without_its_script(browser: Browser, tmp_path: Path) -> None:
     """Curves, ticks and words are there before it runs."""
     path = tmp_path / "page.html"
-    path.write_text(render_html(SAMPLES["typical"]()), encoding="utf-8")
+    path.write_text(text_of("typical"), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(path.as_uri())

@@ -1,5 +1,7 @@
 """Sample efficiency in a report."""
 
+from functools import cache
+
 import pytest
 from curve_samples import run
 from evidence_samples import CARTPOLE, PENDULUM, SAMPLES, evidence, inquiry, reordered, typical
@@ -150,9 +152,14 @@ def test_nothing_asked_for() -> None:
     assert SampleEfficiency().part(inquiry(SAMPLES["empty"]())) is None
 
 
+@cache
+def part_of_sample(sample: str) -> Part | None:
+    """The part of a sample, whose runs are in their order."""
+    return SampleEfficiency().part(inquiry(SAMPLES[sample]()))
+
+
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    expected = SampleEfficiency().part(inquiry(own))
-    assert expected == SampleEfficiency().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == SampleEfficiency().part(inquiry(reordered(own, seed)))

@@ -7,6 +7,7 @@ import pytest
 from aggregate_cases import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
+from in_full import IN_FULL
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import interquartile_mean
@@ -279,7 +280,7 @@ def test_coverage(n: int) -> None:
 
     Each point of the curves is a sample of its own.
     """
-    curves = np.random.default_rng(n).normal(size=(n, 3_000))
+    curves = np.random.default_rng(n).normal(size=(n, 3_000 if IN_FULL else 1_000))
     resampling = Resampling(repetitions=1_500)
     held = {}
     for method in ("t", "percentile"):

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from comparison_cases import label
+from in_full import IN_FULL
 
 from rlexp.stats.comparison import Comparison, PrimaryTest, compare
 from rlexp.stats.family import FamilyMember, Verdict, family, seeds_to_decide
 from rlexp.stats.resampling import Resampling
 
 FEW = Resampling(repetitions=200)
+SAMPLES = 1500 if IN_FULL else 400
 LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 5.0]), label([11.0, 12.0, 13.0, 14.0, 15.0])
 ONE = label([3.0])
 
@@ -92,11 +94,11 @@ def test_the_level_holds_with_unequal_numbers_of_runs(spreads: tuple[float, floa
                 FEW,
             )
         )[0]
-        for _ in range(1500)
+        for _ in range(SAMPLES)
     ]
     wrong = sum(member.verdict is not Verdict.UNDECIDED for member in found)
     # Welch's own level is 6 % where the four spread more.
-    assert wrong / 1500 <= 0.06 + 2 * (0.06 * 0.94 / 1500) ** 0.5
+    assert wrong / SAMPLES <= 0.06 + 2 * (0.06 * 0.94 / SAMPLES) ** 0.5
 
 
 def test_with_unequal_numbers_of_runs_the_larger_p_value_counts() -> None:

@@ -8,6 +8,7 @@ import pytest
 from aggregate_cases import GOLDEN, tasks, values
 from hypothesis import given
 from hypothesis import strategies as st
+from in_full import long
 from scipy.special import ndtr
 
 from rlexp.stats import improvement
@@ -211,7 +212,10 @@ def test_tasks_must_be_the_same() -> None:
         )
 
 
-@pytest.mark.parametrize(("tasks", "n"), [(1, 3), (1, 10), (8, 3), (8, 5), (8, 20)])
+@pytest.mark.parametrize(
+    ("tasks", "n"),
+    [(1, 3), (8, 5), *(pytest.param(*size, marks=long) for size in ((1, 10), (8, 3), (8, 20)))],
+)
 def test_coverage(tasks: int, n: int) -> None:
     """600 samples agree with what `coverage` says of those that have an interval."""
     generator = np.random.default_rng(tasks * n)

@@ -40,11 +40,11 @@ def ends(found: Profile) -> tuple[Array, Array]:
 
 def enumerated(runs: list[list[float]], threshold: float, tail: float) -> list[float]:
     """Ends of the band of a few runs, from all resamples that there are."""
-    means = [
-        np.mean([np.mean(np.asarray(task) > threshold) for task in drawn])
-        for drawn in product(*(product(task, repeat=len(task)) for task in runs))
-    ]
-    ordered = np.sort(means)
+    sums = np.zeros(1)
+    for task in runs:
+        drawn = np.asarray(list(product(task, repeat=len(task))))
+        sums = np.add.outer(sums, (drawn > threshold).mean(axis=1)).ravel()
+    ordered = np.sort(sums / len(runs))
     places = [int(np.ceil(q * len(ordered) - 1e-9)) - 1 for q in (tail, 1 - tail)]
     return [float(ordered[place]) for place in places]
 

@@ -4,6 +4,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from in_full import IN_FULL
 from sequential_cases import FAMILIES
 
 from rlexp.stats.resampling import Resampling
@@ -11,9 +12,11 @@ from rlexp.stats.sequential import Design, Family, decide, every_pair
 from rlexp.stats.sequential_looks import open_ledger, take_look
 from rlexp.stats.sequential_plan import ExpectedRuns, decide_many, expected_runs
 
-STUDIES = 2000
+STUDIES = 2000 if IN_FULL else 800
 ERROR = 3.3 * sqrt(0.05 * 0.95 / STUDIES)
 """Of a simulated level of 5 %, exceeded once in two thousand seeds."""
+WIDER = sqrt(2000 / STUDIES)
+"""How much farther fewer studies may lie from what two thousand agree with."""
 
 
 def design_of(labels: str, group: int, interims: int, family: Family = "holm") -> Design:
@@ -108,9 +111,9 @@ def test_expected_runs_agree_with_the_published_study() -> None:
         power.append((found.decided["a", "b"] + found.decided["a", "c"]) / 2)
         runs.append(found.runs)
         assert 75 == found.worst_case
-        assert found.standard_error < 0.2
-    assert pytest.approx([0.916, 0.944], abs=0.015) == [power[0], power[2]]
-    assert pytest.approx([68.2, 66.5], abs=0.6) == [runs[0], runs[2]]
+        assert found.standard_error < 0.2 * WIDER
+    assert pytest.approx([0.916, 0.944], abs=0.015 * WIDER) == [power[0], power[2]]
+    assert pytest.approx([68.2, 66.5], abs=0.6 * WIDER) == [runs[0], runs[2]]
     assert power[0] < power[1]
     assert runs[0] > runs[1] > runs[2]
 

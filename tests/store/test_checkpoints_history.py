@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from in_full import IN_FULL
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, Checkpoint, Transitions
@@ -191,4 +192,4 @@ class Run(RuleBasedStateMachine):
 
 
 TestRun = Run.TestCase
-TestRun.settings = settings(max_examples=20, stateful_step_count=20)
+TestRun.settings = settings(max_examples=100 if IN_FULL else 8, stateful_step_count=20)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rlexp.store import provenance
 from rlexp.store.provenance import (
-    LARGEST_PATCH,
     Code,
     collect,
     machine,
@@ -141,10 +141,12 @@ def test_the_remote_is_named_without_its_login(folder: Path, git: Git) -> None:
     assert f"https://{MASK}@host/repository.git" == read_code(folder).remote
 
 
-def test_a_large_patch_is_cut(folder: Path, git: Git) -> None:
+def test_a_large_patch_is_cut(folder: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     """A data file that was changed does not fill the disk once a run."""
-    (folder / "code.py").write_text("x = 1\n" * (LARGEST_PATCH // 5))
-    assert LARGEST_PATCH == len(read_code(folder).patch)
+    assert 5_000_000 == provenance.LARGEST_PATCH
+    monkeypatch.setattr(provenance, "LARGEST_PATCH", 50_000)
+    (folder / "code.py").write_text("x = 1\n" * 10_000)
+    assert 50_000 == len(read_code(folder).patch)
 
 
 def test_reading_executes_nothing_of_the_checkout(folder: Path, git: Git) -> None:

@@ -118,10 +118,10 @@ def test_a_value_under_a_secret_name_is_masked_whatever_it_is() -> None:
 @pytest.mark.parametrize("unit", ["a", "a-", "ab_", "key", "a://", "-", "key_", "x="])
 def test_a_long_line_takes_no_time(unit: str) -> None:
     """A minified file in a diff must not stop a command."""
-    text = unit * (300_000 // len(unit))
+    text = unit * (100_000 // len(unit))
     begin = time.process_time()
     mask(text)
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 2
 
 
 def test_code_is_masked_only_where_a_literal_stands() -> None:

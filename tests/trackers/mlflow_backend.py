@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from backends import Point, Seen
 from faulty_proxy import PASS, REFUSE, FaultyProxy, proxy_of
 from postgresql_server import Server, binaries, free_port, running_server
+from warm_processes import Forked, Warm, warm_process
 
 from rlexp.trackers import TrackedExperiment, TrackedRun
 from rlexp.trackers.mlflow import MLflow
@@ -33,6 +35,28 @@ LARGEST = 1.7976931348623157e308
 """How MLflow's databases hold what is infinite."""
 START = 180.0
 """Seconds that a server may take to start on a busy machine."""
+ALONE = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # It would start eight processes that nothing here needs.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+}
+PRELOAD = (
+    *("mlflow.cli", "mlflow.server.handlers", "mlflow.store.tracking.sqlalchemy_store"),
+    *("mlflow.store.db.utils", "uvicorn.main", "fastapi", "psycopg", "alembic.command"),
+)
+"""What a server imports."""
+SERVE = """\
+import os, mlflow.server, uvicorn
+from mlflow.cli import cli
+
+def serve(command, extra_env, **_):
+    os.environ.update(extra_env)
+    uvicorn.main(command[3:])
+
+mlflow.server._exec_cmd = serve
+cli(prog_name="mlflow")
+"""
+"""What `python -m mlflow` does, without a second process in which a server imports everything anew."""
 
 
 @dataclass(slots=True)
@@ -139,7 +163,7 @@ class MlflowServer:
     database: Server
     folder: Path
     port: int = field(default_factory=free_port)
-    _process: "subprocess.Popen[bytes] | None" = None
+    _process: Forked | None = None
 
     @property
     def uri(self) -> str:
@@ -163,25 +187,19 @@ class MlflowServer:
             self._process.wait()
             self._process = None
 
-    def _launch(self, log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    def _launch(self, log: IO[bytes]) -> Forked:
         store = self.database.url.replace("postgresql://", "postgresql+psycopg://")
         plain = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
-        return subprocess.Popen(
+        return warm_mlflow().Popen(
             [
-                *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"),
+                *(sys.executable, "-c", SERVE, "server", "--host", "127.0.0.1"),
                 *("--port", str(self.port), "--workers", "1"),
                 *("--artifacts-destination", str(self.folder / "artifacts")),
             ],
-            env={
-                **plain,
-                "MLFLOW_BACKEND_STORE_URI": store,
-                "MLFLOW_DISABLE_TELEMETRY": "true",
-                # It would start eight processes that nothing here needs.
-                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            },
+            env={**plain, **ALONE, "MLFLOW_BACKEND_STORE_URI": store},
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=log.fileno(),
+            stderr=log.fileno(),
             cwd=self.folder,
             start_new_session=True,
         )
@@ -221,11 +239,18 @@ def template() -> bytes:
         return file.read_bytes()
 
 
+def warm_mlflow() -> Warm:
+    """A process that has imported MLflow, from which servers are forked."""
+    with patch.dict(os.environ, ALONE):
+        return warm_process(PRELOAD)
+
+
 @cache
 def shared_server() -> MlflowServer:
     """A running server, until the tests end."""
     programs = binaries()
     assert programs is not None
+    warm_mlflow()  # It ends after the server, for it is asked how that ended.
     held = ExitStack()
     atexit.register(held.close)
     folder = Path(tempfile.mkdtemp(prefix="mlflow-"))

@@ -8,12 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faulty_proxy import HOLE, PASS, FaultyProxy, Mode, slow, status
 from in_full import IN_FULL
 from mlflow_backend import Served, mlflow_server_backend, shared_server
 from postgresql_server import binaries
+from warm_processes import Forked, warm_process
 
 from rlexp.store.journal import read_journal
 from rlexp.trackers.rows import rows_of
@@ -21,12 +23,20 @@ from rlexp.trackers.rows import rows_of
 WORDS = ("budget.evaluation_every=1024", "budget.final_episodes=2", "algorithm.n_steps=64")
 RUN = (
     "run",
-    "budget.steps=8192",
+    "budget.steps=6144",
     *WORDS,
     "seeds.test=1",
     "experiment=one",
     "algorithm.n_epochs=2",
 )
+PRELOAD = (
+    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *("rlexp.cli", "rlexp.app.run", "rlexp.app.sync", "rlexp.app.pushing", "mlflow", "hydra"),
+    *("rlexp.config.compose", "pydantic", "scipy.special", "gymnasium.envs.classic_control"),
+)
+"""What a command, its run and its mirror import."""
+STARTING = ("rlexp.executors.local", "rlexp.app.mirrored")
+"""The modules that start the processes of a run and of a mirror."""
 KILLED = "the server is killed"
 FAULTS: dict[str, Mode | None] = {
     KILLED: None,
@@ -47,22 +57,25 @@ def backend(tmp_path: Path) -> Iterator[Served]:
         yield opened
 
 
-def rlexp(folder: Path, *words: str) -> "subprocess.Popen[str]":
-    """A command that was started in a folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "rlexp", *words],
-        cwd=folder,
-        env={**os.environ, "RLEXP_HOME": str(folder / "home"), "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def rlexp(folder: Path, *words: str) -> "subprocess.Popen[str] | Forked":
+    """A command that was started in a folder, or was forked with its run and its mirror."""
+    command = [sys.executable, "-P", "-m", "rlexp", *words]
+    settings: dict[str, Any] = {
+        "cwd": folder,
+        "env": {**os.environ, "RLEXP_HOME": str(folder / "home"), "NO_COLOR": "1"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+    }
+    if IN_FULL:
+        return subprocess.Popen(command, **settings)
+    return warm_process(PRELOAD).Popen(command, **settings, warm=STARTING)
 
 
 def given(folder: Path, *words: str) -> str:
     """What a command prints that comes to its end."""
-    command = rlexp(folder, *words)
-    output, _ = command.communicate(timeout=200)
+    with rlexp(folder, *words) as command:
+        output, _ = command.communicate(timeout=200)
     assert command.returncode == 0, output
     return output
 
@@ -82,17 +95,17 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(
 ) -> None:
     """The run is that of a command without trackers; its end is bounded; later each point is once."""
     if fault != KILLED and not IN_FULL:
-        pytest.skip("takes long: make test-faults")
+        pytest.skip("takes long: make test-all")
     settings = ("tracker=mlflow", f"tracker.mlflow.uri={backend.proxy.url}")
     quickly = ("tracker.mlflow.timeout=2", f"tracker.mlflow.wait={WAIT}")
-    command = rlexp(tmp_path, *RUN, *settings, *quickly)
-    until_pushed(backend.proxy)
     mode = FAULTS[fault]
-    if mode is None:
-        shared_server().kill()
-    else:
-        backend.proxy.mode = mode
-    output, _ = command.communicate(timeout=200)
+    with rlexp(tmp_path, *RUN, *settings, *quickly) as command:
+        until_pushed(backend.proxy)
+        if mode is None:
+            shared_server().kill()
+        else:
+            backend.proxy.mode = mode
+        output, _ = command.communicate(timeout=200)
     assert command.returncode == 0, output
     (ended,) = events(tmp_path, "ended")
     assert time.time() - ended["time"] < WAIT + 15, output

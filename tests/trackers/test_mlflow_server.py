@@ -136,7 +136,7 @@ def test_a_model_is_registered(backend: Served, experiment: TrackedExperiment) -
 
 def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None:
     """Killed in the middle of a push and started again: each point is there once."""
-    server, run, told = shared_server(), run_of(experiment), rows(range(10, 40_010, 10))
+    server, run, told = shared_server(), run_of(experiment), rows(range(10, 20_010, 10))
     tracker = replace(backend.tracker(), timeout=2.0)
     sink = tracker.open(experiment)
     noted = Reached(step=pushed(sink, run, told[:100]).step)
@@ -159,9 +159,9 @@ def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None
     server.database.restart()
     server.start()
     again = backend.tracker().open(experiment)
-    assert noted.step < again.begin(run, noted).step < 40_000
+    assert noted.step < again.begin(run, noted).step < 20_000
     pushed(again, run, told, noted)
-    again.end(run, ended(step=40_000))
+    again.end(run, ended(step=20_000))
     found = the_one(backend, experiment, run)
     assert (sorted(found.points), found.score) == (points(told), 475.5)
 

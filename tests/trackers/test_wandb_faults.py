@@ -20,6 +20,7 @@ from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.trackers import Reached, Sink, TrackedRun
 
 STEPS = list(range(0, 101, 10))
+PROCESS = "rlexp.trackers.wandb_process"
 
 
 @pytest.fixture
@@ -44,9 +45,9 @@ def losses(backend: WandBBackend, run: TrackedRun) -> list[int]:
 
 
 def processes() -> list[psutil.Process]:
-    """Those below this one: W&B's process first, then its core."""
-    found: list[psutil.Process] = psutil.Process().children(recursive=True)
-    return found
+    """W&B's process first, then its core."""
+    (first,) = [p for p in psutil.Process().children() if PROCESS in p.cmdline()]
+    return [first, *first.children(recursive=True)]
 
 
 def insist(action: Callable[[], Reached]) -> Reached:

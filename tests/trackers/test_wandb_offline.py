@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from backends import rows_of
-from wandb_backend import WandBBackend, unsynced, wandb_offline_backend
+from wandb_backend import WandBBackend, forked_wandb, unsynced, wandb_offline_backend
 from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import TrackerUnreachable
@@ -21,9 +21,15 @@ STEPS = list(range(0, 101, 10))
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
     """W&B offline."""
-    with wandb_offline_backend(tmp_path) as backend:
+    with forked_wandb(), wandb_offline_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield backend
+
+
+def heal_once_failed(backend: WandBBackend) -> None:
+    """Wait for a request that the server fails, and let it fail no further one."""
+    assert backend.server.failed.wait(60), "nothing was asked for"
+    backend.server.heal()
 
 
 def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> None:
@@ -82,8 +88,9 @@ def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path)
     backend.server.fault = 401
     backend.sync(experiment)
     assert len(unsynced(experiment.folder / "wandb")) == 1
+    backend.server.heal()
     backend.server.fault, backend.server.where = 500, "/files/"
-    healing = threading.Timer(3.0, backend.server.heal)
+    healing = threading.Thread(target=heal_once_failed, args=[backend])
     healing.start()
     (shown,) = backend.seen(experiment, run)
     healing.join()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wandb_backend import KEY, WandBBackend, wandb_online_backend
+from wandb_backend import KEY, WandBBackend, forked_wandb, wandb_online_backend
 from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
@@ -20,7 +20,7 @@ TIMEOUT = 1.0
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[WandBBackend]:
     """W&B online, to be answered within a second."""
-    with wandb_online_backend(tmp_path) as backend:
+    with forked_wandb(), wandb_online_backend(tmp_path) as backend:
         assert isinstance(backend, WandBBackend)
         yield WandBBackend(backend.server, "online", TIMEOUT)
 

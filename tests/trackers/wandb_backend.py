@@ -14,13 +14,29 @@ from unittest.mock import patch
 from backends import Backend, Seen
 from wandb_server import WandBServer, wandb_server
 from wandb_storage import StoredRun
+from warm_processes import Warm, warm_process
 
-from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker
+from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker, wandb_client
 from rlexp.trackers.flat import flattened
 from rlexp.trackers.wandb import WandB
 
 KEY = "0123456789abcdef" * 2 + "canaries"
 """A key that is found nowhere but in the requests that show it."""
+PRELOAD = ("wandb", "wandb.cli.cli", "wandb.apis.public.service_api", "psutil", "rlexp.trackers")
+"""What W&B's processes import."""
+SYNC = """\
+import os, sys, wandb
+from wandb.cli.cli import cli
+try:
+    cli(prog_name="wandb")
+finally:
+    wandb.teardown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without it, the folder is removed that the warm process made when it imported W&B.
+    os._exit(0)
+"""
+"""What `python -m wandb` does, in a process that was forked from a warm one."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +81,16 @@ class WandBBackend:
     def sync(self, experiment: TrackedExperiment) -> str:
         """Sync the offline folders with W&B's own command; returns what it printed."""
         folder = experiment.folder / "wandb"
-        done = subprocess.run(
-            [sys.executable, "-m", "wandb", "sync", str(folder)],
+        with warm_wandb().Popen(
+            [sys.executable, "-c", SYNC, "sync", str(folder)],
             env={**os.environ, "WANDB_BASE_URL": self.server.url},
             cwd=experiment.folder,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
-            check=False,
-        )
-        return done.stdout + done.stderr
+        ) as syncing:
+            return syncing.communicate(timeout=60)[0]
 
     def _sync_new(self, experiment: TrackedExperiment) -> None:
         if unsynced(experiment.folder / "wandb"):
@@ -99,6 +115,18 @@ def seen(stored: StoredRun) -> Seen:
         group=stored.about["groupName"],
         settings={key: str(value) for key, value in flattened(settings).items()},
     )
+
+
+def warm_wandb() -> Warm:
+    """A process that has imported W&B, from which others are forked."""
+    return warm_process(PRELOAD)
+
+
+@contextmanager
+def forked_wandb() -> Iterator[None]:
+    """Let W&B's processes be forked from the warm one, and not be started anew."""
+    with patch.object(wandb_client, "subprocess", warm_wandb()):
+        yield
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class WandBServer:
         fault: How it fails: an HTTP status, `garbage`, `empty`, or none.
         where: The part of the addresses for which it fails.
         delay: Seconds before each answer.
+        failed: Set once it has failed a request.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class WandBServer:
         self.fault: int | str | None = None
         self.where = ""
         self.delay = 0.0
+        self.failed = threading.Event()
         self.lock = threading.Lock()
         self._server: _Listener | None = None
         self._port = 0
@@ -78,6 +80,7 @@ class WandBServer:
     def heal(self) -> None:
         """Fail no more."""
         self.fault, self.where, self.delay = None, "", 0.0
+        self.failed.clear()
         self.start()
 
     def answer(self, request: Traffic) -> tuple[int, bytes]:
@@ -85,10 +88,13 @@ class WandBServer:
         self.traffic.append(request)
         if self.where in request.path:
             time.sleep(self.delay)
-            if isinstance(self.fault, int):
-                return self.fault, b'{"errors": [{"message": "so it is told to say"}]}'
-            if self.fault is not None:
-                return 200, DAMAGED[self.fault]
+            fault = self.fault
+            if fault is not None:
+                self.failed.set()
+            if isinstance(fault, int):
+                return fault, b'{"errors": [{"message": "so it is told to say"}]}'
+            if fault is not None:
+                return 200, DAMAGED[fault]
         with self.lock:
             return 200, json.dumps(self._served(request)).encode()
 

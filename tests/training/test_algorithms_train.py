@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from in_full import long
 from trainings import trained
 
 from rlexp.config.sources import group_options
@@ -11,7 +10,10 @@ from rlexp.records.events import Ending, Evaluated
 
 CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq"}
 SPECIAL = {
-    "recurrent_ppo": ("agent=lstm", "algorithm.n_steps=64", "algorithm.batch_size=64"),
+    "recurrent_ppo": (
+        *("agent=lstm", "agent.lstm_hidden_size=16"),
+        *("algorithm.n_steps=64", "algorithm.batch_size=64"),
+    ),
     "maskable_ppo": (
         "environment=gymnasium",
         "environment.id=odd_environments:Masked-v0",
@@ -26,16 +28,16 @@ SPECIAL = {
 NAMES = sorted({*group_options("algorithm", Path("nowhere"))} - {"external"})
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=long) if name == "crossq" else name for name in NAMES]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
     """A few steps, one evaluation on the way and one at the end, and a model that others read."""
     words = [
         f"algorithm={name}",
         "environment=pendulum" if name in CONTINUOUS else "environment=cartpole",
-        *("budget.steps=200", "budget.evaluation_every=100", "budget.evaluation_episodes=2"),
-        *("budget.final_episodes=2", *SPECIAL.get(name, ())),
+        *("budget.steps=130", "budget.evaluation_every=64", "budget.evaluation_episodes=2"),
+        *("budget.final_episodes=2", "environment.max_episode_steps=50"),
+        *(() if name == "ars" else ("agent.network=[16]",)),
+        *SPECIAL.get(name, ()),
     ]
     memory, ended = trained(tmp_path, *words)
     assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)

@@ -3,18 +3,20 @@
 from pathlib import Path
 
 import pytest
-from trainings import TINY, trained
+from trainings import TINY, shared, trained
 
 from rlexp.records.events import Evaluated, RunEnded
 
 SHORT = (
-    "budget.steps=256",
-    "budget.evaluation_every=128",
+    "budget.steps=128",
+    "budget.evaluation_every=64",
     "budget.evaluation_episodes=1",
     "budget.final_episodes=3",
     "agent.network=[8]",
 )
 PPO = (*TINY["ppo"], *SHORT)
+EVERY = 60
+"""Steps between checkpoints."""
 SAFETY = (
     "component=safety",
     "environment.components.safety.constraints={tilt: {entry: 2, above: 0.1}}",
@@ -36,9 +38,9 @@ def evaluations(memory: object) -> list[Evaluated]:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunEnded, list[Evaluated]]:
+def plain() -> tuple[RunEnded, list[Evaluated]]:
     """A training without components."""
-    memory, ended = trained(tmp_path_factory.mktemp("plain"), *PPO)
+    memory, ended = shared(*PPO)
     assert ended.weights is not None, ended
     return ended, evaluations(memory)
 
@@ -59,10 +61,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunEnded, list[Eval
     ids=lambda words: words[0],
 )
 def test_a_component_that_does_nothing_changes_nothing(
-    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]], tmp_path: Path
+    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
 ) -> None:
     """Weights and every return are those of the plain training: strength 0 is a fair control."""
-    memory, ended = trained(tmp_path, *PPO, *words)
+    memory, ended = shared(*PPO, *words, checkpoint_every=EVERY)
     assert plain[0].weights == ended.weights
     assert [e.returns for e in plain[1]] == [e.returns for e in evaluations(memory)]
 
@@ -71,17 +73,17 @@ def test_a_component_that_does_nothing_changes_nothing(
     "words", [CAT, SHAPING, ("component=time_limit_awareness",)], ids=lambda words: words[0]
 )
 def test_a_component_that_does_something_changes_the_policy(
-    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]], tmp_path: Path
+    words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
 ) -> None:
     """Else the test above would show nothing."""
-    _, ended = trained(tmp_path, *PPO, *words)
+    _, ended = shared(*PPO, *words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
     assert plain[0].weights != ended.weights
 
 
-def test_every_episode_of_every_evaluation_has_its_costs(tmp_path: Path) -> None:
+def test_every_episode_of_every_evaluation_has_its_costs() -> None:
     """One number an episode, and some of them are not 0."""
-    memory, _ = trained(tmp_path, *PPO, *SAFETY)
+    memory, _ = shared(*PPO, *SAFETY, checkpoint_every=EVERY)
     for event in evaluations(memory):
         measures = event.measures or {}
         assert {"cost", "cost/tilt", "violations"} == set(measures)
@@ -111,7 +113,7 @@ CONTINUED = {
 def test_a_training_inside_components_goes_on_exactly(case: str, tmp_path: Path) -> None:
     """From a checkpoint, the rest comes out to the last bit."""
     words = (*CONTINUED[case], *SHORT)
-    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    control, ended = shared(*words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
     saved = control.saved(0)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[saved])
@@ -122,8 +124,8 @@ def test_a_training_inside_components_goes_on_exactly(case: str, tmp_path: Path)
 
 def test_what_cat_learns_of_violations_makes_a_run_begin_anew(tmp_path: Path) -> None:
     """It outlives episodes and is in no checkpoint: the run starts over, to the same weights."""
-    words = (*TINY["ppo"], *CAT, *SHORT)
-    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    words = (*PPO, *CAT)
+    control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
     assert [None] == memory.began_at
     assert ended.weights is not None

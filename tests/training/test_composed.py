@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium as gym
@@ -52,19 +54,20 @@ class Teller(gym.Wrapper[Any, Any, Any, Any]):
         return result
 
 
-def _trained(folder: Path, component: Told, phase: Phase = Phase.TEST) -> Memory:
-    folder.mkdir(parents=True, exist_ok=True)
+@cache
+def _trained(component: Told, phase: Phase = Phase.TEST) -> Memory:
     plain = assemble(replace(spec_of(*TINY["ppo"], *SHORT), phase=phase))
     parts = {name: getattr(plain, name) for name in Training.__slots__}
     task = ComposedTask(plain.environment, {"told": component})
-    memory = Memory(folder)
-    train(Training(**{**parts, "environment": task}), memory, folder)
+    with TemporaryDirectory(prefix="composed-") as folder:
+        memory = Memory(Path(folder))
+        train(Training(**{**parts, "environment": task}), memory, Path(folder))
     return memory
 
 
-def test_what_wrappers_measure_is_in_every_evaluation(tmp_path: Path) -> None:
+def test_what_wrappers_measure_is_in_every_evaluation() -> None:
     """Each of ten episodes tells its stage, and which of eight shares its environment plays."""
-    memory = _trained(tmp_path, Told(splits=False))
+    memory = _trained(Told(splits=False))
     evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
     evaluation = float(list(Stage).index(Stage.EVALUATION))
     assert [{evaluation}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]
@@ -74,11 +77,9 @@ def test_what_wrappers_measure_is_in_every_evaluation(tmp_path: Path) -> None:
     assert not [e for e in memory.events if isinstance(e, Examined)]
 
 
-def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trained_on(
-    tmp_path: Path,
-) -> None:
+def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trained_on() -> None:
     """One examination follows the final evaluation, in distribution, with as many episodes."""
-    memory = _trained(tmp_path, Told(splits=True))
+    memory = _trained(Told(splits=True))
     *_, final, examined, ended = memory.events
     assert isinstance(final, Evaluated)
     assert final.final
@@ -91,9 +92,9 @@ def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trai
     assert ended.step == examined.step
 
 
-def test_a_measure_that_is_no_number_fails_the_run_and_is_no_score(tmp_path: Path) -> None:
+def test_a_measure_that_is_no_number_fails_the_run_and_is_no_score() -> None:
     """A wrapper that measures NaN is named with the step."""
-    memory = _trained(tmp_path, Told(splits=False, value=float("nan")))
+    memory = _trained(Told(splits=False, value=float("nan")))
     assert "measure stage is nan" in str(getattr(memory.events[-1], "reason", None))
 
 
@@ -119,11 +120,9 @@ def test_the_order_of_components_is_part_of_a_runs_identity() -> None:
 @pytest.mark.parametrize(
     ("phase", "stage"), [(Phase.TEST, Stage.EVALUATION), (Phase.TUNING, Stage.IN_DISTRIBUTION)]
 )
-def test_what_is_held_out_is_for_test_runs_only(
-    phase: Phase, stage: Stage, tmp_path: Path
-) -> None:
+def test_what_is_held_out_is_for_test_runs_only(phase: Phase, stage: Stage) -> None:
     """A tuning run, by which a sweep chooses, is evaluated on what it trains on, and on no more."""
-    memory = _trained(tmp_path, Told(splits=True), phase)
+    memory = _trained(Told(splits=True), phase)
     evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
     expected = float(list(Stage).index(stage))
     assert [{expected}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]

@@ -5,33 +5,37 @@ from pathlib import Path
 import hidden_state
 import pytest
 from in_full import IN_FULL
-from trainings import Memory, trained, without_times
+from trainings import Memory, shared, trained, without_times
 
 from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
 from rlexp.training import execution
 
 BUDGET = (
-    "budget.steps=360",
-    "budget.evaluation_every=120",
+    "budget.steps=240",
+    "budget.evaluation_every=80",
     "budget.evaluation_episodes=1",
     "budget.final_episodes=2",
-    "environment.max_episode_steps=50",
+    "environment.max_episode_steps=25",
     "agent.network=[8]",
 )
+EVERY = 60
+"""Steps between checkpoints: the first is early, at the last a buffer is full."""
 OFF_POLICY = (
-    "algorithm.learning_starts=60",
-    "algorithm.buffer_size=200",
+    "algorithm.learning_starts=40",
+    "algorithm.buffer_size=130",
     "algorithm.batch_size=16",
 )
 CASES = {
-    "ppo": ("algorithm=ppo", "algorithm.n_steps=64"),
+    "ppo": ("algorithm=ppo", "algorithm.n_steps=64", "algorithm.n_epochs=3"),
     "a2c": ("algorithm=a2c", "environment=acrobot", "environment.vector.count=2"),
     "trpo": ("algorithm=trpo", "algorithm.n_steps=64", "algorithm.batch_size=64"),
     "recurrent_ppo": (
         "algorithm=recurrent_ppo",
         "agent=lstm",
+        "agent.lstm_hidden_size=8",
         "algorithm.n_steps=64",
         "algorithm.batch_size=64",
+        "algorithm.n_epochs=2",
     ),
     "maskable_ppo": (
         "algorithm=maskable_ppo",
@@ -42,7 +46,8 @@ CASES = {
     "ppo, normalised, stacked, in processes": (
         "algorithm=ppo",
         "environment=pendulum",
-        "algorithm.n_steps=64",
+        "algorithm.n_steps=32",
+        "algorithm.n_epochs=3",
         "environment.vector.count=2",
         "environment.vector.kind=subprocess",
         "environment.vector.frame_stack=3",
@@ -53,12 +58,13 @@ CASES = {
         "algorithm=ppo",
         "environment=pendulum",
         "algorithm.n_steps=64",
+        "algorithm.n_epochs=3",
         "algorithm.use_sde=true",
         "algorithm.sde_sample_freq=4",
     ),
     "dqn": ("algorithm=dqn", *OFF_POLICY),
     "qrdqn": ("algorithm=qrdqn", *OFF_POLICY),
-    "sac": ("algorithm=sac", "environment=pendulum", *OFF_POLICY),
+    "sac": ("algorithm=sac", "environment=pendulum", *OFF_POLICY, "algorithm.train_freq=3"),
     "sac, normalised, in twos": (
         "algorithm=sac",
         "environment=pendulum",
@@ -80,11 +86,12 @@ CASES = {
         *OFF_POLICY,
         "algorithm.action_noise={kind: ornstein_uhlenbeck, sigma: 0.3}",
     ),
-    "ddpg, n steps": (
+    "ddpg, n steps, noise that remembers": (
         "algorithm=ddpg",
         "environment=pendulum",
         *OFF_POLICY,
         "algorithm.n_steps=3",
+        "algorithm.action_noise={kind: ornstein_uhlenbeck, sigma: 0.3}",
     ),
     "tqc": ("algorithm=tqc", "environment=pendulum", *OFF_POLICY),
     "crossq": ("algorithm=crossq", "environment=pendulum", *OFF_POLICY),
@@ -114,8 +121,9 @@ def test_a_continued_training_ends_with_the_same_weights_and_scores(
 ) -> None:
     """Whatever the learner: from two checkpoints of it, the rest comes out to the last bit."""
     words = (*CASES[case], *BUDGET)
-    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    control, ended = shared(*words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
+    assert len(control.checkpoints) > 2
     for position in (0, len(control.checkpoints) - 1):
         saved = control.saved(position)
         memory, again = trained(tmp_path / str(position), *words, checkpoints=[saved])
@@ -129,8 +137,8 @@ def test_checkpoints_change_nothing(tmp_path: Path) -> None:
     """A training with checkpoints tells the same story as one without."""
     for name in ("ppo", "sac"):
         words = (*CASES[name], *BUDGET)
-        with_them, one = trained(tmp_path / f"{name} with", *words, checkpoint_every=100)
-        without, two = trained(tmp_path / f"{name} without", *words)
+        with_them, one = shared(*words, checkpoint_every=EVERY)
+        without, two = trained(tmp_path / name, *words)
         assert len(with_them.checkpoints) > 1
         assert one.weights == two.weights
         assert results(with_them.events, 0) == results(without.events, 0)
@@ -139,7 +147,7 @@ def test_checkpoints_change_nothing(tmp_path: Path) -> None:
 def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) -> None:
     """What PPO logs at each update is the same, but for what a clock says."""
     words = (*CASES["ppo"], *BUDGET)
-    control, _ = trained(tmp_path / "control", *words, checkpoint_every=90)
+    control, _ = shared(*words, checkpoint_every=EVERY)
     saved = control.saved(1)
     memory, _ = trained(tmp_path / "again", *words, checkpoints=[saved])
 
@@ -160,7 +168,7 @@ def late(name: str) -> tuple[str, ...]:
 def test_counters_go_on(tmp_path: Path) -> None:
     """An environment that gets harder after its sixtieth episode does so on time."""
     words = late("Curriculum")
-    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    control, ended = shared(*words, checkpoint_every=EVERY)
     saved = control.saved(0)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[saved])
     assert [saved.step] == memory.began_at
@@ -176,7 +184,7 @@ def test_state_that_shows_late_is_refused(
     if not tried:
         monkeypatch.setattr(execution, "check_round_trip", lambda *_, **__: None)
     words = late("RareSlips")
-    control, ended = trained(tmp_path / "control", *words, checkpoint_every=90)
+    control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
     (refused,) = [e for e in memory.events if isinstance(e, Refused)]
     assert "own of RareSlips differs after the repetition" in refused.reason

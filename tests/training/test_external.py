@@ -35,6 +35,7 @@ WORDS = (
     "budget.evaluation_episodes=1",
     "budget.final_episodes=2",
 )
+COMMAND = (*WORDS, "algorithm.command=x")
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Attempt:
     ) -> RunEnded:
         """How an attempt ends with a script of this text."""
         Path("train.py").write_text(BEGIN + text)
-        spec = spec_of(*WORDS, f"algorithm.command='{command}'", *words)
+        spec = spec_of(*COMMAND, *words, algorithm={"command": command})
         training = assemble(spec, operational=operational)
         assert isinstance(training.algorithm, External)
         (self.folder / "1").mkdir()
@@ -100,7 +101,7 @@ def test_a_script_in_another_language(attempt: Attempt) -> None:
     assert (Ending.COMPLETED, None) == (ended.ending, ended.reason)
     first = attempt.memory.events[0]
     assert isinstance(first, Measured)
-    assert first.metrics["seed"] == spec_of(*WORDS, "algorithm.command=x").streams.policy
+    assert first.metrics["seed"] == spec_of(*COMMAND).streams.policy
 
 
 def test_what_a_script_is_told(attempt: Attempt) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainings import TINY, Memory, trained
+from trainings import TINY, Memory, shared, trained
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Checkpoint, Transitions
@@ -24,7 +24,10 @@ from rlexp.training.snapshot import Snapshot
 
 SHORT = ("budget.steps=320", "budget.evaluation_every=null", "budget.final_episodes=1")
 SMALL = (*TINY["ppo"], *SHORT, "agent.network=[4]")
-SAC = (*TINY["sac"], *SHORT, "agent.network=[4]", "algorithm.batch_size=8")
+SAC = (
+    *(*TINY["sac"], *SHORT, "agent.network=[4]", "algorithm.batch_size=8"),
+    "environment.max_episode_steps=50",
+)
 
 
 class Clock(Memory):
@@ -69,7 +72,7 @@ def test_an_interrupted_training_leaves_its_newest_copy(ending: Ending, tmp_path
 
 def test_a_training_that_is_asked_twice_continues_twice(tmp_path: Path) -> None:
     """Interrupted at two moments, it still ends with the weights of the control."""
-    _, control = trained(tmp_path / "control", *SMALL)
+    _, control = shared(*SMALL)
     first = interrupted(tmp_path / "first", 100, *SMALL)
     second = Clock(tmp_path / "second")
     second.request, second.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 250
@@ -107,10 +110,10 @@ def test_a_full_buffer_leaves_a_checkpoint_when_interrupted(
     """Its newest copy is overwritten at the next step: it goes on to where it can be copied."""
     every = "151" if evaluating else "null"
     words = (
-        *(*SAC, "algorithm.buffer_size=50", "algorithm.train_freq=3"),
+        *(*SAC, "algorithm.buffer_size=50", "algorithm.train_freq=3", "budget.steps=165"),
         *(f"budget.evaluation_every={every}", "budget.evaluation_episodes=1"),
     )
-    _, control = trained(tmp_path / "control", *words)
+    _, control = shared(*words)
     first = interrupted(tmp_path / "first", 151, *words)
     assert [153] == steps(first)
     again, ended = trained(tmp_path / "again", *words, checkpoints=[first.saved(-1)])
@@ -121,7 +124,7 @@ def test_what_cannot_be_copied_is_trained_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A learner that holds what nobody has thought of costs its checkpoints, and no run."""
-    _, control = trained(tmp_path / "control", *SMALL)
+    _, control = shared(*SMALL)
 
     def fail(*_: object) -> Snapshot:
         raise TypeError("what is this")
@@ -150,13 +153,13 @@ def test_beats_go_on_while_a_checkpoint_is_put_back(tmp_path: Path) -> None:
 
 def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path) -> None:
     """Damaged, of another learner, without experience: each is told, the numbers are the same."""
-    memory, control = trained(tmp_path / "control", *SAC, checkpoint_every=100)
+    memory, control = shared(*SAC, checkpoint_every=100)
     good = memory.saved(0)
 
     def broken() -> Iterator[Transitions]:
         raise RecordError("replay/0-100.npz is damaged")
 
-    other, _ = trained(tmp_path / "other", *SMALL, checkpoint_every=100)
+    other, _ = shared(*SMALL, checkpoint_every=100)
     bad = [
         replace(memory.saved(1), files={**good.files, "state.npz": b"nonsense"}),
         replace(memory.saved(1), transitions=broken),
@@ -174,7 +177,7 @@ def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path
 
 def test_where_no_checkpoint_is_usable_the_training_begins_anew(tmp_path: Path) -> None:
     """It says why, and ends with the same weights."""
-    memory, control = trained(tmp_path / "control", *SMALL, checkpoint_every=100)
+    memory, control = shared(*SMALL, checkpoint_every=100)
     bad = replace(memory.saved(0), files={})
     again, ended = trained(tmp_path / "again", *SMALL, checkpoints=[bad])
     assert ([None], 1) == (again.began_at, sum(isinstance(e, Refused) for e in again.events))
@@ -185,7 +188,7 @@ def test_a_learner_that_cannot_be_interrupted_says_so(tmp_path: Path) -> None:
     """ARS publishes its policy, and begins anew."""
     words = ("algorithm=ars", "agent=linear", "algorithm.n_delta=2", *SHORT[1:])
     small = (*words, "budget.steps=400", "environment.max_episode_steps=20")
-    memory, control = trained(tmp_path / "control", *small, checkpoint_every=100)
+    memory, control = shared(*small, checkpoint_every=100)
     again, ended = trained(tmp_path / "again", *small, checkpoints=[memory.saved(0)])
     reasons = [e.reason for e in again.events if isinstance(e, Refused)]
     assert ["ARS draws what it tries next before it can be interrupted"] == reasons

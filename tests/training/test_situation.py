@@ -69,20 +69,29 @@ VECTORS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("before", [0, 3, 40])
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
-@pytest.mark.parametrize("name", ["Walk", "Parts", "CartPole-v1", "Pendulum-v1"])
+NAMES = ["Walk", "Parts", "CartPole-v1", "Pendulum-v1"]
+BEGUN = [(0, 1), (3, 3), (40, 1), (0, 3), (3, 1), (40, 3)]
+"""Steps before the interruption, and environments."""
+PLAYED = [
+    pytest.param(name, VECTORS[vector], *BEGUN[(i + j) % len(BEGUN)], id=f"{name}, {vector}")
+    for i, name in enumerate(NAMES)
+    for j, vector in enumerate(VECTORS)
+]
+"""Each environment in each vector; each of both with each number of steps and of environments."""
+
+
+@pytest.mark.parametrize(("name", "vector", "before", "count"), PLAYED)
 def test_vector_goes_on(
-    name: str, vector: dict[str, Any], count: int, before: int, make: Make
+    name: str, vector: dict[str, Any], before: int, count: int, make: Make
 ) -> None:
     """From the first observation, from the first episode and from a later one."""
     interrupted(task(name, count=count, **vector), make, before, 30)
 
 
-@pytest.mark.parametrize("before", [3, 40])
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("name", ["Parts", "GlobalWalk", "CartPole-v1"])
+@pytest.mark.parametrize(
+    ("name", "count", "before"),
+    [("GlobalWalk", 3, 40), ("GlobalWalk", 1, 3), ("Parts", 1, 40), ("CartPole-v1", 3, 3)],
+)
 def test_vector_in_processes_goes_on(name: str, count: int, before: int, make: Make) -> None:
     """There, even the generators that everything in a process shares are put back."""
     settings: dict[str, Any] = {
@@ -233,11 +242,11 @@ def test_counters_go_on_where_they_were(kind: str, make: Make) -> None:
     environment = task("Curriculum", count=2, kind=kind)
     first, second = make(environment), make(environment)
     first.reset()
-    actions = actions_for(first, 900)
-    played(first, actions[:300])
+    actions = actions_for(first, 270)
+    played(first, actions[:210])
     restore(second, unpack(pack(capture(first))))
 
-    assert played(first, actions[300:]) == played(second, actions[300:])
+    assert played(first, actions[210:]) == played(second, actions[210:])
 
 
 LATE = {

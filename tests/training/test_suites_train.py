@@ -13,7 +13,7 @@ from rlexp.records.events import Ending, Evaluated
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 EXTRAS = {suite.extra: suite for suite in SUITES}
 FEW = (
-    *("budget.steps=128", "budget.evaluation_every=64"),
+    *("budget.steps=64", "budget.evaluation_every=64"),
     *("budget.evaluation_episodes=1", "budget.final_episodes=2", "compute.threads=1"),
 )
 SMALL_PPO = ("algorithm.n_steps=32", "algorithm.batch_size=32", "algorithm.n_epochs=1")
@@ -23,8 +23,9 @@ CASES = {
         "agent=cnn",
         "environment=atari_breakout",
         "environment.vector.count=2",
-        # Counted in frames.
+        # Counted in frames; a reset takes long.
         "environment.max_episode_steps=160",
+        "budget.evaluation_every=null",
     ),
     "box2d": ("environment=lunar_lander", SHORT),
     "electric-motor": ("environment=motor_current", SHORT),
@@ -32,6 +33,7 @@ CASES = {
         "environment=highway",
         "environment.max_episode_steps=5",
         "environment.arguments={config:{vehicles_count:2}}",
+        *("budget.steps=32", "budget.evaluation_every=null"),
     ),
     "metaworld": (
         "environment=metaworld_mt10",

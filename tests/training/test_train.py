@@ -1,7 +1,8 @@
 """A training tells everything that happens, and every failure ends as a value."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +10,46 @@ import torch
 from trainings import TINY, Memory, spec_of, trained
 
 from rlexp.app.worker import assemble
-from rlexp.records.events import Checkpointed, Ending, Evaluated, Failure, Measured, StopRequest
+from rlexp.records.events import (
+    Checkpointed,
+    Ending,
+    Evaluated,
+    Failure,
+    Measured,
+    RunEnded,
+    StopRequest,
+)
 from rlexp.training.train import train
 
 ODD = ("environment=gymnasium", "environment.id=odd_environments:Odd-v0", "algorithm.n_steps=64")
 SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episodes=5")
 
 
-def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A training that ended well."""
+
+    folder: Path
+    memory: Memory
+    ended: RunEnded
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """PPO over 256 steps."""
+    folder = tmp_path_factory.mktemp("done")
+    return Done(folder, *trained(folder, *TINY["ppo"], *SHORT))
+
+
+def odd(folder: Path, fault: str, *words: str, **vector: Any) -> tuple[Memory, RunEnded]:
+    """Train on an environment with a fault, in a vector with these settings."""
+    environment = {"arguments": {"fault": fault}, "vector": vector}
+    return trained(folder, *ODD, *SHORT, *words, changes={"environment": environment})
+
+
+def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(done: Done) -> None:
     """PPO over 256 steps is evaluated at 128 and 256 and, at its end, over five episodes."""
-    memory, ended = trained(tmp_path, *TINY["ppo"], *SHORT)
+    memory, ended = done.memory, done.ended
     evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
     assert [(e.step, len(e.returns), e.final) for e in evaluations] == [
         (128, 10, False),
@@ -31,20 +62,19 @@ def test_a_training_emits_metrics_evaluations_and_a_final_evaluation(tmp_path: P
     assert len(ended.weights or "") == 64
 
 
-def test_the_files_of_stable_baselines3_are_there(tmp_path: Path) -> None:
+def test_the_files_of_stable_baselines3_are_there(done: Done) -> None:
     """Other tools find monitor.csv, progress.csv, evaluations.npz and a model under SB3's names."""
     from stable_baselines3 import PPO
 
-    memory, ended = trained(tmp_path, *TINY["ppo"], *SHORT)
-    first, names, *episodes = (tmp_path / "0.monitor.csv").read_text().splitlines()
+    first, names, *episodes = (done.folder / "0.monitor.csv").read_text().splitlines()
     assert (first.startswith('#{"t_start"'), names) == (True, "r,l,t")
     assert all(float(r) == float(n) for r, n, _ in (line.split(",") for line in episodes))
-    with np.load(tmp_path / "evaluations.npz") as saved:
+    with np.load(done.folder / "evaluations.npz") as saved:
         assert saved["timesteps"].tolist() == [128, 256]
         assert (2, 10) == saved["results"].shape == saved["ep_lengths"].shape
-    assert (tmp_path / "progress.csv").read_text().count("\n") == 5
-    assert PPO.load(tmp_path / "model.zip").num_timesteps == ended.step
-    assert memory.beats[-1] == 256
+    assert (done.folder / "progress.csv").read_text().count("\n") == 5
+    assert PPO.load(done.folder / "model.zip").num_timesteps == done.ended.step
+    assert done.memory.beats[-1] == 256
 
 
 def test_an_unfinished_budget_of_evaluations_is_only_the_final_one(tmp_path: Path) -> None:
@@ -110,20 +140,19 @@ def test_a_bad_environment_is_named_with_step_and_field(
     tmp_path: Path,
 ) -> None:
     """What an environment does wrong ends the run as `environment`, in one process or several."""
-    words = (*ODD, f"environment.arguments.fault={fault}", f"environment.vector.kind={kind}")
-    _, ended = trained(tmp_path, *words, *SHORT)
+    _, ended = odd(tmp_path, fault, kind=kind)
     assert (failure, reason) == (ended.failure, ended.reason)
 
 
 def test_missing_memory_is_the_machines_failure(tmp_path: Path) -> None:
     """A MemoryError ends the run as `out_of_memory`, which another attempt may cure."""
-    _, ended = trained(tmp_path, *ODD, "environment.arguments.fault=memory", *SHORT)
+    _, ended = odd(tmp_path, "memory")
     assert Failure.OUT_OF_MEMORY is ended.failure
 
 
 def test_a_program_that_exits_is_no_success(tmp_path: Path) -> None:
     """`sys.exit(0)` inside an environment is a crash, however friendly its code."""
-    _, ended = trained(tmp_path, *ODD, "environment.arguments.fault=sys_exit", *SHORT)
+    _, ended = odd(tmp_path, "sys_exit")
     assert (ended.failure, ended.reason) == (Failure.CRASHED, "the program called sys.exit(0)")
 
 
@@ -156,8 +185,7 @@ def test_the_death_of_an_environments_process_is_told(
     tmp_path: Path,
 ) -> None:
     """A dead process is noticed though its siblings hold its pipe open."""
-    words = (*ODD, f"environment.arguments.fault={fault}", "environment.vector.kind=subprocess")
-    _, ended = trained(tmp_path, *words, "environment.vector.count=3", *SHORT)
+    _, ended = odd(tmp_path, fault, kind="subprocess", count=3)
     assert failure is ended.failure
 
 
@@ -165,8 +193,7 @@ def test_what_an_environment_does_when_it_is_closed_cannot_touch_the_result(
     tmp_path: Path,
 ) -> None:
     """A run whose environment exits in close() has its score recorded before."""
-    words = (*ODD, "environment.id=odd_environments:Late-v0")
-    memory, ended = trained(tmp_path, *words, "environment.arguments.fault=sys_exit", *SHORT)
+    memory, ended = odd(tmp_path, "sys_exit", "environment.id=odd_environments:Late-v0")
     assert Ending.COMPLETED is ended.ending
     assert memory.events[-1] == ended
 

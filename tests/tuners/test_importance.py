@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from landscape_table import usable
+from in_full import IN_FULL
+from landscape_table import load, usable
 
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.tuners import importance
@@ -24,6 +25,8 @@ SPACE = Space(
         Parameter(key="width", domain=Choice((32, 64, 128)), when={"network": ("mlp",)}),
     )
 )
+FEW = ("brax_ant_sac", "cc_cartpole_ppo", "atari_qbert_dqn")
+"""Landscapes of different libraries and algorithms."""
 Trials = Sequence[tuple[Mapping[str, Any], float]]
 
 
@@ -190,12 +193,14 @@ def test_the_seed_changes_the_resamples() -> None:
 def test_the_learning_rate_leads_on_most_landscapes() -> None:
     """As on all real landscapes that were tried before: in both methods on nine of ten or more."""
     found = []
-    for landscape in usable():
+    few = usable() if IN_FULL else [load(name) for name in FEW]
+    for landscape in few:
         own = list(zip(landscape.rows, map(float, landscape.scores.mean(axis=1)), strict=True))
         found.append(importances(landscape.space, own, 0))
     ped = [leaders((own[0],))[0] for own in found]
     fanova = [leaders((own[1],))[0] for own in found if own[1].shares]
-    assert len(found) >= 10
-    assert ped.count("learning_rate") >= len(found) - 1
-    assert len(fanova) >= 9
-    assert fanova.count("learning_rate") >= len(fanova) - 1
+    misses = len(few) // 10
+    assert len(few) >= (10 if IN_FULL else 3)
+    assert ped.count("learning_rate") >= len(few) - misses
+    assert len(fanova) >= len(few) - misses
+    assert fanova.count("learning_rate") >= len(fanova) - misses

@@ -1,0 +1,378 @@
+"""Commands in forks of a process that has imported everything: each starts in milliseconds.
+
+The command line, what it starts and what it writes are the real ones; left out is what a new
+interpreter does before, for the command and for the server that its runs are forked from. Their
+`/proc/*/cmdline` and `environ` are those of the warm process.
+
+A fork waits until it may begin, so that strace can be attached to it.
+"""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal, Self
+
+HERE = Path(__file__).parent
+USE_CASES = (
+    *("run", "resume", "sweep", "pull", "status", "cancel", "verify", "sweep_mirror"),
+    *("adaptive", "compare", "diff", "evaluate", "logs", "ls", "playback", "remove", "report"),
+    *("show", "sync"),
+)
+"""What commands import when they are given, of `rlexp.app`."""
+LIBRARIES = (
+    *("jinja2", "pydantic", "scipy.special", "scipy.stats", "gymnasium.envs.classic_control"),
+    *("optuna.storages", "optuna.samplers", "rlexp.algorithms.ppo"),
+)
+"""And what these import when they need it."""
+STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
+"""What programs import that write below `runs/`."""
+WAITS = {
+    "rlexp.app.pull": ("EVERY", 0.2),
+    "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
+    "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
+    "rlexp.app.listener": ("CLOSE_LIMIT", 1.0),
+    "rlexp.executors.last_words": ("TIME", 0.6),
+}
+"""Seconds between looks at what others have done, and those that something may take in the end.
+
+No promise depends on them. The last is longer than otherwise, for the sake of busy machines.
+"""
+Kind = Literal["full", "quick", "script"]
+PR_SET_PTRACER = 0x59616D61
+"""Lets any process trace this one, where the system lets only its ancestors."""
+LARGEST = 1 << 17
+"""Bytes of a request: words and environment."""
+
+
+class ForkedCommand(subprocess.Popen[str]):
+    """A command that a warm process forked; to be handled as one that was started."""
+
+    def __init__(self, args: Sequence[str], begin: int, output: int, status: int) -> None:
+        self.args, self.returncode = list(args), None
+        self.stdin = self.stderr = None
+        self._begin = begin
+        self._tracer: subprocess.Popen[bytes] | None = None
+        self.stdout = os.fdopen(output, errors="replace")
+        self._status, self._said = status, b""
+        self._listen(None, lines=1)
+        self.pid = int(self._said.split(b"\n")[0])
+
+    def begin(self, tracer: Sequence[str] = ()) -> Self:
+        """Let it go.
+
+        Args:
+            tracer: The words of strace, which is attached before.
+        """
+        if tracer:
+            self._tracer = subprocess.Popen([*tracer, "-p", str(self.pid)])
+            while "TracerPid:\t0" in Path(f"/proc/{self.pid}/status").read_text():
+                assert self._tracer.poll() is None, "strace may not trace"
+                time.sleep(0.002)
+        os.write(self._begin, b"\n")
+        os.close(self._begin)
+        return self
+
+    def _listen(self, timeout: float | None, *, lines: int = 2) -> bool:
+        """Hear its number and then its exit code, for so long; whether that was said."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._said.count(b"\n") < lines:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if not select.select([self._status], [], [], left)[0]:
+                return False
+            content = os.read(self._status, 100)
+            assert content, "the warm process has gone"
+            self._said += content
+        return True
+
+    def poll(self) -> int | None:
+        """The exit code of a command that has ended."""
+        if self.returncode is None and self._listen(0.0):
+            self._end()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the command to end; returns its exit code."""
+        if self.returncode is None:
+            if not self._listen(timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self._end()
+        return self.returncode
+
+    def _end(self) -> None:
+        self.returncode = int(self._said.split(b"\n")[1])
+        os.close(self._status)
+        if self._tracer is not None:
+            self._tracer.wait()
+
+    def communicate(  # type: ignore[override]
+        self,
+        input: None = None,  # noqa: A002
+        timeout: float | None = None,
+    ) -> tuple[str, None]:
+        """Read until the command and all that it started have closed the output."""
+        assert self.stdout is not None
+        deadline = None if timeout is None else time.monotonic() + timeout
+        number, content = self.stdout.fileno(), b""
+        while True:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if not select.select([number], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0, content)
+            part = os.read(number, 1 << 16)
+            if not part:
+                break
+            content += part
+        self.stdout.close()
+        self.wait(None if deadline is None else max(deadline - time.monotonic(), 0.0))
+        return content.decode(errors="replace"), None
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal to a command that has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+
+class WarmProcess:
+    """A process that waits to be forked.
+
+    Args:
+        kind: What its forks are: `full` commands, `quick` ones that train nothing, or programs in
+            Python, a `script` of which is the first word.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._socket, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = f"import warm_process; warm_process.serve({kind!r})"
+        places = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        variables = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+        with end:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-B", "-c", program],
+                stdin=end.fileno(),
+                env={**os.environ, **variables},
+            )
+
+    def fork(
+        self, folder: Path, words: Sequence[str], variables: Mapping[str, str]
+    ) -> ForkedCommand:
+        """A fork that is to begin yet, in a folder, with these variables and no others."""
+        (held, begin), (output, told), (status, ended) = os.pipe(), os.pipe(), os.pipe()
+        request = json.dumps([str(folder), list(words), dict(variables)]).encode()
+        assert len(request) <= LARGEST
+        socket.send_fds(self._socket, [request], [held, told, ended])
+        for descriptor in (held, told, ended):
+            os.close(descriptor)
+        return ForkedCommand(words, begin, output, status)
+
+    def close(self) -> None:
+        """End it; what it forked goes on."""
+        self._socket.close()
+        self._process.wait()
+
+
+@cache
+def warm_process(kind: Kind) -> WarmProcess:
+    """The warm process of these tests, begun when it is first needed."""
+    warm = WarmProcess(kind)
+    atexit.register(warm.close)
+    return warm
+
+
+def serve(kind: Kind) -> None:
+    """Import everything, then fork until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if kind == "script":
+        for name in STORE:
+            importlib.import_module(name)
+    else:
+        _import_everything(quick=kind == "quick")
+    asked = socket.socket(fileno=os.dup(0))
+    while True:
+        request, descriptors, *_ = socket.recv_fds(asked, LARGEST, 3)
+        if not request:
+            return
+        if os.fork() == 0:
+            asked.close()
+            _keep(kind, json.loads(request), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _import_everything(*, quick: bool) -> None:
+    from rlexp.app import execution
+    from rlexp.executors import local, server
+    from rlexp.store import provenance
+
+    for name in (*LIBRARIES, *(f"rlexp.app.{name}" for name in USE_CASES)):
+        importlib.import_module(name)
+    _compose()
+    for module, (name, seconds) in WAITS.items():
+        assert hasattr(importlib.import_module(module), name)
+        setattr(sys.modules[module], name, seconds)
+    packages = provenance.packages()
+    provenance.packages = lambda: packages
+    if quick:
+        import quick_command
+
+        quick_command.become_quick()
+    server._import(execution.PRELOAD)
+    forking = SimpleNamespace(**{**vars(subprocess), "Popen": _ForkedServer})
+    vars(local).update(subprocess=forking)
+    # A fork copies what it writes to, and collecting garbage writes to everything.
+    gc.collect()
+    gc.freeze()
+
+
+def _compose() -> None:
+    """Compose a configuration, for what Hydra imports and keeps."""
+    from rlexp.config.compose import compose
+
+    with tempfile.TemporaryDirectory() as folder:
+        compose(["algorithm=ppo", "environment=cartpole", "seeds.test=1"], Path(folder))
+
+
+def _keep(
+    kind: Kind, request: tuple[str, list[str], dict[str, str]], held: int, output: int, status: int
+) -> None:
+    """Fork a command, and say how it ended: the process that forks on waits for nobody."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    folder, words, variables = request
+    pid = os.fork()
+    if pid == 0:
+        os.close(status)
+        act = _execute if kind == "script" else _give
+        _settle(folder, variables, held, output)
+        _leave(lambda: act(words))
+    os.close(held)
+    os.close(output)
+    os.write(status, b"%d\n" % pid)
+    _, ended = os.waitpid(pid, 0)
+    os.write(status, b"%d\n" % os.waitstatus_to_exitcode(ended))
+    os._exit(0)
+
+
+def _leave(act: Callable[[], object]) -> None:
+    """Do something and end this process, as an interpreter does."""
+    code = 0
+    try:
+        act()
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        code = 1
+    finally:
+        for file in (sys.stdout, sys.stderr):
+            file.flush()
+        os._exit(code)
+
+
+def _settle(folder: str, variables: Mapping[str, str], held: int, output: int) -> None:
+    """Take the place of a process of its own, and wait until it may begin."""
+    ctypes.CDLL(None).prctl(PR_SET_PTRACER, -1, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.read(held, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.closerange(3, max(nothing, held, output) + 1)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+
+
+def _execute(words: list[str]) -> None:
+    """Execute a program that is the first word."""
+    sys.argv = ["-c", *words[1:]]
+    exec(compile(words[0], "<string>", "exec"), {"__name__": "__main__"})
+
+
+def _give(words: list[str]) -> None:
+    """Give a command; the first word is what is executed."""
+    from rlexp.cli import main
+
+    # As Python does: the folder of a script, or that which `-m` is given in.
+    sys.path.insert(0, str(Path(words[0]).parent if os.sep in words[0] else Path.cwd()))
+    sys.argv = words
+    main()
+
+
+class _ForkedServer:
+    """The server that runs are forked from, as a fork of the command that needs it."""
+
+    def __init__(
+        self,
+        args: list[str],
+        *,
+        stdin: int,
+        stdout: int,
+        start_new_session: bool,
+        env: Mapping[str, str],
+    ) -> None:
+        assert (subprocess.PIPE, subprocess.PIPE, True) == (stdin, stdout, start_new_session)
+        commands, told = os.pipe()
+        answers, answer = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _leave(lambda: _become_server(args, env, commands, answer))
+        os.close(commands)
+        os.close(answer)
+        self.stdin = os.fdopen(told, "wb")
+        self.stdout = os.fdopen(answers, "rb", 0)
+
+    def poll(self) -> int | None:
+        """The exit code, once it has ended."""
+        if self.returncode is None:
+            pid, ended = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(ended) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float = 1e9) -> int:
+        """Wait for its end."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("the server", timeout)
+            time.sleep(0.002)
+        return code
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _become_server(args: list[str], env: Mapping[str, str], commands: int, answer: int) -> None:
+    """Serve in this fork, as a process of its own would that inherits nothing but its output."""
+    from rlexp.executors import server
+
+    os.setsid()
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    os.dup2(commands, 0)
+    os.dup2(answer, 1)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.environ.clear()
+    os.environ.update(env)
+    del sys.path[0]
+    sys.argv = args[3:]
+    server.main(*args[4:])

@@ -1,0 +1,131 @@
+"""Pastes commands into a shell in which most of those of rlexp are forks of one warm process.
+
+In the shell, `rlexp` is a program as ever, which bash finds on PATH: what it quotes, expands and
+changes folders for is as real as the commands that are started in full.
+"""
+
+import json
+import os
+import shlex
+import socket
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from in_full import IN_FULL
+from warm_processes import warm_process
+
+CLIENT = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as channel:
+    channel.connect(sys.argv[1])
+    request = [os.getcwd(), sys.argv[2:], dict(os.environ)]
+    socket.send_fds(channel, [b"."], [1, 2])
+    channel.sendall(json.dumps(request).encode())
+    channel.shutdown(socket.SHUT_WR)
+    sys.exit(int(channel.recv(16)))
+"""
+"""What `rlexp` is in the shell: hands over its words and its output, and ends as it is told."""
+PRELOAD = (
+    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *("rlexp.cli", "rlexp.config.compose", "rlexp.app.run", "rlexp.app.sweep", "rlexp.app.report"),
+    *("rlexp.app.evaluate", "rlexp.app.compare", "rlexp.app.pull", "rlexp.app.status"),
+    *("hydra", "jinja2", "optuna", "optuna.samplers", "optuna.storages", "pydantic"),
+    *("scipy.special", "scipy.stats", "gymnasium.envs.classic_control", "rlexp.algorithms.ppo"),
+)
+"""What commands and runs import."""
+LONGEST = 300.0
+"""Seconds that a command may take, on a busy machine."""
+Choice = Callable[[Sequence[str]], bool]
+"""Whether a command with these words is started in full."""
+
+
+def none_of_them(_: Sequence[str]) -> bool:
+    """Have every command forked, but in `make test-all`."""
+    return IN_FULL
+
+
+def pasted(
+    commands: str, folder: Path, in_full: Choice = none_of_them
+) -> "subprocess.CompletedProcess[str]":
+    """Paste commands into a shell that stops at the first of them that fails."""
+    programs = Path(sys.executable).parent
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
+    with _rlexp(programs / "rlexp", in_full) as first:
+        path = os.pathsep.join([str(first), str(programs), os.environ["PATH"]])
+        return subprocess.run(
+            ["bash", "-euxo", "pipefail", "-c", commands],
+            cwd=folder,
+            env={**variables, "PATH": path, "RLEXP_HOME": str(folder / "home"), "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            timeout=560,
+            check=False,
+        )
+
+
+@contextmanager
+def _rlexp(program: Path, in_full: Choice) -> Iterator[Path]:
+    """A folder with a program that forks a command, or starts `program`, as users do."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, address = Path(name), str(Path(name) / "socket")
+        (folder / "client.py").write_text(CLIENT)
+        words = [sys.executable, "-IS", str(folder / "client.py"), address]
+        (folder / "rlexp").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        (folder / "rlexp").chmod(0o755)
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                _, outputs, *_ = socket.recv_fds(self.request, 1, 2)
+                cwd, words, variables = json.loads(self.rfile.read())
+                code = _code_of(program, in_full(words), words, outputs, cwd, variables)
+                self.wfile.write(str(code).encode())
+                for output in outputs:
+                    os.close(output)
+
+        with socketserver.UnixStreamServer(address, Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+            thread.start()
+            try:
+                yield folder
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def _code_of(
+    program: Path,
+    full: bool,
+    words: Sequence[str],
+    outputs: Sequence[int],
+    folder: str,
+    variables: dict[str, str],
+) -> int:
+    """Give a command; returns its exit code."""
+    output, error = outputs
+    if full:
+        return subprocess.run(
+            [program, *words],
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=error,
+            timeout=LONGEST,
+            check=False,
+        ).returncode
+    with warm_process(PRELOAD).Popen(
+        [sys.executable, "-P", "-m", "rlexp", *words],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=error,
+        warm=["rlexp.executors.local"],
+    ) as forked:
+        return forked.wait(LONGEST)

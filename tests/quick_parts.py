@@ -1,0 +1,68 @@
+"""Makes quick what tests of use cases need again and again, and are not about."""
+
+import os
+import re
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pytest
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.object_type import ObjectType
+
+from rlexp.config.sources import packaged_root
+
+ROOT = re.compile(r"'file://([^'\\]+)'")
+_compose = hydra.compose
+_load = ConfigRepository.load_config
+_files: dict[tuple[str, str], Any] = {}
+_remembered: dict[tuple[Any, ...], Any] = {}
+
+
+def quick_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose equal words of studies without a `conf/` once, and wait for no disk."""
+    quick_yaml(monkeypatch)
+    monkeypatch.setattr(hydra, "compose", _compose_once)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def quick_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parse each packaged file once, those of Hydra too; files of studies are read as ever."""
+    monkeypatch.setattr(ConfigRepository, "load_config", _load_once)
+
+
+def _load_once(repository: ConfigRepository, config_path: str) -> Any:
+    source = repository._find_object_source(config_path, ObjectType.CONFIG)
+    place = "" if source is None else source.full_path()
+    if not place.startswith(("pkg://", "structured://", f"file://{packaged_root()}/")):
+        return _load(repository, config_path)
+    key = (place, config_path)
+    if key not in _files:
+        _files[key] = _load(repository, config_path)
+    return deepcopy(_files[key])
+
+
+def _compose_once(
+    entry: str, overrides: Sequence[str], *, return_hydra_config: bool = False
+) -> Any:
+    path, *words = overrides
+    packaged = packaged_root()
+    roots = {Path(root) for root in ROOT.findall(path)} - {packaged, packaged / "conf"}
+    if path.count("file://") > len(ROOT.findall(path)) or any(map(_may_change, roots)):
+        return _compose(entry, overrides=list(overrides), return_hydra_config=return_hydra_config)
+    files = [(p, root) for root in roots for p in sorted(root.glob("sweeps/**/*")) if p.is_file()]
+    sweeps = tuple((str(p.relative_to(root)), p.read_bytes()) for p, root in files)
+    key = (entry, return_hydra_config, sweeps, *words)
+    if key not in _remembered:
+        _remembered[key] = _compose(
+            entry, overrides=list(overrides), return_hydra_config=return_hydra_config
+        )
+    return deepcopy(_remembered[key])
+
+
+def _may_change(study: Path) -> bool:
+    """Whether Hydra may look at a file of a study that is no definition of a sweep."""
+    found = [*study.glob("*.yaml"), *study.glob("*/*.yaml")]
+    return (study / "conf").exists() or any(path.parent.name != "sweeps" for path in found)

@@ -1,0 +1,347 @@
+"""Python processes that are forked from a warm one, which has imported what takes seconds.
+
+`Warm.Popen` stands for `subprocess.Popen` where a command of Python is started: what a module of
+rlexp starts when `warm_up` has been called for it is a process of its own as ever, but one that
+imports nothing anew.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, NoReturn, Self
+
+import pytest
+
+RUNS = (
+    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
+    *("rlexp.cli", "rlexp.app.run", "rlexp.app.ls", "rlexp.app.pushing", "rlexp.app.reproduce"),
+)
+"""What runs and most commands import."""
+MIRRORS = (
+    *("rlexp.app.pushing", "tensorboard.compat.proto.event_pb2"),
+    *("tensorboard.summary.writer.record_writer", "tensorboard.plugins.hparams.summary_v2"),
+)
+"""What mirrors to TensorBoard import."""
+PID = "pid "
+TENSORBOARD = "tensorboard"
+"""Kept from being imported by stable-baselines3, as rlexp keeps it; whoever wants it imports it."""
+
+
+class Forked:
+    """A forked process; has what rlexp uses of `subprocess.Popen`.
+
+    What the modules named by `warm` start in it are forks, too.
+    """
+
+    def __init__(
+        self,
+        parent: "Warm",
+        command: Sequence[str],
+        *,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        text: bool = False,
+        start_new_session: bool = False,
+        warm: Sequence[str] = (),
+    ) -> None:
+        self.args = command
+        self._code: int | None = None
+        self.stdin: IO[Any] | None = None
+        self.stdout: IO[Any] | None = None
+        self.stderr: IO[Any] | None = None
+        self._status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        closing: list[int] = [status.fileno()]
+        given: list[int] = []
+        for number, (name, kind) in enumerate(
+            (("stdin", stdin), ("stdout", stdout), ("stderr", stderr))
+        ):
+            if kind == subprocess.PIPE:
+                reading, writing = os.pipe()
+                theirs, ours = (reading, writing) if number == 0 else (writing, reading)
+                mode = ("w" if number == 0 else "r") + ("" if text else "b")
+                setattr(self, name, os.fdopen(ours, mode))
+                closing.append(theirs)
+            elif kind == subprocess.STDOUT:
+                theirs = given[1]
+            elif kind == subprocess.DEVNULL:
+                theirs = os.open(os.devnull, os.O_RDWR)
+                closing.append(theirs)
+            else:
+                theirs = number if kind is None else kind
+            given.append(theirs)
+        request = {
+            "words": list(map(str, command[1:])),
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(cwd or Path.cwd()),
+            "session": start_new_session,
+            "warm": list(warm),
+        }
+        parent.ask(request, [*given, status.fileno()])
+        status.detach()
+        for descriptor in closing:
+            os.close(descriptor)
+        told = self._status.recv(64).decode()
+        assert told.startswith(PID), f"it did not start: exit code {told}"
+        self.pid = int(told.removeprefix(PID))
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, once it is known."""
+        return self._code
+
+    def poll(self) -> int | None:
+        """The exit code, or nothing while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        if self._code is None:
+            self._status.settimeout(None if timeout is None else max(timeout, 1e-6))
+            try:
+                self._code = int(self._status.recv(64))
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(list(self.args), timeout or 0.0) from None
+            self._status.close()
+        return self._code
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """All that it prints; it has one output that is read, and no input."""
+        assert self.stdout is None or self.stderr is None
+        outputs = []
+        for stream in (self.stdout, self.stderr):
+            outputs.append("" if stream is None else stream.read())
+            if stream is not None:
+                stream.close()
+        self.wait(timeout)
+        return outputs[0], outputs[1]
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
+
+class Warm:
+    """Forks processes; stands for the module `subprocess` in a module that starts some."""
+
+    PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def Popen(self, command: Sequence[str], **settings: Any) -> Forked:  # noqa: N802
+        """Start a command of Python."""
+        return Forked(self, command, **settings)
+
+    def ask(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        """Have a process forked."""
+        socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+
+
+@cache
+def warm_process(preload: Sequence[str] = RUNS) -> Warm:
+    """A warm process that has imported these modules; it ends with this one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Imported with one thread, it holds no thread pool that a fork would break.
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", __file__, str(theirs.fileno()), *preload],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **dict.fromkeys(variables, "1")},
+            pass_fds=[theirs.fileno()],
+        )
+
+    def close() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(close)
+    return Warm(ours)
+
+
+def warm_up(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, preload: Sequence[str] = RUNS
+) -> None:
+    """Let what a module starts be forked from a warm process."""
+    monkeypatch.setattr(module, "subprocess", warm_process(preload))
+
+
+def _serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Fork until nobody asks any more; returns in a fork, with what it is to do."""
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    status: dict[int, int] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        selector.register(wake, selectors.EVENT_READ)
+        while True:
+            ready = {key.fd for key, _ in selector.select()}
+            if wake in ready:
+                os.read(wake, 4096)
+            for pid in list(status):
+                ended, code = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    with suppress(OSError):
+                        os.write(status[pid], str(os.waitstatus_to_exitcode(code)).encode())
+                    os.close(status.pop(pid))
+            if channel.fileno() not in ready:
+                continue
+            content, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 4)
+            if not content:
+                return None
+            request: dict[str, Any] = json.loads(content)
+            if (pid := os.fork()) == 0:
+                for other in (wake, woken, *status.values()):
+                    os.close(other)
+                channel.close()
+                _become(request, descriptors)
+                return request
+            status[pid] = descriptors[-1]
+            for descriptor in descriptors[:-1]:
+                os.close(descriptor)
+
+
+def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Turn a fork into a process as `subprocess` would start it."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["session"]:
+        os.setsid()
+    _draw_anew()
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number)
+    for descriptor in descriptors[:3]:
+        os.close(descriptor)
+    os.write(descriptors[3], f"{PID}{os.getpid()}".encode())
+    os.close(descriptors[3])
+
+
+def _warm_inside(names: Sequence[str]) -> dict[str, Any] | None:
+    """Fork a warm process for modules of this one; returns in what is forked from it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ours.close()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        if (request := _serve(theirs)) is None:
+            os._exit(0)
+        return request
+    theirs.close()
+    for name in names:
+        vars(importlib.import_module(name))["subprocess"] = Warm(ours)
+    return None
+
+
+def _draw_anew() -> None:
+    """Seed the generators of libraries from the system, or forks would repeat without a seed."""
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
+
+
+def _run(words: Sequence[str]) -> None:
+    """Do what `python` does with these words."""
+    rest = list(words)
+    safe = rest[0] == "-P"
+    kind, what, *arguments = rest[1:] if safe else rest
+    path = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    sys.path[:0] = path if safe else ["" if kind == "-c" else str(Path.cwd()), *path]
+    if kind == "-c":
+        sys.argv = ["-c", *arguments]
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        assert kind == "-m"
+        sys.argv = [what, *arguments]
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+
+
+def _outcome(words: Sequence[str]) -> int:
+    """Run it; the exit code, as the interpreter would tell it."""
+    try:
+        _run(words)
+    except SystemExit as ending:
+        if isinstance(ending.code, str):
+            sys.stderr.write(f"{ending.code}\n")
+        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+        return 1
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as the interpreter does, but for taking to pieces all that was imported."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _, number, *preloaded = sys.argv
+    if hidden := not any(name.startswith(TENSORBOARD) for name in preloaded):
+        sys.modules[TENSORBOARD] = None  # type: ignore[assignment]
+    for imported in preloaded:
+        importlib.import_module(imported)
+    if hidden:
+        del sys.modules[TENSORBOARD]
+    gc.collect()
+    gc.freeze()
+    asked = _serve(socket.socket(fileno=int(number)))
+    if asked is not None and asked["warm"]:
+        asked = _warm_inside(asked["warm"]) or asked
+    if asked is not None:
+        _end(_outcome(asked["words"]))
