@@ -100,12 +100,16 @@ class Server:
 
     def _fork(self, command: dict[str, Any]) -> None:
         key, log = command["submit"], Path(command["log"])
+        # The server ignores SIGTERM. One that reaches the fork before it has become a job has to
+        # wait until then: a request to end would be lost, and the job would run on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
             code = 70
             try:
                 os.environ.update(command["variables"])
                 self._become(log)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
                 code = self._entry(command["words"])
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
@@ -114,6 +118,7 @@ class Server:
                     sys.stdout.flush()
                     sys.stderr.flush()
                 os._exit(code)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         self._children[pid] = Child(key, log)
         self._answer({"started": key, "pid": pid})
 

@@ -106,6 +106,15 @@ def test_a_job_can_be_killed_at_once(session: Session, tmp_path: Path) -> None:
         assert [Exit(key, None, 9)] == ends(session, seconds=5)
 
 
+def test_a_request_to_end_that_comes_at_once_is_not_lost(session: Session, tmp_path: Path) -> None:
+    """A job that has not yet begun to listen to signals is ended by the first one."""
+    for attempt in range(20):
+        key = str(attempt)
+        session.submit(job(tmp_path, "sleep", key=key))
+        session.stop()
+        assert [Exit(key, None, 15)] == ends(session, seconds=5)
+
+
 def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
     """Jobs that are asked to end can do so in order."""
     for key in "ab":

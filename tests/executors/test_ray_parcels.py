@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
 from rlexp.executors.ray.baggage import baggage
-from rlexp.executors.ray.parcels import OFFSET, Piece, pack, unpack, write_below
+from rlexp.executors.ray.parcels import OFFSET, Piece, pack, read_below, unpack, write_below
 from rlexp.executors.ray.scratch import scratch
 from rlexp.store.layout import ExperimentPaths
 
@@ -112,6 +112,15 @@ def test_links_in_the_folder_are_not_followed(tmp_path: Path) -> None:
     write_below(run, Piece("journal", b"new"))
     assert not list(outside.iterdir())
     assert (run / "journal").read_bytes() == b"new"
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A folder that was made since the names were listed is left out, and so is a pipe."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"content")
+    assert [None] * 3 == [read_below(tmp_path, name) for name in ("folder", "pipe", "missing")]
+    assert Piece("file", b"content", None) == read_below(tmp_path, "file")
 
 
 def test_what_is_written_into_a_file_needs_what_comes_before(tmp_path: Path) -> None:

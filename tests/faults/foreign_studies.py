@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from canaries import Canaries
 from filelock import FileLock
+from in_full import IN_FULL
 from warm_process import warm_process
 
 from rlexp.protocol.spec import RunSpec
@@ -75,7 +77,18 @@ class Told:
 def give(folder: Path, *words: str) -> Told:
     """Give a command in a folder, whose neighbour holds what commands remember."""
     variables = {**os.environ, "RLEXP_HOME": str(folder.with_name("home")), "NO_COLOR": "1"}
-    command = warm_process("full").fork(folder, [INSTALLED, *words], variables).begin()
+    command: subprocess.Popen[str]
+    if IN_FULL:
+        command = subprocess.Popen(
+            [INSTALLED, *words],
+            cwd=folder,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    else:
+        command = warm_process("full").fork(folder, [INSTALLED, *words], variables).begin()
     text, _ = command.communicate(timeout=200.0)
     return Told(command.returncode, text)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from in_full import IN_FULL
 from tracing import STRACE
 from warm_process import warm_process
 
@@ -35,8 +36,9 @@ class StudyFolder:
 
     Attributes:
         quick: Their runs train nothing.
-        warm: They are forked from a process that has imported everything, unless it is said how
-            they are started. Their words and environment do not stand in `/proc` then.
+        warm: They are forked from a process that has imported everything. Those that another
+            program starts are not forked, but for strace; in full tests only those under strace
+            are. The words and the environment of a fork do not stand in `/proc`.
     """
 
     folder: Path
@@ -59,13 +61,13 @@ class StudyFolder:
             variables: Of the environment, besides those that there are.
             settings: Of `subprocess.Popen`.
         """
-        traced = not before or before[0] == STRACE
-        if self.warm and traced and not settings:
+        forked = before[0] == STRACE if before else not IN_FULL
+        if self.warm and forked and not settings:
             given = {**self.variables, **(variables or {})}
             warm = warm_process("quick" if self.quick else "full")
-            forked = warm.fork(self.folder, [self.program[-1], *words], given)
-            self.commands.append(forked)
-            return forked.begin(before)
+            fork = warm.fork(self.folder, [self.program[-1], *words], given)
+            self.commands.append(fork)
+            return fork.begin(before)
         command = subprocess.Popen(
             [*before, *self.program, *words],
             cwd=self.folder,

@@ -27,7 +27,7 @@ def test_memory_and_files_of_a_command_stay_flat(tmp_path: Path) -> None:
                 samples.append((done, process.memory_info().rss, process.num_fds()))
             except psutil.Error:
                 break
-            time.sleep(0.1)
+            time.sleep(0.03)
         output = command.communicate()[0]
         assert command.returncode == 0, output
         assert RUNS == len(study.runs("x"))

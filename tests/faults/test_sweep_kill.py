@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from in_full import IN_FULL, long
+from outcomes import check_same_run
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import read_run
 from rlexp.store.sweeps import read_trials
 
 WORDS = (
@@ -39,11 +41,10 @@ WORDS = (
 def found(study: StudyFolder, name: str) -> dict[str, Any]:
     """Everything that must not depend on interruptions."""
     paths = ExperimentPaths(study.folder / "runs" / name)
-    weights = {e["weights"] for e in study.events(name, "ended") if e["weights"]}
     return {
         "trials": [(t.parameters, t.steps, t.refused) for t in read_trials(paths)],
         "selection": read_json(paths.selection),
-        "weights": weights,
+        "runs": {run.folder.name: read_run(run).record for run in paths.runs()},
     }
 
 
@@ -67,7 +68,9 @@ def test_a_killed_sweep_ends_as_one_that_ran_through(tmp_path: Path, dice: int) 
         control, killed = found(study, "control"), found(study, "killed")
         assert control["trials"] == killed["trials"]
         assert control["selection"] == killed["selection"]
-        assert control["weights"] <= killed["weights"]
+        assert control["runs"].keys() == killed["runs"].keys()
+        for name, record in control["runs"].items():
+            check_same_run(record, killed["runs"][name])
         assert not study.processes()
 
 

@@ -90,9 +90,11 @@ def read_below(folder: Path, name: str, offset: int | None = None) -> Piece | No
         descriptor = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return None
+    # A folder can be opened, too, but `os.fdopen` raises an error for it.
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        if not S_ISREG(os.fstat(descriptor).st_mode):
-            return None
         file.seek(offset or 0)
         return Piece(name, file.read(), offset)
 
