@@ -171,9 +171,9 @@ def packages() -> dict[str, str]:
     """Installed packages and their versions."""
     found = {}
     for distribution in distributions():
-        name = distribution.metadata["Name"]
-        if name:
-            found[name.lower()] = distribution.version
+        metadata = distribution.metadata  # Parsed anew each time it is asked for.
+        if name := metadata["Name"]:
+            found[name.lower()] = metadata["Version"]
     return dict(sorted(found.items()))
 
 
