@@ -3,7 +3,8 @@
 # All of them make the virtual environment first, where it is missing or stale.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# The tests wait for processes half of their time: three workers keep two cores busy.
+WORKERS ?= 3
 CHAOS_SECONDS ?= 1800
 BIN := .venv/bin
 READY := .venv/ready

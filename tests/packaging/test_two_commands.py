@@ -83,7 +83,7 @@ def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
         "ruff format --check",
         "mypy",
         "lint-imports",
-        "pytest -n 2 --dist loadfile --no-loadscope-reorder",
+        "pytest -n 3 --dist loadfile --no-loadscope-reorder",
         "",
     ]
     assert wanted == [line.removeprefix(".venv/bin/") for line in commands]
