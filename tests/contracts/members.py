@@ -20,17 +20,21 @@ def names(group: str) -> list[str]:
 
 
 @cache
-def _composed(group: str, name: str) -> str:
+def _composed(group: str) -> dict[str, str]:
+    """Every yaml of the group as JSON, from one composition in which each has its own place."""
     with initialize_config_dir(str(CONF), version_base=None):
-        config = compose(overrides=[f"+{group}={name}"])
-    plain: Any = OmegaConf.to_container(config[group])
-    # Where several of a group may be chosen at once, each stands under its name.
-    return json.dumps(plain if "_target_" in plain else plain[name])
+        config = compose(overrides=[f"+{group}@of_{name}={name}" for name in names(group)])
+    composed = {}
+    for name in names(group):
+        values: Any = OmegaConf.to_container(config[f"of_{name}"])
+        # Where several of a group may be chosen at once, each stands under its name.
+        composed[name] = json.dumps(values if "_target_" in values else values[name])
+    return composed
 
 
 def settings(group: str, name: str, /, **changes: Any) -> dict[str, Any]:
     """The values of a yaml, its `_target_` included, with changes."""
-    values: dict[str, Any] = json.loads(_composed(group, name))
+    values: dict[str, Any] = json.loads(_composed(group)[name])
     return {**values, **changes}
 
 
