@@ -159,15 +159,14 @@ def _provenance(run: Found, known: dict[bytes, Mapping[str, Any]]) -> Mapping[st
 
 def _is_provenance(plain: Mapping[str, Any]) -> bool:
     """Whether its parts are what `rlexp.store.provenance.collect` writes."""
-    code, machine = plain.get("code", {}), plain.get("machine", {})
-    parts = (code, machine, plain.get("packages", {}))
+    parts = code, machine, packages = [plain.get(k, {}) for k in ("code", "machine", "packages")]
     if not all(isinstance(part, Mapping) for part in parts):
         return False
     lists = [plain.get("command") or [], code.get("dirty") or [], code.get("untracked") or []]
     if not all(isinstance(values, list) for values in lists):
         return False
     texts = [*map(code.get, ("commit", "branch", "remote")), *chain(*lists)]
-    texts += [*map(machine.get, ("processor", "system")), *plain.get("packages", {}).values()]
+    texts += [*map(machine.get, ("processor", "system")), *packages.values()]
     numbers = map(machine.get, ("cores", "memory"))
     return all(isinstance(value, str | None) for value in texts) and all(
         isinstance(value, int | float | None) for value in numbers
