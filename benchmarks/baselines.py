@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp import load
-from rlexp.app.load import Records
+from rlexp.app.commands.load import Records
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State

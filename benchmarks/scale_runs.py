@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import (

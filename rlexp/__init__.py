@@ -4,7 +4,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlexp.app.load import Records
+    from rlexp.app.commands.load import Records
 
 
 def load(folder: str | PathLike[str]) -> "Records":
@@ -13,6 +13,6 @@ def load(folder: str | PathLike[str]) -> "Records":
     Raises:
         rlexp.errors.RecordError: There is none, or its definition is damaged.
     """
-    from rlexp.app.load import load as read
+    from rlexp.app.commands.load import load as read
 
     return read(folder)

@@ -33,8 +33,19 @@ with socket.socket(socket.AF_UNIX) as channel:
 """What `rlexp` is in the shell: hands over its words and its output, and ends as it is told."""
 PRELOAD = (
     *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
-    *("rlexp.cli", "rlexp.config.compose", "rlexp.app.run", "rlexp.app.sweep", "rlexp.app.report"),
-    *("rlexp.app.evaluate", "rlexp.app.compare", "rlexp.app.pull", "rlexp.app.status"),
+    *(
+        "rlexp.cli",
+        "rlexp.config.compose",
+        "rlexp.app.commands.run",
+        "rlexp.app.commands.sweep",
+        "rlexp.app.commands.report",
+    ),
+    *(
+        "rlexp.app.commands.evaluate",
+        "rlexp.app.commands.compare",
+        "rlexp.app.commands.worker",
+        "rlexp.app.commands.status",
+    ),
     *("hydra", "jinja2", "optuna", "optuna.samplers", "optuna.storages", "pydantic"),
     *("scipy.special", "scipy.stats", "gymnasium.envs.classic_control", "rlexp.algorithms.ppo"),
 )

@@ -30,7 +30,13 @@ import pytest
 RUNS = (
     *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
     *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
-    *("rlexp.cli", "rlexp.app.run", "rlexp.app.ls", "rlexp.app.pushing", "rlexp.app.reproduce"),
+    *(
+        "rlexp.cli",
+        "rlexp.app.commands.run",
+        "rlexp.app.commands.list_runs",
+        "rlexp.app.pushing",
+        "rlexp.app.commands.reproduce",
+    ),
 )
 """What runs and most commands import."""
 MIRRORS = (

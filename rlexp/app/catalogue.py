@@ -3,7 +3,7 @@
 import time
 from hashlib import sha256
 
-from rlexp.app.estimate import cache_folder
+from rlexp.app.workspace import cache_folder
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths

@@ -10,7 +10,7 @@ from typing import Any
 from rlexp.app.drift import difference, versions
 from rlexp.app.fit import Spaces
 from rlexp.app.permission import foreign_modules
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec, canonical
 from rlexp.store.bundles import bundles, read_manifest

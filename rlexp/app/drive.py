@@ -13,8 +13,8 @@ from rlexp.app.fit import Spaces
 from rlexp.app.mirrored import mirroring
 from rlexp.app.remote import drive_remotely
 from rlexp.app.signals import Signals, listening
-from rlexp.app.study import Study
 from rlexp.app.summary import Entry
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.engine.loop import Loop
 from rlexp.engine.plan import Plan

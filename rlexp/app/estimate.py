@@ -1,7 +1,6 @@
 """How long runs will take and how much disk they will fill, from what earlier ones did."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from statistics import median
 
+from rlexp.app.workspace import cache_folder
 from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
@@ -27,19 +27,6 @@ class Estimate:
     seconds: float
     bytes: int
     measured: bool
-
-
-def cache_folder() -> Path:
-    """Where is kept what all studies of this user have in common, and can do without.
-
-    A user of no home has a place that takes nothing.
-    """
-    home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
-    try:
-        base = Path(home) if home else Path.home() / ".cache"
-    except RuntimeError:
-        base = Path(os.devnull)
-    return base / "rlexp"
 
 
 def cache_file() -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlexp.app.mirrored import Trackers
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.engine.running import Orders
 from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths

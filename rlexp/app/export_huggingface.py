@@ -12,7 +12,7 @@ from rlexp.app.export_card import Card, card, result
 from rlexp.app.export_output import Content, Made, Output
 from rlexp.app.export_request import Wanted, evidence_of, numbers_of, told_of
 from rlexp.app.export_script import SCRIPT, Scripted, needed_lines, playing, scripted
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.spec import short_name

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError
 from rlexp.store.files import open_file, publish_with, sync
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from rlexp.app.gather import gather
 from rlexp.app.imported import imported_lines
-from rlexp.app.report import read_phase
-from rlexp.app.study import Study
+from rlexp.app.reporting.build import read_phase
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.exchange.exporters.outcomes import Outcome
 from rlexp.protocol.seeds import Phase

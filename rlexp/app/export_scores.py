@@ -8,7 +8,7 @@ import numpy as np
 
 from rlexp.app.export_output import Content, Made, Output
 from rlexp.app.export_request import Wanted, evidence_of, numbers_of, outcomes_of, told_of
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task

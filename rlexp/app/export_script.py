@@ -16,8 +16,8 @@ from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import OURS, check_imports, foreign_modules
 from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.recorded import provenance_of
-from rlexp.app.study import Study
 from rlexp.app.survey import configuration_of
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.requirements import requirements
 from rlexp.exchange.exporters.script import script

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import External, files_named
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.executors.local import THREAD_VARIABLES

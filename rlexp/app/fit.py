@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.app.apart import ask_apart
 from rlexp.app.external import check_external
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.validate import build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError

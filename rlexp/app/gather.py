@@ -8,9 +8,9 @@ from typing import Any
 
 from rlexp.app.integrity import examine
 from rlexp.app.recorded import provenance_of
-from rlexp.app.study import Study
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
+from rlexp.app.workspace import Study
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import rlexp
-from rlexp.app.estimate import cache_folder
+from rlexp.app.workspace import cache_folder
 from rlexp.errors import RecordError
 from rlexp.reports.blocks import Notice, Tone
 from rlexp.store.file_systems import is_shared

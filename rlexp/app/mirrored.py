@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.validate import Parts
 from rlexp.console import Console
 from rlexp.errors import TrackerUnreachable

@@ -11,7 +11,7 @@ from rlexp.app import execution
 from rlexp.app.execution import Driving, claim
 from rlexp.app.permission import SCRIPTS, foreign_modules
 from rlexp.app.signals import CODES, Signals
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs

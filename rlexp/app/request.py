@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlexp.app.mirrored import Trackers
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import Composed, compose
 from rlexp.config.validate import Parts, Root, validate
 from rlexp.config.variables import has_variable

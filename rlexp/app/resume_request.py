@@ -9,9 +9,9 @@ from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.recorded import Recorded
 from rlexp.app.request import Request
-from rlexp.app.study import Study
 from rlexp.app.survey import Survey
 from rlexp.app.sweep_request import Asked, read_sweep, split_definition
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.validate import build, build_named, validate_settings
 from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word

@@ -7,8 +7,8 @@ from typing import Any
 from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.request import Request
-from rlexp.app.study import Study
 from rlexp.app.sweep_state import Closed, read_runs, resume
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.validate import Root, validate
 from rlexp.config.words import parse_words

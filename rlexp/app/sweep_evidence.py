@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rlexp.app.study import Study
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import reason_of
+from rlexp.app.workspace import Study
 from rlexp.engine.progress import Progress
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Experiment

@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from rlexp.app.gather import gather
-from rlexp.app.report import make_study
-from rlexp.app.study import Study
+from rlexp.app.reporting.build import make_study
 from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_view import trial_lines
+from rlexp.app.workspace import Study
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.console.words import duration

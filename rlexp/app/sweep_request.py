@@ -8,7 +8,7 @@ from rlexp.app.external import keep_files
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.mirrored import Trackers
 from rlexp.app.request import configuration_of, derive_name, require_minimum
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import Composed
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rlexp.app.study import Study
 from rlexp.app.survey import DAMAGE, read_intact
+from rlexp.app.workspace import Study
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal

@@ -46,7 +46,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write records for other tools: scores, tables, a script, or a folder for Hugging Face."""
-    from rlexp.app.export import export as use_case
+    from rlexp.app.commands.export import export as use_case
     from rlexp.app.export_request import Wanted
 
     wanted = Wanted(

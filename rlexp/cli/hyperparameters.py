@@ -27,7 +27,7 @@ def config_import(
     allow_import: Allow = None,
 ) -> None:
     """Turn tuned hyperparameters of rl-baselines3-zoo into a benchmark, whole or not at all."""
-    from rlexp.app.import_hyperparameters import Asked, import_hyperparameters
+    from rlexp.app.commands.import_hyperparameters import Asked, import_hyperparameters
 
     asked = Asked(
         path=path,

@@ -47,7 +47,7 @@ def import_results(
     as_json: Json = False,
 ) -> None:
     """Bring results of other tools into runs/, whole or not at all, marked as imported."""
-    from rlexp.app.import_records import ImportRequest, import_records
+    from rlexp.app.commands.import_results import ImportRequest, import_records
     from rlexp.exchange.importers.kinds import split_kind
 
     kind, paths = split_kind(words)

@@ -22,8 +22,8 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Push to trackers what commands could not."""
-    from rlexp.app.sync import Wanted
-    from rlexp.app.sync import sync as use_case
+    from rlexp.app.commands.sync import Wanted
+    from rlexp.app.commands.sync import sync as use_case
 
     console = console_for(as_json=as_json)
     raise typer.Exit(use_case(words or [], Wanted(wait=wait), here(allow_import), console))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rlexp.app.study import Study
+    from rlexp.app.workspace import Study
     from rlexp.console import Console
 
 Words = Annotated[
@@ -31,7 +31,7 @@ Target = Annotated[str, typer.Argument(help="An experiment or a run")]
 
 def here(allow: list[str] | None = None) -> "Study":
     """The study in the current folder."""
-    from rlexp.app.study import Study
+    from rlexp.app.workspace import Study
 
     return Study.here(tuple(allow or ()))
 

@@ -27,9 +27,9 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train configurations on seeds, and show their scores."""
+    from rlexp.app.commands.run import Options
+    from rlexp.app.commands.run import run as use_case
     from rlexp.app.retrain import Origin
-    from rlexp.app.run import Options
-    from rlexp.app.run import run as use_case
     from rlexp.errors import ConfigError
 
     console = console_for(as_json=as_json, quiet=quiet)
@@ -58,8 +58,8 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Bring what is unfinished to its end, from its checkpoints."""
-    from rlexp.app.resume import Options
-    from rlexp.app.resume import resume as use_case
+    from rlexp.app.commands.resume import Options
+    from rlexp.app.commands.resume import resume as use_case
 
     options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
     console = console_for(as_json=as_json, quiet=quiet)
@@ -87,7 +87,7 @@ def worker(
     quiet: Quiet = False,
 ) -> None:
     """Take runs that executor=pull, or a cluster, left to workers, and execute them here."""
-    from rlexp.app.pull import Options, work
+    from rlexp.app.commands.worker import Options, work
 
     options = Options(job=job, workers=workers, idle=idle, while_input=while_input)
     raise typer.Exit(
@@ -106,7 +106,7 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List experiments, or the runs of one."""
-    from rlexp.app.ls import Selection, list_all
+    from rlexp.app.commands.list_runs import Selection, list_all
 
     selection = Selection(experiment, tuple(where or ()), sort, group)
     raise typer.Exit(list_all(selection, here(), console_for(as_json=as_json)))
@@ -119,8 +119,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show an experiment or a run: scores, states, evaluations."""
-    from rlexp.app.show import Part
-    from rlexp.app.show import show as use_case
+    from rlexp.app.commands.show import Part
+    from rlexp.app.commands.show import show as use_case
 
     part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
     raise typer.Exit(use_case(target, part, here(), console_for(as_json=as_json)))
@@ -132,14 +132,14 @@ def logs(
     lines: Annotated[int | None, typer.Option("--lines", "-n", help="Only the last N")] = None,
 ) -> None:
     """Print what a run wrote to its output."""
-    from rlexp.app.logs import logs as use_case
+    from rlexp.app.commands.logs import logs as use_case
 
     raise typer.Exit(use_case(run_name, attempt, lines, here(), console_for()))
 
 
 def diff(first: Run, second: Run, as_json: Json = False) -> None:
     """Show in what two runs differ: configuration, code, packages, machine."""
-    from rlexp.app.diff import diff as use_case
+    from rlexp.app.commands.diff import diff as use_case
 
     raise typer.Exit(use_case(first, second, here(), console_for(as_json=as_json)))
 
@@ -163,8 +163,8 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Rebuild the code of completed runs, run them again, and compare number by number."""
-    from rlexp.app.reproduce import Wanted
-    from rlexp.app.reproduce import reproduce as use_case
+    from rlexp.app.commands.reproduce import Wanted
+    from rlexp.app.commands.reproduce import reproduce as use_case
 
     wanted = Wanted(runs=runs, phase=phase, strict=strict, output=output)
     console = console_for(as_json=as_json, quiet=quiet)
@@ -173,14 +173,14 @@ def reproduce(
 
 def cancel(target: Target) -> None:
     """End the command that drives an experiment, or one run of it, gracefully."""
-    from rlexp.app.cancel import cancel as use_case
+    from rlexp.app.commands.cancel import cancel as use_case
 
     raise typer.Exit(use_case(target, here(), console_for()))
 
 
 def remove(target: Target, yes: Yes = False) -> None:
     """Remove an experiment or a run; without --yes, say what that would remove."""
-    from rlexp.app.remove import remove as use_case
+    from rlexp.app.commands.remove import remove as use_case
 
     raise typer.Exit(use_case(target, here(), console_for(), yes=yes))
 
@@ -198,7 +198,7 @@ def verify(
     Names every record that is missing, edited or copied; exit code 1 where there is one. Whoever
     rewrites the ledger too is found only by a head that was noted before: give it with --head.
     """
-    from rlexp.app.verify import verify as use_case
+    from rlexp.app.commands.verify import verify as use_case
 
     raise typer.Exit(use_case(experiment, head, here(), console_for(as_json=as_json)))
 
@@ -215,8 +215,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Play fresh episodes with a run's final policy, on seeds that no training saw."""
-    from rlexp.app.evaluate import Evaluation
-    from rlexp.app.evaluate import evaluate as use_case
+    from rlexp.app.commands.evaluate import Evaluation
+    from rlexp.app.commands.evaluate import evaluate as use_case
 
     wanted = Evaluation(
         episodes=episodes,

@@ -50,8 +50,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write a reliability report: one page, or tables for a paper."""
-    from rlexp.app.report import Wanted
-    from rlexp.app.report import report as use_case
+    from rlexp.app.commands.report import Wanted
+    from rlexp.app.commands.report import report as use_case
 
     wanted = Wanted(
         formats=tuple(formats or ("html",)),
@@ -102,7 +102,7 @@ def compare(
     console = console_for(as_json=as_json)
     _check_together(adaptive, restart or dry_run, phase, strict)
     if adaptive:
-        from rlexp.app.adaptive import Asked, compare_adaptively
+        from rlexp.app.commands.compare_adaptive import Asked, compare_adaptively
 
         asked = Asked(
             targets=tuple(targets),
@@ -115,8 +115,8 @@ def compare(
             command=("rlexp", *sys.argv[1:]),
         )
         raise typer.Exit(compare_adaptively(asked, here(allow_import), console))
-    from rlexp.app.compare import Sides
-    from rlexp.app.compare import compare as use_case
+    from rlexp.app.commands.compare import Sides
+    from rlexp.app.commands.compare import compare as use_case
 
     sides = Sides(targets=tuple(targets), phase=phase, strict=strict, words=words)
     raise typer.Exit(use_case(sides, here(allow_import), console))
@@ -144,7 +144,7 @@ def power(
     as_json: Json = False,
 ) -> None:
     """Plan the number of seeds, from an effect size or from a pilot."""
-    from rlexp.app.power import Plan, plan_seeds
+    from rlexp.app.commands.power import Plan, plan_seeds
 
     plan = Plan(
         effect=effect,

@@ -24,7 +24,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check versions, threads and disk; or one environment; or determinism."""
-    from rlexp.app.doctor import doctor as use_case
+    from rlexp.app.commands.doctor import doctor as use_case
     from rlexp.errors import ConfigError
 
     if words and not determinism:
@@ -43,14 +43,14 @@ def init(
     folder: Annotated[str, typer.Argument(help="The new study's folder")] = ".",
 ) -> None:
     """Write the scaffold of a new study."""
-    from rlexp.app.init import init as use_case
+    from rlexp.app.commands.init import init as use_case
 
     raise typer.Exit(use_case(folder, console_for()))
 
 
 def config_show(words: Words = None, allow_import: Allow = None, as_json: Json = False) -> None:
     """Show the resolved configuration that words lead to."""
-    from rlexp.app.configuration import show_configuration
+    from rlexp.app.commands.configuration import show_configuration
 
     console = console_for(as_json=as_json)
     raise typer.Exit(show_configuration(words or [], here(allow_import), console))
@@ -61,13 +61,13 @@ def config_list(
     as_json: Json = False,
 ) -> None:
     """List the groups, or the options of one."""
-    from rlexp.app.configuration import list_options
+    from rlexp.app.commands.configuration import list_options
 
     raise typer.Exit(list_options(group, here(), console_for(as_json=as_json)))
 
 
 def config_validate(words: Words = None, allow_import: Allow = None) -> None:
     """Check that words lead to a valid configuration whose parts fit; start nothing."""
-    from rlexp.app.configuration import validate_configuration
+    from rlexp.app.commands.configuration import validate_configuration
 
     raise typer.Exit(validate_configuration(words or [], here(allow_import), console_for()))

@@ -25,8 +25,8 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Tune on tuning seeds, choose once, and test the choice on seeds never seen before."""
-    from rlexp.app.sweep import Options, read_stage
-    from rlexp.app.sweep import sweep as use_case
+    from rlexp.app.commands.sweep import Options, read_stage
+    from rlexp.app.commands.sweep import sweep as use_case
     from rlexp.app.sweep_request import split_definition
 
     name, given = split_definition(words or ())
@@ -43,6 +43,6 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show how far experiments and sweeps are, whichever command drives them."""
-    from rlexp.app.status import show_status
+    from rlexp.app.commands.status import show_status
 
     raise typer.Exit(show_status(experiment, here(), console_for(as_json=as_json), watch=watch))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from stored_runs import Stored, configuration, console, stored
 
-from rlexp.app.compare import Sides, compare
-from rlexp.app.study import Study
+from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.workspace import Study
 
 QUICK = ("repetitions=500",)
 PPO, A2C = configuration("ppo"), configuration("a2c")

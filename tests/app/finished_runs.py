@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.study import Study
 from rlexp.app.worker import execute
+from rlexp.app.workspace import Study
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import new_attempt, write_experiment, write_run
 

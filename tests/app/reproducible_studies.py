@@ -10,8 +10,8 @@ from finished_runs import TINY
 from samples import write_tree
 
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
 from rlexp.app.worker import execute
+from rlexp.app.workspace import Study
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import collect, read_code
 from rlexp.store.runs import new_attempt, write_experiment, write_run

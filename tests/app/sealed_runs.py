@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored_runs import Stored, console, failed, output, stored, study
 
-from rlexp.app.verify import verify
+from rlexp.app.commands.verify import verify
 from rlexp.records.events import Event
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.ledger import read_ledger

@@ -8,10 +8,10 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored
 
-from rlexp.app import adaptive
-from rlexp.app.adaptive import Asked, compare_adaptively
-from rlexp.app.compare import Sides, compare
-from rlexp.app.study import Study
+from rlexp.app.commands import compare_adaptive as adaptive
+from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.commands.compare_adaptive import Asked, compare_adaptively
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.engine.plan import Plan
 from rlexp.errors import ConfigError, RecordError

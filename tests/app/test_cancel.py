@@ -16,7 +16,7 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
 from warm_processes import Forked, warm_process
 
-from rlexp.app.cancel import cancel
+from rlexp.app.commands.cancel import cancel
 from rlexp.app.summary import describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, ended, evaluated, failed, output, stored, study
 
-from rlexp.app.ls import Selection, list_all
-from rlexp.app.show import Part, show
-from rlexp.app.status import show_status
+from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.status import show_status
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused

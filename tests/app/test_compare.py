@@ -11,8 +11,8 @@ from comparisons import FAR, NEAR, QUICK, said, with_scores
 from quick_parts import quick_parts
 from stored_runs import console, study
 
-from rlexp.app.compare import Sides, compare
-from rlexp.app.study import Study
+from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.workspace import Study
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

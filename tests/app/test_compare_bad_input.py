@@ -11,7 +11,7 @@ from comparisons import A2C, FAR, NEAR, PPO, said, with_scores
 from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored, study
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
 

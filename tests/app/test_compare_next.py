@@ -11,8 +11,8 @@ from comparisons import NEAR, said, steps, with_scores
 from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
-from rlexp.app import adaptive
-from rlexp.app.study import Study
+from rlexp.app.commands import compare_adaptive as adaptive
+from rlexp.app.workspace import Study
 from rlexp.cli import app
 from rlexp.protocol.seeds import Phase
 from rlexp.store.runs import read_experiment

@@ -8,7 +8,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import configuration, stored, study
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.cli import app
 from rlexp.errors import ConfigError
 

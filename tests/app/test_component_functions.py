@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from finished_runs import finish
 
-from rlexp.app.evaluate import Evaluation, evaluate
+from rlexp.app.commands.evaluate import Evaluation, evaluate
 from rlexp.app.permission import foreign_modules
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import RecordError
 

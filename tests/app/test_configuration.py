@@ -9,7 +9,11 @@ import yaml
 from finished_runs import study
 from quick_parts import quick_yaml
 
-from rlexp.app.configuration import list_options, show_configuration, validate_configuration
+from rlexp.app.commands.configuration import (
+    list_options,
+    show_configuration,
+    validate_configuration,
+)
 from rlexp.config.options import listed_groups
 from rlexp.config.sources import groups, packaged_root
 from rlexp.console import Console

@@ -11,9 +11,9 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
+from rlexp.app.commands.sweep import Options, sweep
 from rlexp.app.drift import versions
 from rlexp.app.estimate import remember
-from rlexp.app.sweep import Options, sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint

@@ -20,7 +20,7 @@ from rlexp.app.checks.asked import read_asked
 from rlexp.app.checks.finding import Finding, Status
 from rlexp.app.checks.repeating import CURES, execute
 from rlexp.app.checks.sources import difference, examine_environment, judge
-from rlexp.app.doctor import doctor
+from rlexp.app.commands.doctor import doctor
 from rlexp.cli.study import doctor as command
 from rlexp.config.compose import compose
 from rlexp.console import Console

@@ -17,7 +17,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.diff import diff
+from rlexp.app.commands.diff import diff
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.store.layout import Layout

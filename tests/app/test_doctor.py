@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from quick_parts import quick_parts
 from warm_processes import warm_up
 
-import rlexp.app.doctor as command
+import rlexp.app.commands.doctor as command
 from rlexp.app.checks import examination, machine, seeding
 from rlexp.app.checks.declaration import contradiction
 from rlexp.app.checks.examination import candidates, examine, fitting
@@ -40,9 +40,9 @@ from rlexp.app.checks.machine import (
 )
 from rlexp.app.checks.probe import execute
 from rlexp.app.checks.resuming import STARTS_AGAIN
-from rlexp.app.doctor import doctor
+from rlexp.app.commands.doctor import doctor
 from rlexp.app.fit import Spaces
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.console import Console
 from rlexp.errors import ConfigError

@@ -17,10 +17,10 @@ import pytest
 from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
 
-from rlexp.app.evaluate import Evaluation, evaluate
+from rlexp.app.commands.evaluate import Evaluation, evaluate
 from rlexp.app.playback import restored
 from rlexp.app.policies import Policy, find_policy
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS

@@ -16,7 +16,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, output, stored, study
 from typer.testing import CliRunner
 
-from rlexp.app.export import FORMATS, export
+from rlexp.app.commands.export import FORMATS, export
 from rlexp.app.export_request import Wanted
 from rlexp.cli.exporting import export as command
 from rlexp.errors import RlexpError

@@ -15,7 +15,7 @@ import yaml
 from finished_runs import Finished, finish, study
 from stored_runs import console
 
-from rlexp.app.export import export
+from rlexp.app.commands.export import export
 from rlexp.app.export_request import Wanted
 from rlexp.errors import RlexpError
 from rlexp.protocol.spec import RunSpec

@@ -10,7 +10,7 @@ from quick_parts import quick_parts
 from rlexp.app.apart import ask_apart
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
 

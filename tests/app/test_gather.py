@@ -8,7 +8,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.gather import Target, gather, read_target
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 

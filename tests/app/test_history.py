@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from stored_runs import Stored, completed, console, ended, evaluated, output, stored, study
 
-from rlexp.app.ls import Selection, list_all
-from rlexp.app.show import Part, show
-from rlexp.app.status import show_status
+from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.status import show_status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 
 SAVED = Checkpointed(time=5.0, step=40, name="checkpoints/40", seconds=1.5, bytes=600_000)

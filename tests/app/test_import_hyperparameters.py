@@ -9,8 +9,8 @@ import yaml
 from finished_runs import study
 from quick_parts import quick_yaml
 
-from rlexp.app import import_hyperparameters as importing
-from rlexp.app.import_hyperparameters import Asked, import_hyperparameters
+from rlexp.app.commands import import_hyperparameters as importing
+from rlexp.app.commands.import_hyperparameters import Asked, import_hyperparameters
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import environment_options
 from rlexp.console import Console

@@ -19,7 +19,8 @@ from quick_parts import quick_parts
 from stored_runs import stored
 from typer.testing import CliRunner
 
-from rlexp.app import import_records, imported_place
+from rlexp.app import imported_place
+from rlexp.app.commands import import_results as import_command
 from rlexp.cli import COMMANDS
 from rlexp.cli.importing import import_results
 from rlexp.errors import RlexpError
@@ -400,7 +401,7 @@ def test_two_that_add_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             give("import", first, "--experiment", "alpha", *UNIT)
         return settled
 
-    monkeypatch.setattr(import_records, "settle", settle_slowly)
+    monkeypatch.setattr(import_command, "settle", settle_slowly)
     words = ("import", late, "--experiment", "alpha", *UNIT)
     assert "added to by another command meanwhile: repeat this one" in refused(*words)
     assert "alpha: 2 of 2 attempts match the ledger" in give("verify")
@@ -447,7 +448,7 @@ def test_known_scores_are_looked_up_once_a_task(monkeypatch: pytest.MonkeyPatch)
         asked.append(task)
         return {}
 
-    monkeypatch.setattr(import_records, "known_reference", look)
+    monkeypatch.setattr(import_command, "known_reference", look)
     give("import", two_labels(), "--experiment", "alpha", *UNIT, "--dry-run")
     assert ["Acrobot-v1", "CartPole-v1"] == sorted(asked)
 
@@ -468,7 +469,7 @@ def test_a_name_that_is_given_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
     words = ("import", path, "--experiment", "alpha", *UNIT)
     give(*words)
     before = files()
-    monkeypatch.setattr("rlexp.app.import_records.found_before", lambda _: None)
+    monkeypatch.setattr("rlexp.app.commands.import_results.found_before", lambda _: None)
     assert "made by another command meanwhile" in refused(*words)
     assert before == files()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from in_full import long
 
-from rlexp.app.init import files, init
+from rlexp.app.commands.init import files, init
 from rlexp.console import Console
 from rlexp.errors import ConfigError
 

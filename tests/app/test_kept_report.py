@@ -12,8 +12,8 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, output, stored, study
 
 from rlexp.app import kept_report
-from rlexp.app import report as reporting
-from rlexp.app.report import REFUSED, Wanted, report
+from rlexp.app.commands import report as reporting
+from rlexp.app.commands.report import REFUSED, Wanted, report
 from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
 

@@ -6,7 +6,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, completed, console, stored, study
 
-from rlexp.app.logs import logs
+from rlexp.app.commands.logs import logs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.runs import write_run

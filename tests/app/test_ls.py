@@ -18,7 +18,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.ls import Selection, list_all
+from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout

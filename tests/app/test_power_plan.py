@@ -12,8 +12,8 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, stored, study
 
-from rlexp.app.power import Plan, plan_seeds
-from rlexp.app.study import Study
+from rlexp.app.commands.power import Plan, plan_seeds
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase

@@ -6,7 +6,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
 
-from rlexp.app.remove import remove
+from rlexp.app.commands.remove import remove
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold

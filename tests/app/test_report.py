@@ -10,7 +10,8 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, output, stored, study
 
-from rlexp.app.report import FORMATS, Wanted, read_formats, read_phase, report
+from rlexp.app.commands.report import Wanted, report
+from rlexp.app.reporting.build import FORMATS, read_formats, read_phase
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from stored_runs import console, output, study
 
-from rlexp.app.configuration import list_options, show_configuration
+from rlexp.app.commands.configuration import list_options, show_configuration
 from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
 

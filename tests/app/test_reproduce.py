@@ -9,8 +9,8 @@ import pytest
 from reproducible_studies import GitStudy, committed, git, train, trained
 from warm_processes import warm_up
 
-from rlexp.app.reproduce import SurroundingsDiffer, Wanted, reproduce
-from rlexp.app.study import Study
+from rlexp.app.commands.reproduce import SurroundingsDiffer, Wanted, reproduce
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local

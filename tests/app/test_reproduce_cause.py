@@ -13,7 +13,7 @@ from samples import completed, failed, spec
 from rlexp.app.reproduction.answer import Verdict, answer, summary
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import machine, packages

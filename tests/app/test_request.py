@@ -9,7 +9,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -167,7 +167,7 @@ def test_the_command_finds_a_package_of_the_study(folder: Path) -> None:
     text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
     write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
     code = (
-        "from rlexp.app.request import read_request; from rlexp.app.study import Study; "
+        "from rlexp.app.request import read_request; from rlexp.app.workspace import Study; "
         "print(read_request(['algorithm=mine'], Study.here(('ours',))).experiment.name)"
     )
     done = subprocess.run(

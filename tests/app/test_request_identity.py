@@ -8,7 +8,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase

@@ -25,8 +25,8 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
+from rlexp.app.commands.resume import Options, resume
 from rlexp.app.recorded import read_recorded
-from rlexp.app.resume import Options, resume
 from rlexp.app.resume_request import requests
 from rlexp.app.survey import survey
 from rlexp.engine.sweeping import Stage

@@ -22,7 +22,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.show import Part, show
+from rlexp.app.commands.show import Part, show
 from rlexp.console.words import outline
 from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError

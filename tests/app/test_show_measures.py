@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stored_runs import console, ended, evaluated, output, stored, study
 
-from rlexp.app.show import Part, show
+from rlexp.app.commands.show import Part, show
 from rlexp.records.events import Ending, Examined, Measures
 from rlexp.store.layout import Layout
 

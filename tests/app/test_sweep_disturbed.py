@@ -10,8 +10,8 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
+from rlexp.app.commands.sweep import Options, sweep
 from rlexp.app.gather import gather
-from rlexp.app.sweep import Options, sweep
 from rlexp.app.sweep_state import read_runs
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ProtocolError

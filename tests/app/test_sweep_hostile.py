@@ -8,12 +8,12 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.compare import Sides, compare
-from rlexp.app.ls import Selection, list_all
-from rlexp.app.report import Wanted, report
-from rlexp.app.show import Part, show
-from rlexp.app.status import show_status
-from rlexp.app.sweep import Options, sweep
+from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.report import Wanted, report
+from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.status import show_status
+from rlexp.app.commands.sweep import Options, sweep
 from rlexp.app.sweep_view import remaining_steps
 from rlexp.app.sweep_watch import Watched
 from rlexp.engine.sweeping import Stage

@@ -9,13 +9,13 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
 
+from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.report import Wanted, report
+from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.status import show_status
+from rlexp.app.commands.sweep import Options, read_stage, sweep
 from rlexp.app.gather import gather
-from rlexp.app.ls import Selection, list_all
-from rlexp.app.report import Wanted, report
 from rlexp.app.retrain import Origin, request_again
-from rlexp.app.show import Part, show
-from rlexp.app.status import show_status
-from rlexp.app.sweep import Options, read_stage, sweep
 from rlexp.app.sweep_mirror import mirrored
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError, RecordError

@@ -7,7 +7,7 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import stored_sweep
 
-from rlexp.app.sweep import Options, sweep
+from rlexp.app.commands.sweep import Options, sweep
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -8,8 +8,8 @@ from quick_parts import quick_parts
 from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
-from rlexp.app.status import show_status
-from rlexp.app.sweep import Options, sweep
+from rlexp.app.commands.status import show_status
+from rlexp.app.commands.sweep import Options, sweep
 from rlexp.app.sweep_watch import Watched
 from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec

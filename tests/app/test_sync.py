@@ -14,7 +14,7 @@ from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
 from rlexp.app import mirrored
-from rlexp.app.sync import Wanted, sync
+from rlexp.app.commands.sync import Wanted, sync
 from rlexp.console import Console
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase

@@ -18,7 +18,7 @@ from sealed_runs import (
 )
 from stored_runs import completed, console, evaluated, output, stored, study
 
-from rlexp.app.verify import verify
+from rlexp.app.commands.verify import verify
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.ledger import SealedAttempt

@@ -21,7 +21,7 @@ from sealed_runs import (
 )
 from stored_runs import completed, console, stored, study
 
-from rlexp.app.remove import remove
+from rlexp.app.commands.remove import remove
 from rlexp.store.layout import Layout
 
 Capture = pytest.CaptureFixture[str]

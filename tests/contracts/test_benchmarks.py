@@ -8,8 +8,8 @@ import pytest
 from members import names
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.study import Study
 from rlexp.app.worker import assemble
+from rlexp.app.workspace import Study
 from rlexp.config.matrix import matrix_file, read_matrix
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.layout import Layout

@@ -11,7 +11,7 @@ from members import member
 from rlexp.app.fit import check_fit
 from rlexp.app.permission import check_imports
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import RunSpec

@@ -13,7 +13,7 @@ import yaml
 from pasted_commands import pasted
 
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.components.guides import final_weights, load_guide
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError

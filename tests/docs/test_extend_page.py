@@ -16,9 +16,9 @@ import pytest
 import torch
 from pasted_commands import pasted
 
-from rlexp.app.init import files
+from rlexp.app.commands.init import files
 from rlexp.app.request import Request, read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.sweep import SweepRequest, compose_sweep

@@ -12,7 +12,7 @@ from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
 
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))

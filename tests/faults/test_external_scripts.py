@@ -14,7 +14,7 @@ import pytest
 from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.app.load import load
+from rlexp.app.commands.load import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "external.md").read_text()
 BEGIN = """

@@ -243,8 +243,8 @@ Seals(ExperimentPaths(Path(sys.argv[1]))).enter_late()
 REMOVING = """
 import sys
 from pathlib import Path
-from rlexp.app.remove import remove
-from rlexp.app.study import Study
+from rlexp.app.commands.remove import remove
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.store.layout import Layout
 

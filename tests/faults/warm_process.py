@@ -42,7 +42,7 @@ LIBRARIES = (
 STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
 """What programs import that write below `runs/`."""
 WAITS = {
-    "rlexp.app.pull": ("EVERY", 0.2),
+    "rlexp.app.commands.worker": ("EVERY", 0.2),
     "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
     "rlexp.app.listener": ("CLOSE_LIMIT", 1.0),

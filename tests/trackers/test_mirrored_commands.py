@@ -31,7 +31,14 @@ RUN = (
 )
 PRELOAD = (
     *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
-    *("rlexp.cli", "rlexp.app.run", "rlexp.app.sync", "rlexp.app.pushing", "mlflow", "hydra"),
+    *(
+        "rlexp.cli",
+        "rlexp.app.commands.run",
+        "rlexp.app.commands.sync",
+        "rlexp.app.pushing",
+        "mlflow",
+        "hydra",
+    ),
     *("rlexp.config.compose", "pydantic", "scipy.special", "gymnasium.envs.classic_control"),
 )
 """What a command, its run and its mirror import."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.app.permission import check_imports
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration

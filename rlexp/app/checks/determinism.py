@@ -10,7 +10,7 @@ from rlexp.app.checks.asked import Asked, read_asked
 from rlexp.app.checks.executions import Execution, Place, execute_apart
 from rlexp.app.checks.finding import Finding, Status, fail, ok
 from rlexp.app.checks.sources import HASH_SEED, HASHED, SORT, examine_environment
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.divergence import Likeness, first_divergence, likeness
 from rlexp.records.events import Failure

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlexp.app.checks.finding import Finding, Status, any_failed, fail, ok, warn
 from rlexp.app.fit import Spaces, check_parts
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options
 from rlexp.config.validate import build

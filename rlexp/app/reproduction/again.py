@@ -10,9 +10,9 @@ from rlexp.app.drive import drive
 from rlexp.app.execution import Driving
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.reproduction.original import Original
-from rlexp.app.study import Study
 from rlexp.app.survey import configuration_of
 from rlexp.app.variables import given
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.console import Console

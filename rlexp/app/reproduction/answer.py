@@ -8,7 +8,7 @@ from typing import Any
 
 from rlexp.app.reproduction.original import Original
 from rlexp.app.reproduction.surroundings import Surroundings
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.records.divergence import Divergence, first_divergence, likeness
 from rlexp.records.run import RunRecord, State
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.errors import RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, RunEnded

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from rlexp.app.imported import found_before
 from rlexp.app.imported_place import add_to_experiment, new_experiment, remove_leftovers
 from rlexp.app.imported_told import show_import
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.foreign_yaml import read_foreign_yaml
 from rlexp.config.references import known_reference
 from rlexp.console import Console

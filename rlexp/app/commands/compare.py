@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.app.commands.report import REFUSED
 from rlexp.app.design import FAMILY, GROUP, INTERIMS, FrozenDesign, frozen_design, options
 from rlexp.app.gather import gather
 from rlexp.app.looks import draw_up, failed_for_good, look_at
-from rlexp.app.report import REFUSED, make_study, read_phase
-from rlexp.app.study import Study as Place
+from rlexp.app.reporting.build import make_study, read_phase
+from rlexp.app.workspace import Study as Place
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.files import read_file

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import Composed, compose
 from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.variables import has_variable

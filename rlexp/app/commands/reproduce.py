@@ -19,7 +19,7 @@ from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
 from rlexp.app.reproduction.surroundings import Surroundings, compare
 from rlexp.app.signals import CODES
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.app.select import Row, order_rows, read_conditions
-from rlexp.app.study import Study
 from rlexp.app.summary import describe_run, summarise, worst_scores
 from rlexp.app.survey import Found, Survey, survey
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.words import ago
 from rlexp.errors import ConfigError

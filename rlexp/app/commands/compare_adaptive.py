@@ -24,8 +24,8 @@ from rlexp.app.imported import refuse_imported
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
 from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
-from rlexp.app.study import Study as Place
 from rlexp.app.summary import read_entries
+from rlexp.app.workspace import Study as Place
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import validate

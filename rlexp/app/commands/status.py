@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from rlexp.app.away import Away
-from rlexp.app.study import Study
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import view_of, why_stopped
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.sweep import status_line, trial_line
 from rlexp.engine.running import read_progress

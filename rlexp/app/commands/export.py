@@ -9,7 +9,7 @@ from rlexp.app.export_output import Made, Output
 from rlexp.app.export_request import Wanted
 from rlexp.app.export_scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.export_script import make_script
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlexp.app.mirrored import Mirrored, Order, Trackers
 from rlexp.app.pushing import place_of
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options
 from rlexp.config.validate import build_named

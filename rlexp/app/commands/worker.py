@@ -14,7 +14,7 @@ from rlexp.app.execution import claim
 from rlexp.app.ordered import Ordered
 from rlexp.app.permission import check_imports
 from rlexp.app.signals import Signals, listening
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.console import Console

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences

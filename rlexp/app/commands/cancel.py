@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlexp.app.away import end_all
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending, StopRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlexp.app.gather import gather
 from rlexp.app.pilot import Sought, by_pilot
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError

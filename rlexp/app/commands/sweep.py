@@ -10,7 +10,6 @@ from rlexp.app.estimate import remember
 from rlexp.app.execution import Driving
 from rlexp.app.mirrored import catch_up
 from rlexp.app.permission import check_imports
-from rlexp.app.study import Study
 from rlexp.app.sweep_join import join_sweep
 from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_outcome import show_outcome, tell_why
@@ -18,6 +17,7 @@ from rlexp.app.sweep_plan import show_sweep_plan
 from rlexp.app.sweep_request import Asked, Configurer, read_sweep
 from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
 from rlexp.app.sweep_watch import Watched, mirror_of
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.errors import ConfigError, did_you_mean

@@ -7,7 +7,7 @@ from rlexp.app.checks.examination import examine
 from rlexp.app.checks.finding import Finding, Status, any_failed
 from rlexp.app.checks.installation import check_installation
 from rlexp.app.checks.machine import check_machine
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.words import printable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of

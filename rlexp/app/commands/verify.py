@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rlexp.app.integrity import examine
-from rlexp.app.study import Study
 from rlexp.app.survey import Survey, survey
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.integrity import SHORT, Finding, Integrity, Kind

@@ -13,8 +13,8 @@ from rlexp.app.join import join
 from rlexp.app.mirrored import catch_up
 from rlexp.app.request import Request, read_request
 from rlexp.app.retrain import Origin, request_again
-from rlexp.app.study import Study
 from rlexp.app.summary import Entry, read_entries, summarise
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
 
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.words import size
 from rlexp.errors import NO_SPACE, RecordError

@@ -110,3 +110,16 @@ class Study:
         """A name as it stands below `runs/`, from a path to it or from the name itself."""
         wanted = name.rstrip("/").removeprefix(f"{self.layout.root}/")
         return wanted.removeprefix("./").removeprefix("runs/")
+
+
+def cache_folder() -> Path:
+    """Where is kept what all studies of this user have in common, and can do without.
+
+    A user of no home has a place that takes nothing.
+    """
+    home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        base = Path(home) if home else Path.home() / ".cache"
+    except RuntimeError:
+        base = Path(os.devnull)
+    return base / "rlexp"

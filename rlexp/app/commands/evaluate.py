@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import check_imports
 from rlexp.app.policies import Policy, check_archives, find_policy
-from rlexp.app.study import Study
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS

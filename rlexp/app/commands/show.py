@@ -6,13 +6,13 @@ from enum import StrEnum
 from os import environ
 from typing import Any
 
+from rlexp.app.commands.status import sweep_lines
 from rlexp.app.final_measures import describe_measures, tell_measures
 from rlexp.app.history import describe_attempts, describe_checkpoints, tell_attempts
 from rlexp.app.imported import imported_lines, source_in_words
-from rlexp.app.status import sweep_lines
-from rlexp.app.study import Study
 from rlexp.app.summary import describe_run, summarise
 from rlexp.app.survey import configuration_of, read_now, survey
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.words import SCORES, duration, moment, outline, size
 from rlexp.errors import RecordError

@@ -4,17 +4,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlexp.app.commands.run import Options as RunOptions
+from rlexp.app.commands.run import bring_to_end
+from rlexp.app.commands.sweep import UNTIL, bring_sweep_to_end, has_work
+from rlexp.app.commands.sweep import Options as SweepOptions
 from rlexp.app.recorded import Recorded, read_recorded
 from rlexp.app.resume_request import asked_of_sweep, check_words, requests
-from rlexp.app.run import Options as RunOptions
-from rlexp.app.run import bring_to_end
 from rlexp.app.signals import CODES
-from rlexp.app.study import Study
 from rlexp.app.survey import Survey, survey
-from rlexp.app.sweep import UNTIL, bring_sweep_to_end, has_work
-from rlexp.app.sweep import Options as SweepOptions
 from rlexp.app.sweep_state import Closed
 from rlexp.app.sweep_state import resume as take_up
+from rlexp.app.workspace import Study
 from rlexp.console import Console
 from rlexp.console.gathering import Gathering
 from rlexp.engine.sweeping import Stage

@@ -1,0 +1,1 @@
+"""Use cases: a file for each command, which takes typed arguments and returns its result."""

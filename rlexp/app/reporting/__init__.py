@@ -1,0 +1,1 @@
+"""Reports: from the records of experiments to files."""

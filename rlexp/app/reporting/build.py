@@ -1,0 +1,106 @@
+"""A report from evidence: computed once, then written in several formats."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from rlexp.config.report import ReportParts
+from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.seeds import Phase
+from rlexp.reports.blocks import Study
+from rlexp.reports.checklist import failed_checks
+from rlexp.reports.evidence import Evidence
+from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.sentences import counted, listed
+
+FORMATS = ("html", "latex", "csv", "json", "md")
+
+
+def read_formats(words: Sequence[str]) -> list[str]:
+    """Formats from words, several of which may stand in one, told apart by commas.
+
+    Raises:
+        ConfigError: There is no such format.
+    """
+    names = [name for word in words for name in word.split(",") if name]
+    for name in names:
+        if name not in FORMATS:
+            raise ConfigError(
+                f"there is no format {name!r}{did_you_mean(name, FORMATS)} "
+                f"(there are: {', '.join(FORMATS)})",
+            )
+    if not names:
+        raise ConfigError(f"--format is empty; formats: {', '.join(FORMATS)}")
+    return list(dict.fromkeys(names))
+
+
+def read_phase(word: str | None) -> Phase | None:
+    """A phase from its name.
+
+    Raises:
+        ConfigError: There is no such phase.
+    """
+    known = [str(phase) for phase in Phase]
+    if word is not None and word not in known:
+        raise ConfigError(
+            f"there is no phase {word!r}{did_you_mean(word, known)} "
+            f"(there are: {', '.join(known)})",
+        )
+    return Phase(word) if word else None
+
+
+def make_study(evidence: Evidence, parts: ReportParts) -> Study:
+    """Compute every section once."""
+    inquiry = Inquiry(
+        evidence=evidence,
+        settings=parts.settings,
+        metrics=parts.metrics,
+        sections=tuple(parts.sections),
+    )
+    computed = (section.part(inquiry) for section in parts.sections.values())
+    return Study(
+        title=listed(e.name for e in evidence.experiments),
+        subtitle=", ".join(_counts(evidence)),
+        labels=evidence.labels,
+        parts=tuple(part for part in computed if part is not None),
+        version=version("rlexp"),
+        failed_checks=failed_checks(inquiry),
+    )
+
+
+def rendered(
+    study: Study, formats: Sequence[str], folder: Path, figures: Path | None
+) -> dict[Path, bytes]:
+    """Every file of a report; figures for print only where a folder for them is named."""
+    links = {"figures": os.path.relpath(figures, folder)} if figures else {}
+    files: dict[Path, bytes] = {}
+    for name in formats:
+        files |= {folder / path: own for path, own in _rendered(study, name, links).items()}
+    if figures:
+        drawn = import_module("rlexp.reports.figures").draw(study)
+        files |= {figures / name: content for name, content in drawn.items()}
+    return files
+
+
+def _counts(evidence: Evidence) -> Iterator[str]:
+    """What the report is about, in numbers."""
+    if trials := sum(len(own.trials) for own in evidence.sweeps):
+        yield counted(trials, "trial")
+    if evidence.labels or not evidence.sweeps:
+        yield counted(len(evidence.labels), "label")
+        yield counted(len(evidence.tasks), "task")
+    yield f"{counted(len(evidence.members), f'{evidence.phase} run')} asked for"
+
+
+def _rendered(study: Study, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
+    """Files of a format by name; some formats link the figures, relative to themselves."""
+    if name == "html":
+        page: str = import_module("rlexp.reports.page.html").render_html(study)
+        return {"report.html": page.encode()}
+    module = {"latex": "latex", "csv": "as_csv", "json": "as_json", "md": "markdown"}[name]
+    renderer = import_module(f"rlexp.reports.formats.{module}")
+    linked = links if name in {"latex", "md"} else {}
+    files: Mapping[str, bytes] = renderer.render(study, **linked)
+    return files
