@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import (
@@ -56,7 +56,7 @@ def words(runs: int, experiment: str = EXPERIMENT) -> list[str]:
 
 def make(folder: Path, runs: int) -> ExperimentPaths:
     """Make an experiment of finished runs in the study in `folder`."""
-    study = Study(folder, Layout(folder / "runs"))
+    study = Workspace(folder, Layout(folder / "runs"))
     asked = words(runs)
     request = read_request(asked, study)
     paths = study.layout.experiment(request.experiment.name)

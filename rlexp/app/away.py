@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError, RecordError
@@ -60,7 +60,7 @@ class Away:
             yield f"{counted(count, 'job')} submitted to {name} for ordered runs"
 
 
-def end_all(paths: ExperimentPaths, study: Study) -> int:
+def end_all(paths: ExperimentPaths, workspace: Workspace) -> int:
     """Withdraw every order, ask the runs that are taken to end, and cancel jobs.
 
     Returns:
@@ -79,16 +79,16 @@ def end_all(paths: ExperimentPaths, study: Study) -> int:
     except OSError as error:
         raise RecordError(f"cannot write to {paths.folder}: {error.strerror}") from error
     for name in sorted({job.executor for job in _kept(paths)}):
-        _cancel_jobs(name, paths, study)
+        _cancel_jobs(name, paths, workspace)
     return len(away.waiting) + len(away.taken)
 
 
-def _cancel_jobs(name: str, paths: ExperimentPaths, study: Study) -> None:
+def _cancel_jobs(name: str, paths: ExperimentPaths, workspace: Workspace) -> None:
     try:
-        plain = compose([f"executor={name}"], study.folder)[0].plain
+        plain = compose([f"executor={name}"], workspace.folder)[0].plain
     except ConfigError:
         return
-    executor = build(plain["executor"], "executor", study.allowed)
+    executor = build(plain["executor"], "executor", workspace.allowed)
     if isinstance(executor, Remote):
         executor.cancel(paths.jobs)
 

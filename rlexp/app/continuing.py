@@ -10,7 +10,7 @@ from typing import Any
 from rlexp.app.drift import difference, versions
 from rlexp.app.fit import Spaces
 from rlexp.app.permission import foreign_modules
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec, canonical
 from rlexp.store.bundles import bundles, read_manifest
@@ -123,15 +123,15 @@ def plain_beginnings(found: Mapping[str, Beginning], again: str | None) -> dict[
     }
 
 
-def with_drift(command: Sequence[str], study: Study, *options: str) -> str:
+def with_drift(command: Sequence[str], workspace: Workspace, *options: str) -> str:
     """The command with `--allow-drift`, and with what it was allowed, to be given again.
 
     Args:
         command: What the user typed, but for options.
-        study: Where, and what the command may import.
+        workspace: Where, and what the command may import.
         options: Those that change what it does.
     """
-    permission = [] if "--allow-import" in command else study.permission
+    permission = [] if "--allow-import" in command else workspace.permission
     return shlex.join([*command, *options, *permission, "--allow-drift"])
 
 

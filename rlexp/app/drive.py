@@ -14,7 +14,7 @@ from rlexp.app.mirrored import mirroring
 from rlexp.app.remote import drive_remotely
 from rlexp.app.signals import Signals, listening
 from rlexp.app.summary import Entry
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.engine.loop import Loop
 from rlexp.engine.plan import Plan
@@ -33,7 +33,7 @@ def drive(
     phase: Phase,
     plan: Plan,
     driving: Driving,
-    study: Study,
+    workspace: Workspace,
     console: Console,
     spaces: Mapping[str, Spaces] | None = None,
 ) -> int | None:
@@ -45,7 +45,7 @@ def drive(
         paths,
         Listed(deque(plan.missing)),
         driving,
-        study,
+        workspace,
         console,
         show=lambda code: show_plan(paths, phase, plan, driving, code, console, spaces),
         watch=lambda: console.watch(len(plan.missing)),
@@ -56,7 +56,7 @@ def drive_source(
     paths: ExperimentPaths,
     source: Source,
     driving: Driving,
-    study: Study,
+    workspace: Workspace,
     console: Console,
     *,
     show: Callable[[Code], None],
@@ -68,29 +68,29 @@ def drive_source(
         paths: The experiment, whose lock is held.
         source: Where the runs come from.
         driving: How they are executed.
-        study: Where the code is.
+        workspace: Where the code is.
         console: Told of a full disk.
         show: Shows the plan, while the executor starts.
         watch: Opens what is told of every run.
     """
-    code = read_code(study.folder, study.layout.root)
+    code = read_code(workspace.folder, workspace.layout.root)
     disk_error: OSError | None = None
     with (
         # Outermost: in the end, Ctrl-C ends the wait for services.
-        mirroring(paths, driving.trackers, driving.command, study, console),
+        mirroring(paths, driving.trackers, driving.command, workspace, console),
         listening() as signals,
     ):
         try:
             executor = driving.executor
             if isinstance(executor, Remote):
                 disk_error = drive_remotely(
-                    *(paths, source, driving, executor, code, study, console, signals),
+                    *(paths, source, driving, executor, code, workspace, console, signals),
                     show=show,
                     watch=watch,
                 )
             else:
                 disk_error = _drive_locally(
-                    *(paths, source, driving, executor, code, study, signals),
+                    *(paths, source, driving, executor, code, workspace, signals),
                     show=show,
                     watch=watch,
                 )
@@ -108,15 +108,15 @@ def _drive_locally(
     driving: Driving,
     executor: Executor,
     code: Code,
-    study: Study,
+    workspace: Workspace,
     signals: Signals,
     *,
     show: Callable[[Code], None],
     watch: Callable[[], AbstractContextManager[Watcher]],
 ) -> OSError | None:
-    orders = driving.orders(code, study)
+    orders = driving.orders(code, workspace)
     opened = executor.open(
-        execution.ENTRY, execution.PRELOAD, threads=driving.threads, folder=study.folder
+        execution.ENTRY, execution.PRELOAD, threads=driving.threads, folder=workspace.folder
     )
     loop = None
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlexp.app.mirrored import Trackers
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.engine.running import Orders
 from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths
@@ -55,11 +55,11 @@ class Driving:
         """Whether checkpoints of other versions are continued from."""
         return bool(self.operational.get("allow_drift"))
 
-    def orders(self, code: Code, study: Study) -> Orders:
+    def orders(self, code: Code, workspace: Workspace) -> Orders:
         """What the attempts are asked for."""
         return Orders(
-            settings={**self.operational, "allowed": list(study.allowed)},
-            provenance=collect(code, self.command, study.folder, os.environ),
+            settings={**self.operational, "allowed": list(workspace.allowed)},
+            provenance=collect(code, self.command, workspace.folder, os.environ),
             patch=code.patch,
             timeout=self.operational["timeout"],
         )

@@ -75,14 +75,14 @@ class Card:
 
 def card(of: Card) -> bytes:
     """The card: its head as YAML, then Markdown."""
-    study = Study(
+    page = Study(
         title=f"{of.algorithm} on {of.task}",
         subtitle=f"{result(of)}.",
         labels=(of.estimates.label,),
         parts=tuple(_parts(of)),
         version=version("rlexp"),
     )
-    return front_matter(_head(of)).encode() + b"\n" + render(study)["report.md"]
+    return front_matter(_head(of)).encode() + b"\n" + render(page)["report.md"]
 
 
 def result(of: Card) -> str:

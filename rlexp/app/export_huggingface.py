@@ -12,7 +12,7 @@ from rlexp.app.export_card import Card, card, result
 from rlexp.app.export_output import Content, Made, Output
 from rlexp.app.export_request import Wanted, evidence_of, numbers_of, told_of
 from rlexp.app.export_script import SCRIPT, Scripted, needed_lines, playing, scripted
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.spec import short_name
@@ -30,7 +30,9 @@ METRIC = "iqm"
 LONGEST = 100
 
 
-def make_huggingface(targets: Sequence[str], wanted: Wanted, output: Output, place: Study) -> Made:
+def make_huggingface(
+    targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace
+) -> Made:
     """The folder of one label on one task.
 
     Raises:
@@ -76,7 +78,7 @@ def _check_one(evidence: Evidence) -> None:
         )
 
 
-def _inquiry(evidence: Evidence, wanted: Wanted, place: Study) -> Inquiry:
+def _inquiry(evidence: Evidence, wanted: Wanted, place: Workspace) -> Inquiry:
     """The runs, and the one metric that sums their scores up."""
     name = wanted.metric or METRIC
     if not re.fullmatch(r"\w+", name):
@@ -95,7 +97,7 @@ def model_file(member: Member) -> str:
     return f"{name}-{task[:LONGEST].strip('.-') or 'task'}.zip"
 
 
-def _scripted(member: Member, model: str, command: Sequence[str], place: Study) -> Scripted:
+def _scripted(member: Member, model: str, command: Sequence[str], place: Workspace) -> Scripted:
     paths: RunPaths = place.experiment(member.experiment).run(member.record.spec.name)
     return scripted(paths, place, command, model)
 
@@ -116,7 +118,7 @@ def _card(inquiry: Inquiry, runs: Mapping[int, Scripted], model: str, *, report:
     )
 
 
-def _report(evidence: Evidence, place: Study) -> bytes | None:
+def _report(evidence: Evidence, place: Workspace) -> bytes | None:
     """The page that `rlexp report` wrote, if it did."""
     with suppress(OSError):
         return read_file(place.folder / "reports" / evidence.experiments[0].name / "report.html")

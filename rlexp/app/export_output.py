@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.store.files import open_file, publish_with, sync
 
@@ -43,7 +43,7 @@ class Output:
     force: bool
 
     @classmethod
-    def of(cls, word: str | None, place: Study, *, force: bool) -> "Output":
+    def of(cls, word: str | None, place: Workspace, *, force: bool) -> "Output":
         """The output that a word names.
 
         Raises:

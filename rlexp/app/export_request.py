@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from rlexp.app.gather import gather
 from rlexp.app.imported import imported_lines
 from rlexp.app.reporting.build import read_phase
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.exchange.exporters.outcomes import Outcome
 from rlexp.protocol.seeds import Phase
@@ -31,7 +31,7 @@ class Wanted:
     force: bool = False
 
 
-def evidence_of(targets: Sequence[str], wanted: Wanted, place: Study) -> Evidence:
+def evidence_of(targets: Sequence[str], wanted: Wanted, place: Workspace) -> Evidence:
     """The planned runs of the targets in the wanted phase, which is that of test unless told.
 
     Raises:

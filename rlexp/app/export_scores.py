@@ -8,7 +8,7 @@ import numpy as np
 
 from rlexp.app.export_output import Content, Made, Output
 from rlexp.app.export_request import Wanted, evidence_of, numbers_of, outcomes_of, told_of
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task
@@ -31,7 +31,7 @@ from rlexp.reports.sentences import counted, listed, numbers
 from rlexp.reports.wording import score_in_words
 
 
-def make_rliable(targets: Sequence[str], wanted: Wanted, output: Output, place: Study) -> Made:
+def make_rliable(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
     """The score dictionary, and beside it a page that says what is in it.
 
     Raises:
@@ -58,7 +58,9 @@ def make_rliable(targets: Sequence[str], wanted: Wanted, output: Output, place: 
     )
 
 
-def make_marl_eval(targets: Sequence[str], wanted: Wanted, output: Output, place: Study) -> Made:
+def make_marl_eval(
+    targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace
+) -> Made:
     """The evaluations of every run as marl-eval's JSON.
 
     Raises:
@@ -88,7 +90,7 @@ def make_marl_eval(targets: Sequence[str], wanted: Wanted, output: Output, place
     )
 
 
-def make_tables(targets: Sequence[str], wanted: Wanted, output: Output, place: Study) -> Made:
+def make_tables(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
     """Runs, evaluations and episodes as tables: one file, or a folder of all of them.
 
     Raises:
@@ -139,7 +141,7 @@ def _check_suffix(output: Output, suffixes: Sequence[str]) -> None:
 
 
 def _normalised(
-    scores: Scores, shape: Rectangle, evidence: Evidence, place: Study
+    scores: Scores, shape: Rectangle, evidence: Evidence, place: Workspace
 ) -> tuple[Scores, str]:
     settings = read_report((), place.folder, place.allowed).settings
     known = scales(evidence, settings)

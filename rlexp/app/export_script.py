@@ -17,7 +17,7 @@ from rlexp.app.permission import OURS, check_imports, foreign_modules
 from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import configuration_of
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.requirements import requirements
 from rlexp.exchange.exporters.script import script
@@ -49,7 +49,7 @@ class Scripted:
     final: Evaluated
 
 
-def make_script(targets: Sequence[str], wanted: Wanted, output: Output, place: Study) -> Made:
+def make_script(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
     """A folder with the script, the parameters and the versions of packages.
 
     Raises:
@@ -72,7 +72,7 @@ def make_script(targets: Sequence[str], wanted: Wanted, output: Output, place: S
     )
 
 
-def find_run(name: str, place: Study) -> RunPaths:
+def find_run(name: str, place: Workspace) -> RunPaths:
     """The run of this name, or the only run of the experiment of this name.
 
     Raises:
@@ -97,8 +97,8 @@ def run_name(paths: RunPaths) -> str:
     return f"{paths.folder.parent.name}/{paths.folder.name}"
 
 
-def playing(script_path: Path, foreign: Sequence[str], place: Study) -> list[str]:
-    """The command that runs a script; what it imports may lie in the study's folder."""
+def playing(script_path: Path, foreign: Sequence[str], place: Workspace) -> list[str]:
+    """The command that runs a script; what it imports may lie in the workspace's folder."""
     found = ["env", f"PYTHONPATH={place.folder}"] if foreign else []
     return [*found, "python", str(script_path)]
 
@@ -111,13 +111,13 @@ def needed_lines(foreign: Sequence[str]) -> list[str]:
 
 
 def scripted(
-    paths: RunPaths, place: Study, command: Sequence[str], model: str = "model.zip"
+    paths: RunPaths, place: Workspace, command: Sequence[str], model: str = "model.zip"
 ) -> Scripted:
     """The files of a run's script.
 
     Args:
         paths: The run.
-        place: The study, with the packages that it may import from.
+        place: The workspace, with the packages that it may import from.
         command: The command to repeat with more of them.
         model: The name that the file with the parameters gets.
 
@@ -160,7 +160,12 @@ def _final(stored: StoredRun, paths: RunPaths) -> Evaluated:
 
 
 def _recipe(
-    policy: Policy, stored: StoredRun, final: Evaluated, paths: RunPaths, place: Study, model: str
+    policy: Policy,
+    stored: StoredRun,
+    final: Evaluated,
+    paths: RunPaths,
+    place: Workspace,
+    model: str,
 ) -> "Recipe":
     """Restore the policy, so that its files are known to be whole, and describe how it is built."""
     from rlexp.app.export_recipe import describe

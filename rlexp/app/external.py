@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import External, files_named
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.executors.local import THREAD_VARIABLES
@@ -27,7 +27,7 @@ LAST_BYTES = 8192
 LONGEST_WORDS = 300
 
 
-def check_external(configuration: Configuration, study: Study) -> None:
+def check_external(configuration: Configuration, workspace: Workspace) -> None:
     """Refuse what a training script cannot be told, and files that were edited meanwhile.
 
     Raises:
@@ -39,7 +39,7 @@ def check_external(configuration: Configuration, study: Study) -> None:
             f"component={','.join(components)} is put around environments that rlexp makes, and a "
             "script makes its own: leave it out, and give the script algorithm.settings"
         )
-    algorithm: External = build(configuration.algorithm, "algorithm", study.allowed)
+    algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.app.apart import ask_apart
 from rlexp.app.external import check_external
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
@@ -24,30 +24,30 @@ NUMBERS = 12
 
 def check_fit(
     configurations: Iterable[Configuration],
-    study: Study,
+    workspace: Workspace,
     spaces: "dict[str, Spaces] | None" = None,
 ) -> None:
     """Make each environment once, look at its spaces, and close it.
 
     Args:
         configurations: To be checked.
-        study: Where they are from.
+        workspace: Where they are from.
         spaces: Of environments that were looked at before; those looked at now are added.
 
     Raises:
         ConfigError: An environment does not exist, or an algorithm cannot learn on it.
         RecordError: A file that defines a run of a training script was edited.
     """
-    study.make_importable()
+    workspace.make_importable()
     spaces = {} if spaces is None else spaces
     for configuration in configurations:
         if configuration.spec(Phase.TEST, 0, 0).external:
-            check_external(configuration, study)
+            check_external(configuration, workspace)
             continue
         key = canonical(configuration.environment)
         if key not in spaces:
-            spaces[key] = _spaces(configuration, study)
-        _check(configuration, spaces[key], study)
+            spaces[key] = _spaces(configuration, workspace)
+        _check(configuration, spaces[key], workspace)
         _check_rollout(configuration)
 
 
@@ -107,9 +107,9 @@ def _bytes(space: Any) -> int:
     return size
 
 
-def _spaces(configuration: Configuration, study: Study) -> Spaces:
+def _spaces(configuration: Configuration, workspace: Workspace) -> Spaces:
     plain = {**configuration.environment, "reference": configuration.reference}
-    environment = build(plain, "environment", study.allowed)
+    environment = build(plain, "environment", workspace.allowed)
 
     made: list[gymnasium.Env[Any, Any]] = []
 
@@ -134,9 +134,9 @@ def _spaces(configuration: Configuration, study: Study) -> Spaces:
     return Spaces(**ask_apart(configuration.task, look, close))
 
 
-def _check(configuration: Configuration, spaces: Spaces, study: Study) -> None:
-    agent = build(configuration.agent, "agent", study.allowed)
-    algorithm = build(configuration.algorithm, "algorithm", study.allowed)
+def _check(configuration: Configuration, spaces: Spaces, workspace: Workspace) -> None:
+    agent = build(configuration.agent, "agent", workspace.allowed)
+    algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
     check_parts(agent, short_name(configuration.agent), algorithm, spaces, configuration.task)
 
 

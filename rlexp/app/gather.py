@@ -10,7 +10,7 @@ from rlexp.app.integrity import examine
 from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
@@ -38,7 +38,7 @@ def read_target(text: str) -> Target:
 def gather(
     targets: Sequence[str],
     phase: Phase | None,
-    study: Study,
+    workspace: Workspace,
     *,
     importance: bool = False,
     integrity: bool = False,
@@ -48,7 +48,7 @@ def gather(
     Args:
         targets: Experiments, or labels of them.
         phase: Wanted phase; without one, test, or tuning where no target has test runs.
-        study: Where the experiments are.
+        workspace: Where the experiments are.
         importance: Whether to find out which parameters of a sweep matter, which takes seconds.
         integrity: Whether to compare the records with their ledgers, which reads every file.
 
@@ -57,7 +57,7 @@ def gather(
         ProtocolError: The targets have no phase in common.
     """
     asked = [read_target(text) for text in dict.fromkeys(targets)]
-    surveys = {t.experiment: survey(study.experiment(t.experiment)) for t in asked}
+    surveys = {t.experiment: survey(workspace.experiment(t.experiment)) for t in asked}
     for name, found in surveys.items():
         if found.experiment is None:
             raise RecordError(f"{found.problem}; 'rlexp ls {name}' lists its runs")
@@ -77,7 +77,7 @@ def gather(
         left_out=_left_out(surveys, chosen),
         problems=tuple(f"{n}: {line}" for n, s in surveys.items() for line in s.problems),
         folders={n: str(s.paths.folder) for n, s in surveys.items()},
-        sweeps=tuple(_sweeps(surveys, study, with_importance=importance)),
+        sweeps=tuple(_sweeps(surveys, workspace, with_importance=importance)),
         integrity=tuple(examine(s) for s in surveys.values()) if integrity else (),
         running=sum(
             f.stored is not None and f.stored.record.state is State.RUNNING
@@ -88,14 +88,14 @@ def gather(
 
 
 def _sweeps(
-    surveys: Mapping[str, Survey], study: Study, *, with_importance: bool
+    surveys: Mapping[str, Survey], workspace: Workspace, *, with_importance: bool
 ) -> Iterator[SweepEvidence]:
     for found in surveys.values():
         experiment = found.experiment
         if experiment is not None and experiment.sweep is not None:
             runs = [f.stored for f in found.runs if f.stored is not None and not f.damaged]
             yield read_sweep_evidence(
-                found.paths, experiment, runs, study, with_importance=with_importance
+                found.paths, experiment, runs, workspace, with_importance=with_importance
             )
 
 

@@ -79,10 +79,10 @@ class Source:
     def of(
         cls, folder: Path, asked: Mapping[str, Any], experiments: Sequence[ExperimentPaths] | None
     ) -> "Source":
-        """The source of a report of the study in `folder`.
+        """The source of a report of the workspace in `folder`.
 
         Args:
-            folder: The study's.
+            folder: The workspace's.
             asked: Targets and settings, as JSON values.
             experiments: Whose records it tells of; nothing where more than files decide.
         """

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import Parts
 from rlexp.console import Console
 from rlexp.errors import TrackerUnreachable
@@ -61,7 +61,7 @@ class Mirrored:
     """A running mirror of one experiment."""
 
     def __init__(
-        self, paths: ExperimentPaths, order: Order, study: Study, console: Console | None
+        self, paths: ExperimentPaths, order: Order, workspace: Workspace, console: Console | None
     ) -> None:
         """Start it. With a console, problems are said as they come."""
         self._order, self._console = order, console
@@ -85,8 +85,8 @@ class Mirrored:
             {
                 "experiment": str(paths.folder),
                 "trackers": order.trackers.plain,
-                "allowed": list(study.allowed),
-                "folder": str(study.folder),
+                "allowed": list(workspace.allowed),
+                "folder": str(workspace.folder),
                 "once": order.once,
                 "wait": order.wait,
             }
@@ -186,7 +186,7 @@ def mirroring(
     paths: ExperimentPaths,
     trackers: Trackers,
     command: Sequence[str],
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> Iterator[None]:
     """Mirror an experiment as long as the context lasts, and a bounded time beyond.
@@ -197,26 +197,26 @@ def mirroring(
     if not trackers.built:
         yield
         return
-    mirror = Mirrored(paths, Order(trackers=trackers), study, console)
+    mirror = Mirrored(paths, Order(trackers=trackers), workspace, console)
     mirror.require()
     try:
         yield
     finally:
-        tell_pending(mirror.finish(), trackers, paths, command, study, console)
+        tell_pending(mirror.finish(), trackers, paths, command, workspace, console)
 
 
 def catch_up(
     paths: ExperimentPaths,
     trackers: Trackers,
     command: Sequence[str],
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> None:
     """Push what an earlier command could not."""
     if trackers.built:
         order = Order(trackers=trackers, once=True)
-        answers = Mirrored(paths, order, study, console).finish()
-        tell_pending(answers, trackers, paths, command, study, console)
+        answers = Mirrored(paths, order, workspace, console).finish()
+        tell_pending(answers, trackers, paths, command, workspace, console)
 
 
 def tell_pending(
@@ -224,7 +224,7 @@ def tell_pending(
     trackers: Trackers,
     paths: ExperimentPaths,
     command: Sequence[str],
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> None:
     """Say what was not pushed, and the command that does it later."""
@@ -237,7 +237,7 @@ def tell_pending(
         console.note(text)
     if left:
         words = [w for w in command if w.lstrip("+").startswith(("tracker=", "tracker."))]
-        again = shlex.join(["rlexp", "sync", paths.name, *words, *study.permission])
+        again = shlex.join(["rlexp", "sync", paths.name, *words, *workspace.permission])
         secret = len(without_secrets(words)) < len(words)
         told = "give the same command again" if secret else again
         console.note(f"To push it later: {told}")

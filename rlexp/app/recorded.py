@@ -18,7 +18,7 @@ class Recorded:
 
     Attributes:
         command: What the user typed, secrets masked.
-        folder: The folder of the study where it was typed.
+        folder: The folder of the workspace where it was typed.
         settings: What the attempt was asked for besides its run.
     """
 

@@ -11,7 +11,7 @@ from rlexp.app import execution
 from rlexp.app.execution import Driving, claim
 from rlexp.app.permission import SCRIPTS, foreign_modules
 from rlexp.app.signals import CODES, Signals
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs
@@ -32,7 +32,7 @@ def drive_remotely(
     driving: Driving,
     remote: Remote,
     code: Code,
-    study: Study,
+    workspace: Workspace,
     console: Console,
     signals: Signals,
     *,
@@ -47,10 +47,10 @@ def drive_remotely(
         ExecutorError: No job can be started.
         KeyboardInterrupt: A second signal came.
     """
-    orders = driving.orders(code, study)
+    orders = driving.orders(code, workspace)
     if driving.detach:
         remote.check_detached()
-    site = _site(paths, driving, study, by_hand=isinstance(remote, Pull))
+    site = _site(paths, driving, workspace, by_hand=isinstance(remote, Pull))
     with remote.dispatch(site) as session:
         show(code)
         if isinstance(remote, Pull):
@@ -94,8 +94,10 @@ def _say_detached(
     )
 
 
-def _site(paths: ExperimentPaths, driving: Driving, study: Study, *, by_hand: bool) -> Site:
-    allowed = sorted({*study.allowed, *_packages(read_experiment(paths))})
+def _site(
+    paths: ExperimentPaths, driving: Driving, workspace: Workspace, *, by_hand: bool
+) -> Site:
+    allowed = sorted({*workspace.allowed, *_packages(read_experiment(paths))})
     flags = [word for package in allowed for word in ("--allow-import", package)]
     shared = os.environ.get(SHARED)
     # A job has the cores of one run, but may see all of its machine.
@@ -103,10 +105,10 @@ def _site(paths: ExperimentPaths, driving: Driving, study: Study, *, by_hand: bo
     return Site(
         experiment=paths.folder,
         jobs=paths.jobs,
-        folder=study.folder,
+        folder=workspace.folder,
         worker=(*execution.COMMAND, "worker", paths.name, *one, *flags),
         variables={
-            "RLEXP_RUNS": str(study.layout.root),
+            "RLEXP_RUNS": str(workspace.layout.root),
             **({SHARED: shared} if shared else {}),
         },
         threads=driving.threads,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlexp.app.mirrored import Trackers
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed, compose
 from rlexp.config.validate import Parts, Root, validate
 from rlexp.config.variables import has_variable
@@ -46,15 +46,15 @@ class Request:
         return max(c.compute.threads for c in self.experiment.configurations)
 
 
-def read_request(overrides: Sequence[str], study: Study) -> Request:
+def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
     """Turn words into an experiment; starts nothing and writes nothing.
 
     Raises:
         ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
     """
-    study.make_importable()
-    composed = compose(overrides, study.folder)
-    validated = [_validated(one, study) for one in composed]
+    workspace.make_importable()
+    composed = compose(overrides, workspace.folder)
+    validated = [_validated(one, workspace) for one in composed]
     configurations = tuple(
         configuration_of(one, root, parts)
         for one, (root, parts) in zip(composed, validated, strict=True)
@@ -80,9 +80,9 @@ def read_request(overrides: Sequence[str], study: Study) -> Request:
     return Request(named, phase, parts.executor, root.budget, trackers)
 
 
-def _validated(one: Composed, study: Study) -> tuple[Root, Parts]:
+def _validated(one: Composed, workspace: Workspace) -> tuple[Root, Parts]:
     try:
-        return validate(one.plain, study.allowed)
+        return validate(one.plain, workspace.allowed)
     except ConfigError as error:
         raise ConfigError(f"{one.cell.said if one.cell else ''}{error}") from error
 

@@ -11,7 +11,7 @@ from rlexp.app.recorded import Recorded
 from rlexp.app.request import Request
 from rlexp.app.survey import Survey
 from rlexp.app.sweep_request import Asked, read_sweep, split_definition
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build, build_named, validate_settings
 from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word
@@ -60,7 +60,7 @@ def requests(
     found: Survey,
     recorded: Recorded,
     words: Sequence[str],
-    study: Study,
+    workspace: Workspace,
     command: Sequence[str],
     only: RunSpec | None = None,
 ) -> Iterator[Request]:
@@ -70,7 +70,7 @@ def requests(
         found: The experiment.
         recorded: How it was driven last.
         words: About executor and checkpoints.
-        study: Whose configuration says how runs are executed.
+        workspace: Whose configuration says how runs are executed.
         command: What the user typed.
         only: The run that is wanted, where no other is.
 
@@ -79,8 +79,8 @@ def requests(
     """
     experiment = experiment_of(found)
     refuse_imported(experiment)
-    check_imports(experiment.configurations, study.allowed, command)
-    executor, budget, trackers = _driven(experiment, recorded, words, study)
+    check_imports(experiment.configurations, workspace.allowed, command)
+    executor, budget, trackers = _driven(experiment, recorded, words, workspace)
     if only is not None:
         _check_asked(experiment, only)
     phases = found.phases or (Phase.TEST,)
@@ -108,17 +108,17 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
 
 
 def _driven(
-    experiment: Experiment, recorded: Recorded, words: Sequence[str], study: Study
+    experiment: Experiment, recorded: Recorded, words: Sequence[str], workspace: Workspace
 ) -> tuple[Executor, Budget, Trackers]:
     """How runs are executed: by words, else as they were before, else by the configuration.
 
     Records never say where they are mirrored to: they may be foreign, and a key would go there.
     """
     given = check_words(words)
-    plain = compose(words, study.folder)[0].plain
-    executor: Executor = build(plain["executor"], "executor", study.allowed)
+    plain = compose(words, workspace.folder)[0].plain
+    executor: Executor = build(plain["executor"], "executor", workspace.allowed)
     mirrors = plain["tracker"]
-    trackers = Trackers(build_named(mirrors, "tracker", study.allowed), mirrors)
+    trackers = Trackers(build_named(mirrors, "tracker", workspace.allowed), mirrors)
     before = {
         key: recorded.settings[key]
         for key in OPERATIONAL
@@ -138,7 +138,11 @@ def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:
 
 
 def asked_of_sweep(
-    found: Survey, recorded: Recorded, words: Sequence[str], study: Study, command: Sequence[str]
+    found: Survey,
+    recorded: Recorded,
+    words: Sequence[str],
+    workspace: Workspace,
+    command: Sequence[str],
 ) -> tuple[Asked, tuple[str, ...], list[str]]:
     """What the recorded command of a sweep asks for, with words about executor and checkpoints.
 
@@ -146,7 +150,7 @@ def asked_of_sweep(
         found: The sweep.
         recorded: How it was driven last.
         words: About executor, checkpoints and mirror.
-        study: Where its definition is.
+        workspace: Where its definition is.
         command: What the user typed.
 
     Returns:
@@ -161,7 +165,7 @@ def asked_of_sweep(
     given = check_words(words, MIRROR)
     check_imports(
         (*experiment.trials, *experiment.finalists, *experiment.configurations),
-        study.allowed,
+        workspace.allowed,
         command,
     )
     typed = _typed(recorded, name)
@@ -170,9 +174,9 @@ def asked_of_sweep(
     kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
     left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
     try:
-        asked = read_sweep(definition, [*kept, *words], study)
+        asked = read_sweep(definition, [*kept, *words], workspace)
     except ConfigError as error:
-        there = f" (it was given in {recorded.folder})" if _moved(recorded, study) else ""
+        there = f" (it was given in {recorded.folder})" if _moved(recorded, workspace) else ""
         told = shlex.join(["rlexp", "sweep", *typed])
         raise ConfigError(f"'{told}' can no longer be given{there}: {error}") from error
     if asked.experiment.name != name:
@@ -189,8 +193,8 @@ def _of_machine(key: str) -> bool:
     return key.split(".", maxsplit=1)[0] in OF_THE_MACHINE or key == MIRROR
 
 
-def _moved(recorded: Recorded, study: Study) -> bool:
-    return bool(recorded.folder) and recorded.folder != str(study.folder)
+def _moved(recorded: Recorded, workspace: Workspace) -> bool:
+    return bool(recorded.folder) and recorded.folder != str(workspace.folder)
 
 
 def _typed(recorded: Recorded, name: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.request import Request
 from rlexp.app.sweep_state import Closed, read_runs, resume
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import Root, validate
 from rlexp.config.words import parse_words
@@ -36,14 +36,14 @@ class Origin:
         return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *words)
 
 
-def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request:
+def request_again(origin: Origin, words: Sequence[str], workspace: Workspace) -> Request:
     """Turn a trial and words about seeds and budget into an experiment.
 
     Raises:
         RlexpError: There is no such sweep or trial, it could not be run, or a word would change
             what it is.
     """
-    study.make_importable()
+    workspace.make_importable()
     keys = [parsed.key_or_group for parsed in parse_words(words)]
     for word, key in zip(words, keys, strict=True):
         if key.split(".")[0] in OF_THE_TRIAL:
@@ -51,14 +51,16 @@ def request_again(origin: Origin, words: Sequence[str], study: Study) -> Request
                 f"{word}: the trial fixes {key.split('.')[0]}; say which trial with --trial, "
                 "or leave out --from-sweep",
             )
-    paths = study.experiment(origin.sweep)
-    number, configuration = _trial(origin, paths, study)
-    check_imports([configuration], study.allowed, origin.command([*words, *study.permission]))
+    paths = workspace.experiment(origin.sweep)
+    number, configuration = _trial(origin, paths, workspace)
+    check_imports(
+        [configuration], workspace.allowed, origin.command([*words, *workspace.permission])
+    )
     there = read_definition(paths)
-    composed = compose(words, study.folder)
+    composed = compose(words, workspace.folder)
     if len(composed) > 1:
         raise ConfigError("a trial is one configuration: leave out comma choices")
-    root, parts = validate(composed[0].plain, study.allowed)
+    root, parts = validate(composed[0].plain, workspace.allowed)
     phase, asked = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
     seeds = replace(root.seeds, root=_root(there, paths, phase, asked))
     experiment = Experiment(
@@ -100,11 +102,13 @@ def _changed(configuration: Configuration, root: Root, keys: Sequence[str]) -> C
     return replace(configuration, **parts)
 
 
-def _trial(origin: Origin, paths: ExperimentPaths, study: Study) -> tuple[int, Configuration]:
+def _trial(
+    origin: Origin, paths: ExperimentPaths, workspace: Workspace
+) -> tuple[int, Configuration]:
     trials = read_trials(paths)
     if not trials:
         raise RecordError(f"{paths.name} has no trials: it is no sweep, or has not begun")
-    number = origin.trial if origin.trial is not None else _best(paths, study)
+    number = origin.trial if origin.trial is not None else _best(paths, workspace)
     if not 0 <= number < len(trials):
         raise RecordError(
             f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"
@@ -117,12 +121,12 @@ def _trial(origin: Origin, paths: ExperimentPaths, study: Study) -> tuple[int, C
     return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
 
 
-def _best(paths: ExperimentPaths, study: Study) -> int:
+def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
     """The winner, or else the best trial on all tuning seeds, or else the best of all."""
     selection = read_selection(paths)
     if selection is not None:
         return selection.winner
-    sweeping = resume(paths, read_definition(paths), read_runs(paths), study, Closed())
+    sweeping = resume(paths, read_definition(paths), read_runs(paths), workspace, Closed())
     if ranked := sweeping.ranked():
         return ranked[0].number
     complete = [e.trial for e in sweeping.search.entries if e.trial is not None and e.trial.values]

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import reason_of
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.engine.progress import Progress
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Experiment
@@ -29,7 +29,7 @@ def read_sweep_evidence(
     paths: ExperimentPaths,
     experiment: Experiment,
     runs: Sequence[StoredRun],
-    study: Study,
+    workspace: Workspace,
     *,
     with_importance: bool,
 ) -> SweepEvidence:
@@ -38,7 +38,7 @@ def read_sweep_evidence(
     Raises:
         RlexpError: A file of it is damaged.
     """
-    sweeping = resume(paths, experiment, runs, study, Closed())
+    sweeping = resume(paths, experiment, runs, workspace, Closed())
     sweep = experiment.sweep
     assert sweep is not None
     by_id = {stored.record.spec.id: stored.record for stored in runs}

@@ -9,7 +9,7 @@ from rlexp.app.gather import gather
 from rlexp.app.reporting.build import make_study
 from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_view import trial_lines
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.console.words import duration
@@ -44,7 +44,7 @@ def show_outcome(
     *,
     command: Sequence[str],
     ran: int,
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> None:
     """Show the winner with its tests, or how far the search is; and what to do next.
@@ -55,13 +55,13 @@ def show_outcome(
         ledger: Which took the time of the tuner.
         command: What the user typed.
         ran: Runs that this command brought to their end.
-        study: Where it is.
+        workspace: Where it is.
         console: To show it on.
     """
-    evidence = gather([paths.name], Phase.TEST, study)
-    parts = read_report([SECTIONS], study.folder, study.allowed)
+    evidence = gather([paths.name], Phase.TEST, workspace)
+    parts = read_report([SECTIONS], workspace.folder, workspace.allowed)
     computed = make_study(evidence, parts)
-    following = _next(paths, sweeping, command, study)
+    following = _next(paths, sweeping, command, workspace)
     thought = _thought(sweeping, ledger)
     past = Past.of(sweeping.records.values())
     if console.as_json:
@@ -174,10 +174,10 @@ def _thought(sweeping: Sweeping, ledger: FolderLedger) -> dict[str, Any]:
 
 
 def _next(
-    paths: ExperimentPaths, sweeping: Sweeping, command: Sequence[str], study: Study
+    paths: ExperimentPaths, sweeping: Sweeping, command: Sequence[str], workspace: Workspace
 ) -> list[dict[str, str]]:
     """The commands that make sense now, each with what it is for."""
-    permission = study.permission
+    permission = workspace.permission
     again, name = [*without_secrets(command), *permission], paths.name
     retry = {
         "why": "try the failed runs again",

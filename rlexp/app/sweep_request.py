@@ -8,7 +8,7 @@ from rlexp.app.external import keep_files
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.mirrored import Trackers
 from rlexp.app.request import configuration_of, derive_name, require_minimum
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
@@ -46,17 +46,17 @@ def split_definition(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return (given.pop(0) if is_name else None), given
 
 
-def read_sweep(name: str | None, words: Sequence[str], study: Study) -> Asked:
+def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> Asked:
     """Turn a definition and words into an experiment; starts nothing and writes nothing.
 
     Raises:
         ConfigError: Something in them is unknown, mistyped, out of range or contradictory.
     """
-    study.make_importable()
-    request = compose_sweep(name, words, study.folder)
-    root, parts = validate(request.plain, study.allowed)
+    workspace.make_importable()
+    request = compose_sweep(name, words, workspace.folder)
+    root, parts = validate(request.plain, workspace.allowed)
     configuration = configuration_of(Composed(request.plain, ()), root, parts)
-    check_sweep(request, study.allowed)
+    check_sweep(request, workspace.allowed)
     if root.failures == "worst":
         require_minimum([configuration])
     lag = request.plan.lag
@@ -86,7 +86,7 @@ class Configurer:
     """Makes configurations of parameters; what cannot be run is refused with its reason."""
 
     asked: Asked
-    study: Study
+    workspace: Workspace
     spaces: dict[str, Spaces]
 
     def check_default(self) -> None:
@@ -95,7 +95,7 @@ class Configurer:
         Raises:
             ConfigError: It cannot; says why.
         """
-        check_fit([self.asked.experiment.default], self.study, self.spaces)
+        check_fit([self.asked.experiment.default], self.workspace, self.spaces)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
@@ -107,9 +107,9 @@ class Configurer:
         try:
             plain = self.asked.request.configure(parameters, steps)
             keep_files(plain, self.asked.request.plain, self.asked.experiment.default)
-            root, parts = validate(plain, self.study.allowed)
+            root, parts = validate(plain, self.workspace.allowed)
             configuration = configuration_of(Composed(plain, ()), root, parts)
-            check_fit([configuration], self.study, self.spaces)
+            check_fit([configuration], self.workspace, self.spaces)
         except (ConfigError, ProtocolError) as error:
             return None, str(error)
         return replace(configuration, label=label), ""

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from rlexp.app.survey import DAMAGE, read_intact
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
@@ -48,13 +48,13 @@ class Closed:
         raise ProtocolError(f"looking at a sweep chooses no trial {selection.winner}")
 
 
-def check_parts(experiment: Experiment, storage: str | None, study: Study) -> None:
+def check_parts(experiment: Experiment, storage: str | None, workspace: Workspace) -> None:
     """Refuse parts that cannot do what they are asked to, before anything is written.
 
     Args:
         experiment: The question.
-        storage: URL of the study that the sweep is mirrored to, if one is given.
-        study: Whose packages may be imported.
+        storage: URL of the workspace that the sweep is mirrored to, if one is given.
+        workspace: Whose packages may be imported.
 
     Raises:
         ConfigError: A setting of the tuner or pruner is wrong, the tuner cannot solve the
@@ -62,8 +62,8 @@ def check_parts(experiment: Experiment, storage: str | None, study: Study) -> No
     """
     sweep = experiment.sweep
     assert sweep is not None
-    _tuner(experiment, study).open(_problem(experiment))
-    build(sweep.pruner, "pruner", study.allowed)
+    _tuner(experiment, workspace).open(_problem(experiment))
+    build(sweep.pruner, "pruner", workspace.allowed)
     if storage is not None:
         _check_shared(Database(storage))
 
@@ -92,7 +92,7 @@ def resume(
     paths: ExperimentPaths,
     experiment: Experiment,
     runs: Iterable[StoredRun],
-    study: Study,
+    workspace: Workspace,
     ledger: Ledger,
     *,
     until: Stage = Stage.TEST,
@@ -107,7 +107,7 @@ def resume(
         paths: Its folder.
         experiment: The question.
         runs: What `read_runs` found.
-        study: Whose packages may be imported.
+        workspace: Whose packages may be imported.
         ledger: Where decisions are written down.
         until: The last stage to work on.
         retry: Whether final failures are tried again.
@@ -119,10 +119,10 @@ def resume(
         RecordError: A file is damaged.
         ConfigError: The tuner cannot solve the problem.
     """
-    suggester = _tuner(experiment, study).open(_problem(experiment))
+    suggester = _tuner(experiment, workspace).open(_problem(experiment))
     sweep = experiment.sweep
     assert sweep is not None
-    pruner = build(sweep.pruner, "pruner", study.allowed)
+    pruner = build(sweep.pruner, "pruner", workspace.allowed)
     trials = read_trials(paths)
     question = question_of(experiment, trials[0].parameters if trials else default or {})
     one_by_one = sweep.plan.allocation == "racing" or short_name(sweep.pruner) != "none"
@@ -184,9 +184,9 @@ def search_hours(records: Iterable[RunRecord]) -> float:
     return total / 3600
 
 
-def _tuner(experiment: Experiment, study: Study) -> Tuner:
+def _tuner(experiment: Experiment, workspace: Workspace) -> Tuner:
     assert experiment.sweep is not None
-    tuner: Tuner = build(experiment.sweep.tuner, "tuner", study.allowed)
+    tuner: Tuner = build(experiment.sweep.tuner, "tuner", workspace.allowed)
     return tuner
 
 

@@ -53,7 +53,7 @@ def read_summary(
 
 
 def _aggregates(paths: ExperimentPaths, asked: Experiment) -> Iterator[Aggregate]:
-    """Of the test runs, or of tuning runs where a study has only these; never of a search."""
+    """Of the test runs, or of tuning runs where a workspace has only these; never of a search."""
     phases = (Phase.TEST,) if asked.sweep else (Phase.TEST, Phase.TUNING)
     for phase in phases:
         entries = read_entries(paths, asked, phase)

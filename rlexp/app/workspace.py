@@ -1,4 +1,4 @@
-"""The study that a command works in: its folder, its `runs/`, its cache, its clocks."""
+"""The workspace that a command works in: its folder, its `runs/`, its cache, its clocks."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Workspace:
     """Where a command works."""
 
     folder: Path
@@ -19,8 +19,8 @@ class Study:
     allowed: tuple[str, ...] = field(default=())
 
     @classmethod
-    def here(cls, allowed: tuple[str, ...] = ()) -> "Study":
-        """The study in the current folder; `RLEXP_RUNS` names another place for `runs/`."""
+    def here(cls, allowed: tuple[str, ...] = ()) -> "Workspace":
+        """The workspace in the current folder; `RLEXP_RUNS` names another place for `runs/`."""
         folder = Path.cwd()
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
         return cls(folder, Layout(runs.absolute()), allowed)
@@ -31,7 +31,7 @@ class Study:
         return [word for package in self.allowed for word in ("--allow-import", package)]
 
     def make_importable(self) -> None:
-        """Let modules in the study's folder be imported; installed ones come first."""
+        """Let modules in the workspace's folder be imported; installed ones come first."""
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rlexp.app.workspace import Study
+    from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
 Words = Annotated[
@@ -29,11 +29,11 @@ Run = Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part
 Target = Annotated[str, typer.Argument(help="An experiment or a run")]
 
 
-def here(allow: list[str] | None = None) -> "Study":
-    """The study in the current folder."""
-    from rlexp.app.workspace import Study
+def here(allow: list[str] | None = None) -> "Workspace":
+    """The workspace in the current folder."""
+    from rlexp.app.workspace import Workspace
 
-    return Study.here(tuple(allow or ()))
+    return Workspace.here(tuple(allow or ()))
 
 
 def console_for(*, as_json: bool = False, quiet: bool = False) -> "Console":

@@ -1,4 +1,4 @@
-"""Commands about the study as a whole, its machine and its configuration."""
+"""Commands about the workspace as a whole, its machine and its configuration."""
 
 from typing import Annotated
 
@@ -40,9 +40,9 @@ def doctor(
 
 
 def init(
-    folder: Annotated[str, typer.Argument(help="The new study's folder")] = ".",
+    folder: Annotated[str, typer.Argument(help="The new workspace's folder")] = ".",
 ) -> None:
-    """Write the scaffold of a new study."""
+    """Write the scaffold of a new workspace."""
     from rlexp.app.commands.init import init as use_case
 
     raise typer.Exit(use_case(folder, console_for()))

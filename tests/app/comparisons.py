@@ -9,7 +9,7 @@ import pytest
 from stored_runs import Stored, configuration, console, stored
 
 from rlexp.app.commands.compare import Sides, compare
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 
 QUICK = ("repetitions=500",)
 PPO, A2C = configuration("ppo"), configuration("a2c")
@@ -18,7 +18,7 @@ NEAR = {"ppo": (10.0, 20.0, 30.0), "a2c": (12.0, 21.0, 26.0)}
 Scores = Mapping[str, tuple[float, ...]]
 
 
-def with_scores(place: Study, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+def with_scores(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
     """An experiment whose labels reached these scores."""
     most = max(map(len, scores.values()))
     there = stored(place.layout, name, *map(configuration, scores), **{"test": most, **more})
@@ -36,7 +36,11 @@ def steps(text: str) -> list[list[str]]:
 
 
 def said(
-    place: Study, capsys: pytest.CaptureFixture[str], *targets: str, code: int = 0, **options: Any
+    place: Workspace,
+    capsys: pytest.CaptureFixture[str],
+    *targets: str,
+    code: int = 0,
+    **options: Any,
 ) -> str:
     """What a comparison with this exit code says to people."""
     words = (*QUICK, *options.pop("words", ()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlexp.app.request import Request, read_request
 from rlexp.app.worker import execute
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import new_attempt, write_experiment, write_run
 
@@ -24,7 +24,7 @@ TINY = (
 class Finished:
     """A run that was trained, and the study that it belongs to."""
 
-    study: Study
+    study: Workspace
     paths: RunPaths
 
     @property
@@ -33,9 +33,9 @@ class Finished:
         return f"{self.paths.folder.parent.name}/{self.paths.folder.name}"
 
 
-def study(folder: Path, *allowed: str) -> Study:
+def study(folder: Path, *allowed: str) -> Workspace:
     """The study in a folder."""
-    return Study(folder, Layout(folder / "runs"), allowed)
+    return Workspace(folder, Layout(folder / "runs"), allowed)
 
 
 def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:

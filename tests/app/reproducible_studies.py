@@ -11,7 +11,7 @@ from samples import write_tree
 
 from rlexp.app.request import read_request
 from rlexp.app.worker import execute
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import collect, read_code
 from rlexp.store.runs import new_attempt, write_experiment, write_run
@@ -60,9 +60,9 @@ class GitStudy:
     module: str
 
     @property
-    def study(self) -> Study:
+    def study(self) -> Workspace:
         """The study, its module allowed."""
-        return Study(self.folder, Layout(self.folder / "runs"), (self.module,))
+        return Workspace(self.folder, Layout(self.folder / "runs"), (self.module,))
 
     def run(self) -> RunPaths:
         """The only run."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
@@ -166,9 +166,9 @@ def console(*, as_json: bool = False) -> Console:
     return Console(as_json=as_json)
 
 
-def study(folder: Path) -> Study:
+def study(folder: Path) -> Workspace:
     """A study in a folder."""
-    return Study(folder, Layout(folder / "runs"))
+    return Workspace(folder, Layout(folder / "runs"))
 
 
 def output(capsys: pytest.CaptureFixture[str]) -> str:

@@ -15,7 +15,7 @@ from stored_runs import PROVENANCE, STARTED, completed, failed
 from rlexp.app.sweep_ledger import FolderLedger
 from rlexp.app.sweep_request import Configurer, read_sweep
 from rlexp.app.sweep_state import read_runs, resume
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, RunStarted
@@ -56,7 +56,7 @@ def by_epochs(spec: RunSpec) -> float:
 class StoredSweep:
     """A sweep whose runs end at once, with a score or, without one, as failed."""
 
-    study: Study
+    study: Workspace
     words: Sequence[str] = WORDS
     score: Score = by_epochs
     made: list[RunSpec] = field(default_factory=list)
@@ -113,9 +113,9 @@ def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep
     """A sweep that is over, in a folder of its own; it is made once and copied."""
     whole = _finished_at(factory.getbasetemp() / "finished sweep")
     shutil.copytree(whole.study.folder, folder, dirs_exist_ok=True)
-    return replace(whole, study=Study(folder, Layout(folder / "runs")), made=list(whole.made))
+    return replace(whole, study=Workspace(folder, Layout(folder / "runs")), made=list(whole.made))
 
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:
     """A sweep that has not begun; words change its configuration."""
-    return StoredSweep(Study(folder, Layout(folder / "runs")), (*WORDS, *words), score)
+    return StoredSweep(Workspace(folder, Layout(folder / "runs")), (*WORDS, *words), score)

@@ -11,7 +11,7 @@ from stored_runs import Stored, configuration, failed, stored
 from rlexp.app.commands import compare_adaptive as adaptive
 from rlexp.app.commands.compare import Sides, compare
 from rlexp.app.commands.compare_adaptive import Asked, compare_adaptively
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.engine.plan import Plan
 from rlexp.errors import ConfigError, RecordError
@@ -40,10 +40,10 @@ def far_apart(label: str, seed: int) -> float:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty study, with a cache of its own for what it learns of speeds."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
-    return Study(tmp_path, Layout(tmp_path / "runs"))
+    return Workspace(tmp_path, Layout(tmp_path / "runs"))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told
 
 
-def result(place: Study, capsys: pytest.CaptureFixture[str], asked: Asked = ASKED) -> Any:
+def result(place: Workspace, capsys: pytest.CaptureFixture[str], asked: Asked = ASKED) -> Any:
     """What the command says to a machine."""
     import json
 
@@ -81,7 +81,7 @@ def result(place: Study, capsys: pytest.CaptureFixture[str], asked: Asked = ASKE
 
 
 def test_seeds_are_spent_on_undecided_pairs_only(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is far below is decided at once and gets no further seed; the others go on."""
     there = stored(place.layout, "alpha", PPO, A2C, DQN, test=1)
@@ -101,7 +101,7 @@ def test_seeds_are_spent_on_undecided_pairs_only(
 
 
 def test_runs_that_are_there_are_used(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is trained twice, and the decisions are those of a comparison from scratch."""
     there = stored(place.layout, "alpha", PPO, A2C, test=2)
@@ -117,13 +117,13 @@ def test_runs_that_are_there_are_used(
 
 @pytest.mark.parametrize("limit", [1, 7, 20])
 def test_an_interrupted_comparison_goes_on_where_it_was(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str], limit: int
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str], limit: int
 ) -> None:
     """Ended after any run, it prints the command that continues it; the result is the same."""
     stored(place.layout, "alpha", PPO, A2C, DQN, test=1)
     through = result(place, capsys)
     records = read_json(place.layout.experiment("alpha").adaptive)
-    other = Study(place.folder, Layout(place.folder / "other"))
+    other = Workspace(place.folder, Layout(place.folder / "other"))
     stored(other.layout, "alpha", PPO, A2C, DQN, test=1)
     trained |= {"limit": limit}
     assert compare_adaptively(ASKED, other, Console()) == 130
@@ -134,7 +134,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(
 
 
 def test_the_design_is_frozen_at_the_first_look(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another one is refused with what differs; --restart keeps the given-up one on record."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -151,7 +151,7 @@ def test_the_design_is_frozen_at_the_first_look(
 
 
 def test_a_score_that_changed_after_a_look_is_noticed(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The look would decide on other numbers than it did."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -163,7 +163,7 @@ def test_a_score_that_changed_after_a_look_is_noticed(
 
 
 def test_a_rehearsal_starts_nothing(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It says what the next look needs."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -185,7 +185,7 @@ def test_a_rehearsal_starts_nothing(
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    place: Study, asked: dict[str, Any], expected: str
+    place: Workspace, asked: dict[str, Any], expected: str
 ) -> None:
     """In a sentence, before anything is written."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -195,7 +195,7 @@ def test_what_cannot_be_compared_is_refused(
 
 
 def test_scores_that_were_there_before_are_warned_of(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A design that may have been chosen by them does not control its error; it stays on record."""
     there = stored(place.layout, "alpha", PPO, A2C, test=2)
@@ -206,7 +206,7 @@ def test_scores_that_were_there_before_are_warned_of(
 
 
 def test_a_rehearsal_of_another_design_tells_no_verdict(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Or designs could be tried until one decides."""
     there = stored(place.layout, "alpha", PPO, DQN, test=8)
@@ -221,7 +221,7 @@ def test_a_rehearsal_of_another_design_tells_no_verdict(
 
 @pytest.mark.parametrize(("factor", "same"), [(1 + 1e-12, True), (1 + 1e-3, False)])
 def test_another_processor_may_round_otherwise(
-    place: Study, trained: dict[str, Any], factor: float, same: bool
+    place: Workspace, trained: dict[str, Any], factor: float, same: bool
 ) -> None:
     """A look is the same when its numbers differ by rounding only."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -238,7 +238,7 @@ def test_another_processor_may_round_otherwise(
 
 
 def test_a_run_without_a_number_stops_the_comparison_in_words(
-    place: Study, trained: dict[str, Any]
+    place: Workspace, trained: dict[str, Any]
 ) -> None:
     """A completed run whose score is NaN is named: no repeat would change it."""
     trained["score"] = lambda label, seed: float("nan") if seed == 1 else 1.0 * seed
@@ -248,7 +248,7 @@ def test_a_run_without_a_number_stops_the_comparison_in_words(
 
 
 def test_a_rehearsal_is_json_for_machines(
-    place: Study, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    place: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One value, of what the next look would run."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -258,7 +258,7 @@ def test_a_rehearsal_is_json_for_machines(
 
 
 def test_a_rehearsal_of_another_design_than_the_frozen_one_is_refused(
-    place: Study, trained: dict[str, Any]
+    place: Workspace, trained: dict[str, Any]
 ) -> None:
     """Just as the command itself is."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
@@ -269,7 +269,7 @@ def test_a_rehearsal_of_another_design_than_the_frozen_one_is_refused(
 
 
 def test_nothing_is_trained_for_a_look_that_can_never_be_made(
-    place: Study, trained: dict[str, Any]
+    place: Workspace, trained: dict[str, Any]
 ) -> None:
     """A run of the next group that failed for good is named first."""
     there = stored(place.layout, "alpha", PPO, A2C, test=2)
@@ -281,7 +281,7 @@ def test_nothing_is_trained_for_a_look_that_can_never_be_made(
 
 @pytest.mark.parametrize("content", ["[]", "garb", '{"schema": 1, "design": {"group": 0}}'])
 def test_a_damaged_ledger_stops_only_what_needs_it(
-    place: Study, content: str, capsys: pytest.CaptureFixture[str]
+    place: Workspace, content: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sequential comparison says what is wrong; a plain one goes on."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)

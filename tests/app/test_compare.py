@@ -12,13 +12,13 @@ from quick_parts import quick_parts
 from stored_runs import console, study
 
 from rlexp.app.commands.compare import Sides, compare
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty study, in whose folder the command is given."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
@@ -27,13 +27,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.fixture
-def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What a comparison says to people."""
     return partial(said, place, capsys)
 
 
 def test_better_is_said_first_and_shown_task_by_task(
-    place: Study, say: Callable[..., str]
+    place: Workspace, say: Callable[..., str]
 ) -> None:
     """The verdict comes with its test, then each task, the aggregates, every test, what is gone."""
     with_scores(place, FAR)
@@ -48,7 +48,7 @@ def test_better_is_said_first_and_shown_task_by_task(
     assert "Every run that was asked for has a score: 10 of 10." in text
 
 
-def test_undecided_says_how_many_more_seeds(place: Study, say: Callable[..., str]) -> None:
+def test_undecided_says_how_many_more_seeds(place: Workspace, say: Callable[..., str]) -> None:
     """Where chance may be the reason, it says so, and how many seeds would decide."""
     with_scores(place, NEAR)
     text = say("alpha")
@@ -56,7 +56,7 @@ def test_undecided_says_how_many_more_seeds(place: Study, say: Callable[..., str
     assert "more seeds" in text
 
 
-def test_the_same_scores_give_the_same_words(place: Study, say: Callable[..., str]) -> None:
+def test_the_same_scores_give_the_same_words(place: Workspace, say: Callable[..., str]) -> None:
     """Nothing depends on anything but the records; another seed moves intervals only."""
     with_scores(place, NEAR)
     first = say("alpha")
@@ -66,7 +66,9 @@ def test_the_same_scores_give_the_same_words(place: Study, say: Callable[..., st
     assert verdict.findall(first) == verdict.findall(other) != []
 
 
-def test_experiments_are_compared_with_each_other(place: Study, say: Callable[..., str]) -> None:
+def test_experiments_are_compared_with_each_other(
+    place: Workspace, say: Callable[..., str]
+) -> None:
     """Labels of several experiments stand side by side, told apart by their experiments."""
     with_scores(place, {"ppo": FAR["ppo"]}, "new")
     with_scores(place, {"ppo": FAR["a2c"]}, "old")
@@ -75,7 +77,7 @@ def test_experiments_are_compared_with_each_other(place: Study, say: Callable[..
     assert "ppo is better than a2c" in say("alpha/ppo", "alpha/a2c")
 
 
-def test_a_margin_makes_equivalence_possible(place: Study, say: Callable[..., str]) -> None:
+def test_a_margin_makes_equivalence_possible(place: Workspace, say: Callable[..., str]) -> None:
     """Without a margin nothing is equivalent; within a declared one it is."""
     scores = tuple(50.0 + seed % 3 for seed in range(12))
     with_scores(place, {"ppo": scores, "a2c": scores})
@@ -83,14 +85,14 @@ def test_a_margin_makes_equivalence_possible(place: Study, say: Callable[..., st
     assert "ppo and a2c are equivalent" in say("alpha", words=("margin=20",))
 
 
-def test_strict_exits_with_3(place: Study, say: Callable[..., str]) -> None:
+def test_strict_exits_with_3(place: Workspace, say: Callable[..., str]) -> None:
     """What is missing is a failed check; without --strict the exit code is 0."""
     with_scores(place, {"ppo": NEAR["ppo"], "a2c": NEAR["a2c"][:2]})
     assert "Check failed" not in say("alpha")
     assert "Check failed: " in say("alpha", strict=True, code=3)
 
 
-def test_machines_get_every_number(place: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machines_get_every_number(place: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """With --json there is one value, with the sections and the next commands."""
     with_scores(place, NEAR)
     sides = Sides(targets=("alpha",), words=QUICK)

@@ -11,7 +11,7 @@ from comparisons import A2C, FAR, NEAR, PPO, said, with_scores
 from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored, study
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
 
@@ -19,7 +19,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty study, in whose folder the command is given."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
@@ -28,19 +28,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.fixture
-def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What a comparison says to people."""
     return partial(said, place, capsys)
 
 
-def test_a_label_against_itself_is_alone(place: Study, say: Callable[..., str]) -> None:
+def test_a_label_against_itself_is_alone(place: Workspace, say: Callable[..., str]) -> None:
     """A = B named twice is one label, and there is nothing to compare it with."""
     with_scores(place, FAR)
     with pytest.raises(ConfigError, match=r"^ppo is alone: name a second experiment"):
         say("alpha/ppo", "alpha/ppo")
 
 
-def test_equal_scores_are_undecided(place: Study, say: Callable[..., str]) -> None:
+def test_equal_scores_are_undecided(place: Workspace, say: Callable[..., str]) -> None:
     """Two labels with the very same scores differ by 0, which may be chance."""
     with_scores(place, {"ppo": NEAR["ppo"], "a2c": NEAR["ppo"]})
     text = say("alpha")
@@ -48,7 +48,7 @@ def test_equal_scores_are_undecided(place: Study, say: Callable[..., str]) -> No
     assert re.search(r"^ppo +a2c +3 and 3 +0\.00 \[", text, re.MULTILINE)
 
 
-def test_an_experiment_without_runs_says_so(place: Study, say: Callable[..., str]) -> None:
+def test_an_experiment_without_runs_says_so(place: Workspace, say: Callable[..., str]) -> None:
     """Nothing has run: no number, no verdict, and the missing runs are counted."""
     stored(place.layout, "alpha", PPO, A2C)
     text = say("alpha")
@@ -57,7 +57,7 @@ def test_an_experiment_without_runs_says_so(place: Study, say: Callable[..., str
     assert "nan" not in text.lower()
 
 
-def test_one_seed_decides_nothing(place: Study, say: Callable[..., str]) -> None:
+def test_one_seed_decides_nothing(place: Workspace, say: Callable[..., str]) -> None:
     """One run of each shows no spread: no interval, no verdict but undecided."""
     with_scores(place, {"ppo": (10.0,), "a2c": (90.0,)})
     text = say("alpha")
@@ -66,7 +66,7 @@ def test_one_seed_decides_nothing(place: Study, say: Callable[..., str]) -> None
     assert re.search(r"^CartPole-v1  ppo +1 of 1 +10.* \[—\]", text, re.MULTILINE)
 
 
-def test_failures_are_no_scores(place: Study, say: Callable[..., str]) -> None:
+def test_failures_are_no_scores(place: Workspace, say: Callable[..., str]) -> None:
     """All runs of a label failed: it cannot be compared, and the reason of each is counted."""
     there = with_scores(place, {"ppo": NEAR["ppo"], "a2c": ()})
     for seed in range(3):
@@ -77,7 +77,7 @@ def test_failures_are_no_scores(place: Study, say: Callable[..., str]) -> None:
     assert "--adaptive" not in text
 
 
-def test_nan_is_no_score(place: Study, say: Callable[..., str]) -> None:
+def test_nan_is_no_score(place: Workspace, say: Callable[..., str]) -> None:
     """A run that returned NaN is left out and counted; n says so."""
     with_scores(place, {"ppo": (*FAR["ppo"], math.nan), "a2c": (*FAR["a2c"], 15.0)})
     text = say("alpha")
@@ -85,7 +85,7 @@ def test_nan_is_no_score(place: Study, say: Callable[..., str]) -> None:
     assert "1 run of ppo on these tasks without a score" in text
 
 
-def test_constant_scores_have_no_interval(place: Study, say: Callable[..., str]) -> None:
+def test_constant_scores_have_no_interval(place: Workspace, say: Callable[..., str]) -> None:
     """Where all runs are equal, the comparison says that no interval is possible."""
     with_scores(place, {"ppo": (50.0,) * 5, "a2c": (50.0,) * 5})
     text = say("alpha")
@@ -93,7 +93,7 @@ def test_constant_scores_have_no_interval(place: Study, say: Callable[..., str])
     assert "No interval: all runs are equal" in text
 
 
-def test_unequal_budgets_are_a_warning(place: Study, say: Callable[..., str]) -> None:
+def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
     """Whoever trained longer has an advantage, and the comparison says so."""
     there = stored(place.layout, "alpha", PPO, configuration("a2c", steps=200), test=5)
     for label, own in FAR.items():
@@ -103,7 +103,7 @@ def test_unequal_budgets_are_a_warning(place: Study, say: Callable[..., str]) ->
     assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
 
 
-def test_a_missing_task_is_named(place: Study, say: Callable[..., str]) -> None:
+def test_a_missing_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
     """A verdict is about the tasks that both have; the other one is named, and has no cell."""
     there = stored(place.layout, "alpha", PPO, A2C, configuration("ppo", "Acrobot-v1"), test=5)
     for label, own in FAR.items():
@@ -123,7 +123,7 @@ def test_a_missing_task_is_named(place: Study, say: Callable[..., str]) -> None:
     ],
 )
 def test_unknown_targets_are_refused(
-    place: Study, say: Callable[..., str], targets: tuple[str, ...], problem: str
+    place: Workspace, say: Callable[..., str], targets: tuple[str, ...], problem: str
 ) -> None:
     """A mistyped target is one line that says what there is."""
     with_scores(place, NEAR)
@@ -142,7 +142,7 @@ def test_unknown_targets_are_refused(
     ],
 )
 def test_bad_settings_are_refused(
-    place: Study, say: Callable[..., str], word: str, problem: str
+    place: Workspace, say: Callable[..., str], word: str, problem: str
 ) -> None:
     """A mistyped setting is one line that says what is allowed."""
     with_scores(place, NEAR)
@@ -150,7 +150,7 @@ def test_bad_settings_are_refused(
         say("alpha", words=(word,))
 
 
-def test_phases_are_never_mixed(place: Study, say: Callable[..., str]) -> None:
+def test_phases_are_never_mixed(place: Workspace, say: Callable[..., str]) -> None:
     """Tuning scores of one experiment and test scores of another are not put together."""
     with_scores(place, {"ppo": NEAR["ppo"]}, "tested")
     tuned = stored(place.layout, "tuned", A2C, test=0)
@@ -160,7 +160,7 @@ def test_phases_are_never_mixed(place: Study, say: Callable[..., str]) -> None:
         say("tested", "tuned")
 
 
-def test_an_unreadable_definition_is_refused(place: Study, say: Callable[..., str]) -> None:
+def test_an_unreadable_definition_is_refused(place: Workspace, say: Callable[..., str]) -> None:
     """Damage is one line that names the file."""
     with_scores(place, NEAR).paths.definition.write_text("{")
     with pytest.raises(RecordError, match="'rlexp ls alpha' lists its runs"):

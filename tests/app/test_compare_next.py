@@ -12,7 +12,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
 from rlexp.app.commands import compare_adaptive as adaptive
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.protocol.seeds import Phase
 from rlexp.store.runs import read_experiment
@@ -21,7 +21,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty study, in whose folder the command is given."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.fixture
-def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What a comparison says to people."""
     return partial(said, place, capsys)
 
@@ -49,7 +49,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_printed_commands_work(
-    place: Study,
+    place: Workspace,
     say: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -73,7 +73,7 @@ def test_printed_commands_work(
 
 
 def test_a_frozen_design_is_continued(
-    place: Study, say: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    place: Workspace, say: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command that is printed names the frozen design, whatever this comparison is told."""
     trained(monkeypatch)
@@ -90,7 +90,7 @@ def test_a_frozen_design_is_continued(
 
 @pytest.mark.parametrize("why", ["listed", "experiments", "tuning", "failed"])
 def test_what_would_be_refused_is_not_printed(
-    place: Study, say: Callable[..., str], why: str
+    place: Workspace, say: Callable[..., str], why: str
 ) -> None:
     """No sequential comparison is offered where there can be none."""
     there = with_scores(place, NEAR)

@@ -8,7 +8,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import configuration, stored, study
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.errors import ConfigError
 
@@ -25,7 +25,7 @@ def code(language: str) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A study with the guide's section and metric, and two labels with scores."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RLEXP_RUNS", raising=False)
@@ -52,7 +52,7 @@ def give(*words: str) -> Any:
     return app(list(words), standalone_mode=False)
 
 
-def test_a_section_of_ones_own(place: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_of_ones_own(place: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """It stands in the report, and can be set like any other part."""
     give("report", "alpha", *ASKED, *ALLOW, "--format", "md", "--output", "out")
     (page,) = (place.folder / "out").glob("*.md")
@@ -64,13 +64,13 @@ def test_a_section_of_ones_own(place: Study, capsys: pytest.CaptureFixture[str])
     assert "rlexp compare alpha --allow-import my_parts" in said
 
 
-def test_it_must_be_allowed(place: Study) -> None:
+def test_it_must_be_allowed(place: Workspace) -> None:
     """Code of a package is imported only where the command allows the package."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
         give("report", "alpha", *ASKED)
 
 
-def test_a_section_in_a_comparison(place: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_in_a_comparison(place: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """A comparison shows it too, and its next commands allow the package."""
     give("compare", "alpha", "--set", "section=[thanks]", *ALLOW)
     said = capsys.readouterr().out
@@ -78,7 +78,7 @@ def test_a_section_in_a_comparison(place: Study, capsys: pytest.CaptureFixture[s
     assert "To write the report: rlexp report alpha --allow-import my_parts" in said
 
 
-def test_a_metric_of_ones_own(place: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_metric_of_ones_own(place: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """It is a column of the aggregates, with an interval like any other."""
     give("compare", "alpha", "--set", "metric=[mean,largest]", *ALLOW)
     said = capsys.readouterr().out

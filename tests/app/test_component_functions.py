@@ -10,7 +10,7 @@ from finished_runs import finish
 
 from rlexp.app.commands.evaluate import Evaluation, evaluate
 from rlexp.app.permission import foreign_modules
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import RecordError
 
@@ -41,7 +41,7 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     with pytest.raises(RecordError, match=r"--allow-import foreign_potential$"):
         evaluate(run.name, Evaluation(), run.study, Console())
     assert not sign.exists()
-    allowed = Study(tmp_path, run.study.layout, ("foreign_potential",))
+    allowed = Workspace(tmp_path, run.study.layout, ("foreign_potential",))
     assert 0 == evaluate(run.name, Evaluation(episodes=2), allowed, Console())
     assert sign.exists()
 

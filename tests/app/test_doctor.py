@@ -42,7 +42,7 @@ from rlexp.app.checks.probe import execute
 from rlexp.app.checks.resuming import STARTS_AGAIN
 from rlexp.app.commands.doctor import doctor
 from rlexp.app.fit import Spaces
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -150,7 +150,7 @@ def examined() -> tuple[list[Finding], list[Any]]:
     """What is found in a good environment, and the agents and algorithms that were tried on it."""
     parts = []
 
-    def tried(group: str, place: Study) -> Any:
+    def tried(group: str, place: Workspace) -> Any:
         parts.append(candidates(group, place))
         return parts[-1]
 

@@ -20,7 +20,7 @@ from quick_parts import quick_parts
 from rlexp.app.commands.evaluate import Evaluation, evaluate
 from rlexp.app.playback import restored
 from rlexp.app.policies import Policy, find_policy
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -418,7 +418,7 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
     with pytest.raises(RecordError, match=r"--allow-import foreign_task$"):
         evaluate(run.name, Evaluation(), run.study, Console())
     assert not sign.exists()
-    allowed = Finished(Study(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
+    allowed = Finished(Workspace(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
     assert shown(allowed, capsys, episodes=2)["n"] == 2
 
 

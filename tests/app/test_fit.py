@@ -10,7 +10,7 @@ from quick_parts import quick_parts
 from rlexp.app.apart import ask_apart
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
 
@@ -19,7 +19,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 def refusal(folder: Path, *words: str) -> str:
     """Why words are refused."""
-    study = Study(folder, Layout(folder / "runs"))
+    study = Workspace(folder, Layout(folder / "runs"))
     with pytest.raises(ConfigError) as caught:
         check_fit(read_request(words, study).experiment.configurations, study)
     assert "\n" not in str(caught.value)
@@ -55,7 +55,7 @@ def test_parts_that_do_not_fit_are_named(words: list[str], reason: str, tmp_path
 
 def test_parts_that_fit_pass(tmp_path: Path) -> None:
     """The defaults fit one another."""
-    study = Study(tmp_path, Layout(tmp_path / "runs"))
+    study = Workspace(tmp_path, Layout(tmp_path / "runs"))
     check_fit(read_request([], study).experiment.configurations, study)
 
 

@@ -8,14 +8,14 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.gather import Target, gather, read_target
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def alpha(place: Study) -> Stored:
+def alpha(place: Workspace) -> Stored:
     """Two labels, of which one has three scores and the other a score and a failure."""
     own = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c"))
     for seed in range(3):

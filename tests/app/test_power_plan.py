@@ -13,7 +13,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, console, failed, stored, study
 
 from rlexp.app.commands.power import Plan, plan_seeds
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
@@ -26,13 +26,13 @@ Scores = Mapping[str, tuple[float, ...]]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Study:
+def place(tmp_path: Path) -> Workspace:
     """An empty study."""
     return study(tmp_path)
 
 
 @pytest.fixture
-def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """What the plan says to people."""
 
     def said(target: str | None = None, **plan: Any) -> str:
@@ -43,7 +43,7 @@ def say(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def tell(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+def tell(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """What the plan says to machines."""
 
     def told(target: str | None = None, **plan: Any) -> Any:
@@ -53,7 +53,7 @@ def tell(place: Study, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]
     return told
 
 
-def pilot(place: Study, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
+def pilot(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
     """An experiment whose labels reached these scores."""
     there = stored(place.layout, name, *map(configuration, scores), **{"test": 3, **more})
     for label, own in scores.items():
@@ -95,7 +95,7 @@ def test_level_and_power_are_settings(tell: Callable[..., Any]) -> None:
     assert (0.01, 0.9) == (told["alpha"], told["power"])
 
 
-def test_a_pilot_tells_the_spread(place: Study, tell: Callable[..., Any]) -> None:
+def test_a_pilot_tells_the_spread(place: Workspace, tell: Callable[..., Any]) -> None:
     """Each label by itself, and both by the root of their mean variance."""
     pilot(place, PILOT)
     rows = tell("alpha", difference=10.0)["pilots"]
@@ -106,7 +106,7 @@ def test_a_pilot_tells_the_spread(place: Study, tell: Callable[..., Any]) -> Non
     assert all(row["low"] <= row["seeds"] <= row["high"] for row in rows)
 
 
-def test_the_widest_spread_leads(place: Study, say: Callable[..., str]) -> None:
+def test_the_widest_spread_leads(place: Workspace, say: Callable[..., str]) -> None:
     """The sentence is about the label that needs most, with how well the pilot tells that."""
     pilot(place, PILOT)
     text = say("alpha", difference=10.0)
@@ -114,7 +114,7 @@ def test_the_widest_spread_leads(place: Study, say: Callable[..., str]) -> None:
     assert "At least, at most: by the 95% chi-square interval" in text
 
 
-def test_seeds_of_a_pilot_find_a_difference(place: Study, tell: Callable[..., Any]) -> None:
+def test_seeds_of_a_pilot_find_a_difference(place: Workspace, tell: Callable[..., Any]) -> None:
     """An effect in standard deviations becomes a difference in units of the scores."""
     pilot(place, PILOT)
     rows = tell("alpha", seeds=10)["pilots"]
@@ -122,7 +122,9 @@ def test_seeds_of_a_pilot_find_a_difference(place: Study, tell: Callable[..., An
     assert wanted == pytest.approx([row["detectable"] for row in rows[:2]])
 
 
-def test_several_tasks_are_planned_for_together(place: Study, tell: Callable[..., Any]) -> None:
+def test_several_tasks_are_planned_for_together(
+    place: Workspace, tell: Callable[..., Any]
+) -> None:
     """With anchors one apart a normalised score is as a raw one; two tasks need fewer seeds."""
     anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
     tasks = [replace(configuration("ppo", t), reference=anchors) for t in ("One-v1", "Two-v1")]
@@ -138,7 +140,7 @@ def test_several_tasks_are_planned_for_together(place: Study, tell: Callable[...
     assert 9 == row["seeds"]
 
 
-def test_one_label_of_a_pilot(place: Study, tell: Callable[..., Any]) -> None:
+def test_one_label_of_a_pilot(place: Workspace, tell: Callable[..., Any]) -> None:
     """A label by itself stands for both sides."""
     pilot(place, PILOT)
     rows = tell("alpha/a2c", difference=4.0)["pilots"]
@@ -155,7 +157,7 @@ def test_one_label_of_a_pilot(place: Study, tell: Callable[..., Any]) -> None:
     ],
 )
 def test_what_tells_no_spread_gets_a_reason(
-    place: Study, say: Callable[..., str], scores: Scores, reason: str
+    place: Workspace, say: Callable[..., str], scores: Scores, reason: str
 ) -> None:
     """No run, NaN, one seed, equal scores: no number, and a reason in words."""
     pilot(place, scores)
@@ -165,7 +167,7 @@ def test_what_tells_no_spread_gets_a_reason(
     assert "is found with" not in text
 
 
-def test_failures_tell_no_spread(place: Study, say: Callable[..., str]) -> None:
+def test_failures_tell_no_spread(place: Workspace, say: Callable[..., str]) -> None:
     """All runs of a label failed: it says so, and the other label is planned by."""
     there = pilot(place, {"ppo": PILOT["ppo"], "a2c": ()})
     for seed in range(3):
@@ -175,14 +177,14 @@ def test_failures_tell_no_spread(place: Study, say: Callable[..., str]) -> None:
     assert "by 17 seeds of each label, by the spread of ppo" in text
 
 
-def test_a_nan_is_no_part_of_a_pilot(place: Study, tell: Callable[..., Any]) -> None:
+def test_a_nan_is_no_part_of_a_pilot(place: Workspace, tell: Callable[..., Any]) -> None:
     """The spread is that of the finite scores, and n says how many these are."""
     pilot(place, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
     (row,) = tell("alpha", difference=10.0)["pilots"]
     assert (3, 17) == (row["n"], row["seeds"])
 
 
-def test_a_label_without_a_task_is_named(place: Study, say: Callable[..., str]) -> None:
+def test_a_label_without_a_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
     """A label that was not asked for on every task tells nothing about all of them."""
     cells = [configuration("ppo"), configuration("a2c"), configuration("ppo", "Pendulum-v1")]
     there = stored(place.layout, "alpha", *cells, test=3)
@@ -192,7 +194,7 @@ def test_a_label_without_a_task_is_named(place: Study, say: Callable[..., str]) 
     assert "Warning: a2c: it was not asked for on every task" in say("alpha", seeds=5)
 
 
-def test_unequal_budgets_are_a_warning(place: Study, say: Callable[..., str]) -> None:
+def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
     """The spread of runs that trained longer is another one, and the plan says so."""
     there = stored(place.layout, "alpha", configuration("ppo"), configuration("a2c", steps=200))
     for label, own in PILOT.items():
@@ -203,7 +205,7 @@ def test_unequal_budgets_are_a_warning(place: Study, say: Callable[..., str]) ->
     assert "by the spread of ppo" in text
 
 
-def test_two_labels_that_are_the_same(place: Study, tell: Callable[..., Any]) -> None:
+def test_two_labels_that_are_the_same(place: Workspace, tell: Callable[..., Any]) -> None:
     """Equal scores of both labels have the spread of one, known better by twice the runs."""
     pilot(place, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
     one, other, both = tell("alpha", difference=10.0)["pilots"]
@@ -211,7 +213,7 @@ def test_two_labels_that_are_the_same(place: Study, tell: Callable[..., Any]) ->
     assert both["high"] < one["high"] == other["high"]
 
 
-def test_another_phase_is_no_pilot_by_accident(place: Study, say: Callable[..., str]) -> None:
+def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[..., str]) -> None:
     """An experiment with tuning runs only is planned by them; it has no others."""
     there = stored(place.layout, "tuned", test=0)
     for seed, score in enumerate((10.0, 20.0)):
@@ -239,7 +241,7 @@ def test_another_phase_is_no_pilot_by_accident(place: Study, say: Callable[..., 
     ],
 )
 def test_mistakes_are_one_line(
-    place: Study, say: Callable[..., str], target: str | None, plan: Any, problem: str
+    place: Workspace, say: Callable[..., str], target: str | None, plan: Any, problem: str
 ) -> None:
     """What is asked for wrongly is refused with what to write instead."""
     pilot(place, PILOT)

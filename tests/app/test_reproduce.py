@@ -10,7 +10,7 @@ from reproducible_studies import GitStudy, committed, git, train, trained
 from warm_processes import warm_up
 
 from rlexp.app.commands.reproduce import SurroundingsDiffer, Wanted, reproduce
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
@@ -162,7 +162,7 @@ def test_no_commit_runs_the_present_code(
 
 def test_code_of_runs_is_not_imported_unasked(original: GitStudy) -> None:
     """What only the files of a run name is imported only if the user says so."""
-    study = Study(original.folder, original.study.layout)
+    study = Workspace(original.folder, original.study.layout)
     with pytest.raises(RecordError, match=r"rlexp reproduce tiny --allow-import reproduced_task"):
         reproduce("tiny", Wanted(), study, Console())
 

@@ -13,7 +13,7 @@ from samples import completed, failed, spec
 from rlexp.app.reproduction.answer import Verdict, answer, summary
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import machine, packages
@@ -62,7 +62,7 @@ EVERYTHING = replace(PART, mixed=True)
 )
 def test_cause(original: Original, around: Surroundings, expected: str) -> None:
     """Of everything that could be the cause, the first in the order of strength is named."""
-    study = Study(Path(), Layout(Path("runs")), ("mine",))
+    study = Workspace(Path(), Layout(Path("runs")), ("mine",))
     found = answer(original, completed(spec(), 6.0), around, study)
     assert Verdict.DIFFERENT is found.verdict
     assert found.cause is not None
@@ -78,7 +78,7 @@ def test_cause(original: Original, around: Surroundings, expected: str) -> None:
 
 def test_identical_has_no_cause() -> None:
     """Where nothing differs, no cause is looked for."""
-    study = Study(Path(), Layout(Path("runs")))
+    study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
     assert (None, None, True) == (found.cause, found.divergence, found.reproduced)
     assert ["first/ppo-test-0: identical, score 5.00"] == found.lines()
@@ -86,7 +86,7 @@ def test_identical_has_no_cause() -> None:
 
 def test_failure_is_no_reproduction() -> None:
     """A second execution that failed is said to have, with its reason."""
-    study = Study(Path(), Layout(Path("runs")))
+    study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
     assert (Verdict.FAILED, False) == (found.verdict, found.reproduced)
     assert "  running it again ended as failed (user): reason of user" in found.lines()
@@ -95,7 +95,7 @@ def test_failure_is_no_reproduction() -> None:
 
 def test_summary_counts() -> None:
     """Verdicts are counted, those that nobody got left out."""
-    study = Study(Path(), Layout(Path("runs")))
+    study = Workspace(Path(), Layout(Path("runs")))
     found = [answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)]
     assert "3 runs: 2 identical, 1 different" == summary(found)
 

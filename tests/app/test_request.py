@@ -9,7 +9,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
     """What a command with these words asks for."""
-    return read_request(words, Study(folder, Layout(folder / "runs"), allowed))
+    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
 def refusal(folder: Path, *words: str) -> str:
@@ -167,8 +167,8 @@ def test_the_command_finds_a_package_of_the_study(folder: Path) -> None:
     text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
     write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
     code = (
-        "from rlexp.app.request import read_request; from rlexp.app.workspace import Study; "
-        "print(read_request(['algorithm=mine'], Study.here(('ours',))).experiment.name)"
+        "from rlexp.app.request import read_request; from rlexp.app.workspace import Workspace; "
+        "print(read_request(['algorithm=mine'], Workspace.here(('ours',))).experiment.name)"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True, check=False

@@ -8,7 +8,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.app.request import Request, read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def request(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Request:
     """What a command with these words asks for."""
-    return read_request(words, Study(folder, Layout(folder / "runs"), allowed))
+    return read_request(words, Workspace(folder, Layout(folder / "runs"), allowed))
 
 
 def refusal(folder: Path, *words: str) -> str:

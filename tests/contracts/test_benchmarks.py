@@ -9,7 +9,7 @@ from members import names
 
 from rlexp.app.request import Request, read_request
 from rlexp.app.worker import assemble
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.matrix import matrix_file, read_matrix
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.layout import Layout
@@ -46,7 +46,7 @@ WITHOUT_GUIDE = {
 def asked(name: str) -> Request:
     """What a run of a benchmark asks for."""
     words = [f"+benchmark={name}", *WITHOUT_GUIDE.get(name, ())]
-    return read_request(words, Study(NOWHERE, Layout(NOWHERE / "runs")))
+    return read_request(words, Workspace(NOWHERE, Layout(NOWHERE / "runs")))
 
 
 def configuration(name: str, position: int) -> Configuration:

@@ -11,7 +11,7 @@ from members import member
 from rlexp.app.fit import check_fit
 from rlexp.app.permission import check_imports
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import RunSpec
@@ -40,14 +40,14 @@ def digest(text: str) -> str:
 def configuration(*words: str) -> Configuration:
     """The configuration that words lead to."""
     given = ("algorithm=external", "algorithm.command='python train.py'", "experiment=x")
-    (found,) = read_request([*given, *words], Study.here()).experiment.configurations
+    (found,) = read_request([*given, *words], Workspace.here()).experiment.configurations
     return found
 
 
 def spec(*words: str) -> RunSpec:
     """A run of that configuration."""
     request = read_request(
-        ["algorithm=external", "algorithm.command='python train.py'", *words], Study.here()
+        ["algorithm=external", "algorithm.command='python train.py'", *words], Workspace.here()
     )
     return request.specs()[0]
 
@@ -134,14 +134,14 @@ def test_runs_have_the_name_that_was_given() -> None:
 def test_a_command_is_taken_as_it_stands(command: str) -> None:
     """What Hydra would read into it, or refuse, is text; quotes around all of it are Hydra's."""
     words = ["algorithm=external", f"algorithm.command={command}"]
-    (own,) = read_request(words, Study.here()).experiment.configurations
+    (own,) = read_request(words, Workspace.here()).experiment.configurations
     assert command.removeprefix("'").removesuffix("'") == own.algorithm["command"]
 
 
 def test_settings_are_free() -> None:
     """Any name goes, without a plus, and a grid varies it."""
     words = ["algorithm=external", "algorithm.command=x", "algorithm.settings.lr=1e-3,1e-4"]
-    request = read_request(words, Study.here())
+    request = read_request(words, Workspace.here())
     labels = [c.label for c in request.experiment.configurations]
     assert ["external lr=0.001", "external lr=0.0001"] == labels
 
@@ -150,17 +150,17 @@ def test_only_a_script_can_make_its_task() -> None:
     """A task that Gymnasium lacks has a name and known scores; no other algorithm can learn it."""
     words = ("environment=external", "environment.name=my-robot")
     own = configuration(*words, "environment.reference.minimum=0.0")
-    check_fit([own], Study.here())
+    check_fit([own], Workspace.here())
     assert ("my-robot", 0.0) == (own.task, own.reference["minimum"])
-    (other,) = read_request([*words], Study.here()).experiment.configurations
+    (other,) = read_request([*words], Workspace.here()).experiment.configurations
     with pytest.raises(ConfigError, match="only a script can train on my-robot"):
-        check_fit([other], Study.here())
+        check_fit([other], Workspace.here())
 
 
 def test_components_are_refused() -> None:
     """A script makes its own environments: what is put around ours would not be there."""
     with pytest.raises(ConfigError, match="component=sticky_actions is put around environments"):
-        check_fit([configuration("component=sticky_actions")], Study.here())
+        check_fit([configuration("component=sticky_actions")], Workspace.here())
 
 
 def test_commands_of_foreign_records_are_not_executed() -> None:

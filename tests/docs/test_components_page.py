@@ -13,7 +13,7 @@ import yaml
 from pasted_commands import pasted
 
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.components.guides import final_weights, load_guide
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
@@ -56,7 +56,7 @@ def test_commands_ask_for_runs_that_can_be_made(
 ) -> None:
     """Every setting exists, every value is allowed, and each environment is made with its components."""
     monkeypatch.chdir(study)
-    place = Study(study, Layout(study / "runs"))
+    place = Workspace(study, Layout(study / "runs"))
     request = read_request(shlex.split(command)[2:], place)
     assert len(request.specs()) >= (1 if "experiment=guide" in command else 5)
     for configuration in request.experiment.configurations:

@@ -18,7 +18,7 @@ from pasted_commands import pasted
 
 from rlexp.app.commands.init import files
 from rlexp.app.request import Request, read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.sweep import SweepRequest, compose_sweep
@@ -79,7 +79,7 @@ def given(*start: str) -> list[list[str]]:
 
 def asked(words: Sequence[str], study: Path) -> Request:
     """What `rlexp run` makes of words."""
-    return read_request(words, Study(study, Layout(study / "runs"), ALLOWED))
+    return read_request(words, Workspace(study, Layout(study / "runs"), ALLOWED))
 
 
 def swept(group: str, study: Path) -> SweepRequest:
@@ -160,7 +160,7 @@ def test_settings_are_checked(study: Path) -> None:
 def test_it_must_be_allowed(study: Path) -> None:
     """Nothing of the package is imported else."""
     with pytest.raises(ConfigError, match="allow another package with --allow-import"):
-        read_request(["agent=fourier"], Study(study, Layout(study / "runs")))
+        read_request(["agent=fourier"], Workspace(study, Layout(study / "runs")))
     assert PACKAGE not in sys.modules
 
 

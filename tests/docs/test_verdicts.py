@@ -12,7 +12,7 @@ from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
 
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
@@ -67,7 +67,9 @@ def test_differences_are_those_of_the_kept_scores(name: str) -> None:
 def test_its_command_asks_for_the_runs_that_are_kept(name: str, tmp_path: Path) -> None:
     """By their ids: no default has changed since that would make others of them."""
     (command,) = COMMAND.findall(row(name)[1])
-    request = read_request(shlex.split(command)[2:], Study(tmp_path, Layout(tmp_path / "runs")))
+    request = read_request(
+        shlex.split(command)[2:], Workspace(tmp_path, Layout(tmp_path / "runs"))
+    )
     ids = {one for cell in kept(name)["cells"] for one in cell["runs"].values()}
     assert {spec.id for spec in request.specs()} == ids
 

@@ -244,12 +244,12 @@ REMOVING = """
 import sys
 from pathlib import Path
 from rlexp.app.commands.remove import remove
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.store.layout import Layout
 
 folder = Path(sys.argv[1])
-sys.exit(remove(sys.argv[2], Study(folder, Layout(folder / "runs")), Console(), yes=True))
+sys.exit(remove(sys.argv[2], Workspace(folder, Layout(folder / "runs")), Console(), yes=True))
 """
 
 

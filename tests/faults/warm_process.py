@@ -29,11 +29,10 @@ from typing import Literal, Self
 
 HERE = Path(__file__).parent
 USE_CASES = (
-    *("run", "resume", "sweep", "pull", "status", "cancel", "verify", "sweep_mirror"),
-    *("adaptive", "compare", "diff", "evaluate", "logs", "ls", "playback", "remove", "report"),
-    *("show", "sync"),
+    *("run", "resume", "sweep", "worker", "status", "cancel", "verify", "compare_adaptive"),
+    *("compare", "diff", "evaluate", "logs", "list_runs", "remove", "report", "show", "sync"),
 )
-"""What commands import when they are given, of `rlexp.app`."""
+"""Modules of `rlexp.app.commands` that commands import."""
 LIBRARIES = (
     *("jinja2", "pydantic", "scipy.special", "scipy.stats", "gymnasium.envs.classic_control"),
     *("optuna.storages", "optuna.samplers", "rlexp.algorithms.ppo"),
@@ -218,7 +217,7 @@ def _import_everything(*, quick: bool) -> None:
     from rlexp.executors import local, server
     from rlexp.store import provenance
 
-    for name in (*LIBRARIES, *(f"rlexp.app.{name}" for name in USE_CASES)):
+    for name in (*LIBRARIES, *(f"rlexp.app.commands.{name}" for name in USE_CASES)):
         importlib.import_module(name)
     _compose()
     for module, (name, seconds) in WAITS.items():

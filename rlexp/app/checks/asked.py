@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.app.permission import check_imports
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
@@ -34,7 +34,7 @@ class Asked:
     words: tuple[str, ...]
 
 
-def read_asked(words: Sequence[str], study: Study) -> Asked:
+def read_asked(words: Sequence[str], workspace: Workspace) -> Asked:
     """Read words: a configuration as `rlexp run` takes it, or a run's name and its budget.
 
     Raises:
@@ -43,7 +43,7 @@ def read_asked(words: Sequence[str], study: Study) -> Asked:
     """
     named = bool(words) and "=" not in words[0] and words[0][:1] not in "~+"
     given = _given(words[1:] if named else words)
-    spec = _of_run(words, given, study) if named else _of_words(words, study)
+    spec = _of_run(words, given, workspace) if named else _of_words(words, workspace)
     timeout = given.get("timeout")
     return Asked(
         spec=replace(spec, budget=_small(spec, given)),
@@ -62,7 +62,7 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _of_run(words: Sequence[str], given: Mapping[str, Any], study: Study) -> RunSpec:
+def _of_run(words: Sequence[str], given: Mapping[str, Any], workspace: Workspace) -> RunSpec:
     name, *others = words
     if len(others) != len(given) or not set(given) <= set(SETTINGS):
         allowed = ", ".join(f"budget.{setting}=…" for setting in SETTINGS)
@@ -70,15 +70,15 @@ def _of_run(words: Sequence[str], given: Mapping[str, Any], study: Study) -> Run
     for key, value in given.items():
         if not isinstance(value, int | float) or value <= 0:
             raise ConfigError(f"budget.{key}={value!r} must be a number greater than 0")
-    spec = read_spec(study.run(name))
+    spec = read_spec(workspace.run(name))
     _refuse_script(spec)
-    command = ["rlexp", "doctor", "--determinism", *words, *study.permission]
-    check_imports([spec], study.allowed, command)
+    command = ["rlexp", "doctor", "--determinism", *words, *workspace.permission]
+    check_imports([spec], workspace.allowed, command)
     return spec
 
 
-def _of_words(words: Sequence[str], study: Study) -> RunSpec:
-    request = read_request(words, study)
+def _of_words(words: Sequence[str], workspace: Workspace) -> RunSpec:
+    request = read_request(words, workspace)
     specs = [spec for _, spec in request.experiment.specs(request.phase)]
     if len(request.experiment.configurations) != 1:
         raise ConfigError(_several(request.experiment.configurations))

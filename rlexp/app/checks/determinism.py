@@ -10,7 +10,7 @@ from rlexp.app.checks.asked import Asked, read_asked
 from rlexp.app.checks.executions import Execution, Place, execute_apart
 from rlexp.app.checks.finding import Finding, Status, fail, ok
 from rlexp.app.checks.sources import HASH_SEED, HASHED, SORT, examine_environment
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.protocol.spec import RunSpec, short_name
 from rlexp.records.divergence import Likeness, first_divergence, likeness
 from rlexp.records.events import Failure
@@ -25,22 +25,22 @@ WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """What deterministic algorithms need of the linear algebra of graphics processors."""
 
 
-def check_determinism(words: list[str], study: Study) -> list[Finding]:
+def check_determinism(words: list[str], workspace: Workspace) -> list[Finding]:
     """Train a configuration several times with the same seeds, and compare.
 
     Args:
         words: A configuration as `rlexp run` takes it, or the name of a run.
-        study: Where its code is looked up.
+        workspace: Where its code is looked up.
 
     Raises:
         RlexpError: The words lead to no single configuration.
     """
-    asked = read_asked(words, study)
+    asked = read_asked(words, workspace)
     with TemporaryDirectory(prefix="rlexp-doctor-") as temporary:
         place = Place(
             folder=Path(temporary),
-            study=study.folder,
-            allowed=study.allowed,
+            workspace=workspace.folder,
+            allowed=workspace.allowed,
             timeout=asked.timeout,
         )
         return list(_findings(asked, place))
@@ -137,7 +137,7 @@ def _environment(spec: RunSpec, place: Place) -> Finding:
     notes = place.folder / "environment"
     notes.mkdir()
     plain: dict[str, Any] = {**spec.environment, "reference": {}}
-    return examine_environment(plain, place.allowed, place.study, notes)
+    return examine_environment(plain, place.allowed, place.workspace, notes)
 
 
 def _learner(spec: RunSpec, place: Place) -> Finding:

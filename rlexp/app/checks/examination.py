@@ -10,7 +10,7 @@ from typing import Any
 
 from rlexp.app.checks.finding import Finding, Status, any_failed, fail, ok, warn
 from rlexp.app.fit import Spaces, check_parts
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options
 from rlexp.config.validate import build
@@ -27,51 +27,51 @@ DEATH_LIMIT = 10.0
 LONGEST_WORDS = 200
 
 
-def examine(name: str, study: Study) -> list[Finding]:
+def examine(name: str, workspace: Workspace) -> list[Finding]:
     """Examine an environment in a process of its own.
 
     Args:
         name: An option of the group `environment`, or a Gymnasium id.
-        study: Where its yaml and its code are looked up.
+        workspace: Where its yaml and its code are looked up.
 
     Raises:
         ConfigError: Its configuration is no valid one.
     """
-    study.make_importable()
-    known = group_options("environment", study.folder)
-    plain = _configuration(name, name in known, study)
-    build(plain, "environment", study.allowed)
+    workspace.make_importable()
+    known = group_options("environment", workspace.folder)
+    plain = _configuration(name, name in known, workspace)
+    build(plain, "environment", workspace.allowed)
     with TemporaryDirectory(prefix="rlexp-doctor-") as place:
         folder = Path(place)
-        request = {"environment": plain, "allowed": list(study.allowed)}
+        request = {"environment": plain, "allowed": list(workspace.allowed)}
         (folder / "request.json").write_text(json.dumps(request))
-        end = _run(folder, study)
+        end = _run(folder, workspace)
         findings = _read(folder)
         if not (folder / "done").exists():
             findings.append(_end(end, folder))
         elif not any_failed(findings):
             spaces = json.loads((folder / "spaces.json").read_text())
             spaces["observation"] = tuple(spaces["observation"])
-            parts = (candidates(group, study) for group in ("agent", "algorithm"))
+            parts = (candidates(group, workspace) for group in ("agent", "algorithm"))
             findings.append(fitting(Spaces(**spaces), *parts))
     return findings if name in known else [_with_hint(f, name, known) for f in findings]
 
 
-def _configuration(name: str, known: bool, study: Study) -> dict[str, Any]:
+def _configuration(name: str, known: bool, workspace: Workspace) -> dict[str, Any]:
     if known:
         words = [f"environment={name}"]
     else:
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
         words = ["environment=gymnasium", f"environment.id='{quoted}'"]
-    (composed,) = compose(words, study.folder)
+    (composed,) = compose(words, workspace.folder)
     plain: dict[str, Any] = composed.plain["environment"]
     return plain
 
 
-def _run(folder: Path, study: Study) -> Exit | None:
+def _run(folder: Path, workspace: Workspace) -> Exit | None:
     """Run the probe to its end, whatever that is; nothing if it had to be killed as hung."""
     executor = Local(workers=1, hang_timeout=HANG_LIMIT, grace=1.0, log_limit=1_000_000)
-    with executor.open(ENTRY, PRELOAD, threads=1, folder=study.folder) as session:
+    with executor.open(ENTRY, PRELOAD, threads=1, folder=workspace.folder) as session:
         session.submit(Job("probe", (str(folder),), folder / "log.txt"))
         return _wait(session, folder)
 
@@ -141,11 +141,11 @@ WITH_WORDS = ("external",)
 """Algorithms that are what the user's own command makes them."""
 
 
-def candidates(group: str, study: Study) -> Parts:
+def candidates(group: str, workspace: Workspace) -> Parts:
     """Every option of a group that needs no words of its own, built with its values."""
-    names = [name for name in group_options(group, study.folder) if name not in WITH_WORDS]
-    composed = compose([f"{group}={','.join(names)}"], study.folder)
-    built = (build(one.plain[group], group, study.allowed) for one in composed)
+    names = [name for name in group_options(group, workspace.folder) if name not in WITH_WORDS]
+    composed = compose([f"{group}={','.join(names)}"], workspace.folder)
+    built = (build(one.plain[group], group, workspace.allowed) for one in composed)
     return dict(zip(names, built, strict=True))
 
 

@@ -46,10 +46,10 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where executions happen: a folder of their own, the study's folder, what it may import."""
+    """Where executions happen: a folder of their own, the workspace's folder, what it may import."""
 
     folder: Path
-    study: Path
+    workspace: Path
     allowed: tuple[str, ...]
     timeout: float
 
@@ -107,7 +107,7 @@ def _opened(execution: Execution, place: Place) -> Iterator[Session]:
     preload = (*PRELOAD, ENTRY.partition(":")[0])
     with ExitStack() as stack:
         with given(execution.variables):
-            opened = executor.open(ENTRY, preload, threads=1, folder=place.study)
+            opened = executor.open(ENTRY, preload, threads=1, folder=place.workspace)
             session = stack.enter_context(opened)
         yield session
 

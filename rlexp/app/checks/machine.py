@@ -29,7 +29,7 @@ def check_machine(folder: Path, runs: Path) -> list[Finding]:
     """Check what runs need of this machine.
 
     Args:
-        folder: The study's folder.
+        folder: The workspace's folder.
         runs: Where its records lie, or will.
     """
     return [

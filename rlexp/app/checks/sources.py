@@ -47,22 +47,22 @@ SOURCES = {
 
 
 def examine_environment(
-    environment: Mapping[str, Any], allowed: Sequence[str], study: Path, folder: Path
+    environment: Mapping[str, Any], allowed: Sequence[str], workspace: Path, folder: Path
 ) -> Finding:
     """Find out whether an environment repeats, and if not, what it depends on.
 
     Args:
         environment: Its configuration.
         allowed: Packages whose classes it may name.
-        study: The study's folder.
+        workspace: The workspace's folder.
         folder: A folder for notes.
     """
     request = {"environment": environment, "allowed": list(allowed)}
     (folder / "request.json").write_text(json.dumps(request))
     jobs = {f"own-{cure}": (cure, "1") for cure in CURES}
-    _play(jobs, study, folder)
-    _play({"again": ("nothing", "1")}, study, folder)
-    _play({"hashed": ("nothing", "2")}, study, folder)
+    _play(jobs, workspace, folder)
+    _play({"again": ("nothing", "1")}, workspace, folder)
+    _play({"hashed": ("nothing", "2")}, workspace, folder)
     traces = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
     return judge({name: pair for name, pair in traces.items() if name != "request"})
 
@@ -126,13 +126,13 @@ def _within(place: str, traces: Mapping[str, Sequence[Trace]]) -> Finding:
     )
 
 
-def _play(jobs: Mapping[str, tuple[str, str]], study: Path, folder: Path) -> None:
+def _play(jobs: Mapping[str, tuple[str, str]], workspace: Path, folder: Path) -> None:
     """Play in processes that share a hash seed; one that crashes leaves nothing behind."""
     executor = Local(workers=len(jobs), hang_timeout=PLAY_LIMIT, grace=1.0, log_limit=LOG_LIMIT)
     hash_seed = next(iter(jobs.values()))[1]
     with (
         given({HASH_SEED: hash_seed}),
-        executor.open(ENTRY, PRELOAD, threads=1, folder=study) as session,
+        executor.open(ENTRY, PRELOAD, threads=1, folder=workspace) as session,
     ):
         for name, (cure, _) in jobs.items():
             words = (str(folder), cure, name)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlexp.app.away import end_all
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending, StopRequest
@@ -21,14 +21,16 @@ from rlexp.store.runs import read_run, request_stop
 REASON = "cancelled by the user"
 
 
-def cancel(target: str, study: Study, console: Console) -> int:
+def cancel(target: str, workspace: Workspace, console: Console) -> int:
     """Ask an experiment's command, or a run, to end; returns the exit code.
 
     Raises:
         RlexpError: There is no such experiment or run, or it cannot be asked.
     """
-    found = study.find(target)
-    told = _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found, study)
+    found = workspace.find(target)
+    told = (
+        _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found, workspace)
+    )
     console.line(told)
     return 0
 
@@ -58,9 +60,9 @@ def _cancel_run(run: RunPaths) -> str:
     )
 
 
-def _cancel_experiment(paths: ExperimentPaths, study: Study) -> str:
+def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> str:
     if not is_held(paths.lock):
-        if out := end_all(paths, study):
+        if out := end_all(paths, workspace):
             return (
                 f"took back {counted(out, 'order')} of experiment {paths.name}: what runs "
                 "is recorded as interrupted, and a repeat of its command continues"

@@ -10,7 +10,7 @@ from rlexp.app.design import FAMILY, GROUP, INTERIMS, FrozenDesign, frozen_desig
 from rlexp.app.gather import gather
 from rlexp.app.looks import draw_up, failed_for_good, look_at
 from rlexp.app.reporting.build import make_study, read_phase
-from rlexp.app.workspace import Study as Place
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
@@ -35,7 +35,7 @@ class Sides:
     words: tuple[str, ...] = ()
 
 
-def compare(sides: Sides, place: Place, console: Console) -> int:
+def compare(sides: Sides, place: Workspace, console: Console) -> int:
     """Show the labels side by side; returns the exit code.
 
     Raises:
@@ -78,7 +78,7 @@ def _too_few(evidence: Evidence) -> str:
 
 
 def _next(
-    sides: Sides, evidence: Evidence, study: Study, settings: Settings, place: Place
+    sides: Sides, evidence: Evidence, study: Study, settings: Settings, place: Workspace
 ) -> list[dict[str, Any]]:
     """The commands that make sense now, and that are not refused."""
     phase = ["--phase", sides.phase] if sides.phase else []
@@ -101,7 +101,7 @@ def _undecided(study: Study) -> bool:
 
 
 def _adaptive(
-    sides: Sides, evidence: Evidence, settings: Settings, place: Place
+    sides: Sides, evidence: Evidence, settings: Settings, place: Workspace
 ) -> dict[str, Any] | None:
     """A sequential comparison of these labels; nothing where there can be none."""
     one_by_one = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)

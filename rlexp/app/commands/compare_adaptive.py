@@ -25,7 +25,7 @@ from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
 from rlexp.app.mirrored import Trackers
 from rlexp.app.permission import check_imports
 from rlexp.app.summary import read_entries
-from rlexp.app.workspace import Study as Place
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import validate
@@ -60,7 +60,7 @@ class Asked:
     command: tuple[str, ...] = ()
 
 
-def compare_adaptively(asked: Asked, place: Place, console: Console) -> int:
+def compare_adaptively(asked: Asked, place: Workspace, console: Console) -> int:
     """Launch further test seeds in groups until every pair is decided; returns the exit code.
 
     Raises:
@@ -101,7 +101,7 @@ def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
 
 
 def _until_decided(
-    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
+    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Workspace, console: Console
 ) -> int:
     """Look, launch what the look asks for, and look again."""
     driving = _driving(read_experiment(paths), asked, place)
@@ -126,7 +126,7 @@ def _until_decided(
 
 
 def _rehearse(
-    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Place, console: Console
+    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Workspace, console: Console
 ) -> int:
     evidence = gather([paths.name], Phase.TEST, place)
     looked = look_at(design, evidence)
@@ -179,8 +179,8 @@ def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experimen
     return replace(there, seeds=replace(there.seeds, test=most), allotted=fewer)
 
 
-def _driving(experiment: Experiment, asked: Asked, place: Place) -> Driving:
-    """The executor, trackers, checkpoints and time limit of the study's own configuration."""
+def _driving(experiment: Experiment, asked: Asked, place: Workspace) -> Driving:
+    """The executor, trackers, checkpoints and time limit of the workspace's own configuration."""
     plain = compose([], place.folder)[0].plain
     root, parts = validate(plain, place.allowed)
     return Driving(

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed, compose
 from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.variables import has_variable
@@ -18,13 +18,13 @@ MIRRORS = "tracker"
 """The group of runs of which several options, or none, may be chosen."""
 
 
-def show_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:
+def show_configuration(overrides: Sequence[str], workspace: Workspace, console: Console) -> int:
     """Show every configuration that words lead to, resolved but for variables; returns 0.
 
     Raises:
         ConfigError: A word cannot be read, or names something unknown.
     """
-    composed = compose(overrides, study.folder)
+    composed = compose(overrides, workspace.folder)
     plain = [_masked(one.plain) for one in composed]
     lines: list[str] = []
     for position, (one, shown) in enumerate(zip(composed, plain, strict=True)):
@@ -35,30 +35,30 @@ def show_configuration(overrides: Sequence[str], study: Study, console: Console)
     return 0
 
 
-def list_options(group: str | None, study: Study, console: Console) -> int:
+def list_options(group: str | None, workspace: Workspace, console: Console) -> int:
     """List the groups, or the options of one with what they are; returns 0.
 
     Raises:
         ConfigError: There is no such group.
     """
     if group is None:
-        _list_groups(study, console)
+        _list_groups(workspace, console)
     else:
-        _list_group(group, study, console)
+        _list_group(group, workspace, console)
     return 0
 
 
-def _list_groups(study: Study, console: Console) -> None:
+def _list_groups(workspace: Workspace, console: Console) -> None:
     files = ("config.yaml", "report.yaml", "sweep.yaml")
-    of_runs, of_reports, of_sweeps = (defaults(study.folder, file) for file in files)
+    of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
     rows: list[dict[str, Any]] = [
         {
             "group": name,
             "default": {**of_sweeps, **of_reports, **of_runs}.get(name),
             "write": _written(name, of_runs, of_reports, of_sweeps),
-            "options": [option.name for option in options(name, study.folder)],
+            "options": [option.name for option in options(name, workspace.folder)],
         }
-        for name in listed_groups(study.folder)
+        for name in listed_groups(workspace.folder)
     ]
     if console.as_json:
         console.json(rows)
@@ -92,10 +92,10 @@ def _written(
     return f"{group}=…" if group in of_runs else f"+{group}=…"
 
 
-def _list_group(group: str, study: Study, console: Console) -> None:
-    found = options(group, study.folder)
+def _list_group(group: str, workspace: Workspace, console: Console) -> None:
+    found = options(group, workspace.folder)
     files = ("sweep.yaml", "report.yaml", "config.yaml")
-    chosen = dict(chain.from_iterable(defaults(study.folder, file).items() for file in files))
+    chosen = dict(chain.from_iterable(defaults(workspace.folder, file).items() for file in files))
     default = chosen.get(group, "").split()
     rows = [
         {
@@ -115,14 +115,16 @@ def _origin(group: str) -> str:
     return f"{DEFINITIONS}/" if group == DEFINITIONS else "conf/"
 
 
-def validate_configuration(overrides: Sequence[str], study: Study, console: Console) -> int:
+def validate_configuration(
+    overrides: Sequence[str], workspace: Workspace, console: Console
+) -> int:
     """Check values and fit, and say what would be run; returns 0.
 
     Raises:
         ConfigError: Something is unknown, mistyped, out of range or does not fit.
     """
-    request = read_request(overrides, study)
-    check_fit(request.experiment.configurations, study)
+    request = read_request(overrides, workspace)
+    check_fit(request.experiment.configurations, workspace)
     told = [f"{c.label} on {c.task}" for c in request.experiment.configurations]
     runs = sum(1 for _ in request.experiment.specs(request.phase))
     console.line(f"ok: {', '.join(told)}; {runs} {request.phase} {'run' if runs == 1 else 'runs'}")

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
@@ -24,13 +24,13 @@ class Described:
     unknown: tuple[str, ...] = ()
 
 
-def diff(first: str, second: str, study: Study, console: Console) -> int:
+def diff(first: str, second: str, workspace: Workspace, console: Console) -> int:
     """Show in what two runs differ; returns the exit code.
 
     Raises:
         RlexpError: One of them is not there, or its spec is damaged.
     """
-    runs = study.run(first), study.run(second)
+    runs = workspace.run(first), workspace.run(second)
     one, other = (_describe(run) for run in runs)
     unknown = sorted({*one.unknown, *other.unknown})
     known = [part for part in PARTS if part in one.parts and part in other.parts]

@@ -7,7 +7,7 @@ from rlexp.app.checks.examination import examine
 from rlexp.app.checks.finding import Finding, Status, any_failed
 from rlexp.app.checks.installation import check_installation
 from rlexp.app.checks.machine import check_machine
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.words import printable
 
@@ -17,7 +17,7 @@ REFUSED = 3
 
 def doctor(
     environment: str | None,
-    study: Study,
+    workspace: Workspace,
     console: Console,
     *,
     trained: Sequence[str] | None = None,
@@ -26,7 +26,7 @@ def doctor(
 
     Args:
         environment: Only this one is checked.
-        study: Where its yaml and its code are looked up.
+        workspace: Where its yaml and its code are looked up.
         console: Shows what is found.
         trained: Only what these words lead to is checked: whether it trains to the same numbers
             each time.
@@ -37,11 +37,11 @@ def doctor(
     if trained is not None:
         from rlexp.app.checks.determinism import check_determinism
 
-        findings = check_determinism(list(trained), study)
+        findings = check_determinism(list(trained), workspace)
     elif environment is None:
-        findings = [*check_installation(), *check_machine(study.folder, study.layout.root)]
+        findings = [*check_installation(), *check_machine(workspace.folder, workspace.layout.root)]
     else:
-        findings = examine(environment, study)
+        findings = examine(environment, workspace)
     rows = [asdict(finding) for finding in findings]
     console.show(rows, [line for finding in findings for line in _lines(finding)])
     if not console.as_json:

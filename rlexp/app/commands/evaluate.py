@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import check_imports
 from rlexp.app.policies import Policy, check_archives, find_policy
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
@@ -50,36 +50,36 @@ class Evaluation:
         return words + [word for package in allowed for word in ("--allow-import", package)]
 
 
-def evaluate(run_name: str, wanted: Evaluation, study: Study, console: Console) -> int:
+def evaluate(run_name: str, wanted: Evaluation, workspace: Workspace, console: Console) -> int:
     """Play episodes, film some, show where their returns lie; returns the exit code.
 
     Raises:
         RlexpError: The run has no such policy, or it cannot be restored, played or filmed.
     """
     _check_draw(wanted)
-    paths = _find(run_name, study)
+    paths = _find(run_name, workspace)
     record = read_run(paths).record
     refuse_imported_run(record.spec)
     policy = find_policy(paths, record, wanted.checkpoint)
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
-    command = wanted.command(name, wanted.draw, study.allowed)
-    check_imports([record.spec], study.allowed, command)
+    command = wanted.command(name, wanted.draw, workspace.allowed)
+    check_imports([record.spec], workspace.allowed, command)
     check_archives(policy, paths)
-    study.make_allowed_importable()
+    workspace.make_allowed_importable()
     # What an environment prints must not end up between the lines of a JSON value.
     with redirect_stdout(sys.stderr), _one_line():
-        result, trouble = _play(policy, wanted, study, console)
+        result, trouble = _play(policy, wanted, workspace, console)
     result = {"run": name, **result}
-    more = wanted.command(name, wanted.draw + 1, study.allowed)
+    more = wanted.command(name, wanted.draw + 1, workspace.allowed)
     console.show(result, [*_lines(result), f"To play other episodes: {shlex.join(more)}"])
     if trouble is not None:
         raise trouble
     return 0
 
 
-def _find(name: str, study: Study) -> RunPaths:
+def _find(name: str, workspace: Workspace) -> RunPaths:
     """The run of this name, or the only run of the experiment of this name."""
-    found = study.find(name)
+    found = workspace.find(name)
     if isinstance(found, RunPaths):
         return found
     runs = found.runs()
@@ -93,7 +93,7 @@ def _find(name: str, study: Study) -> RunPaths:
 
 
 def _play(
-    policy: Policy, wanted: Evaluation, study: Study, console: Console
+    policy: Policy, wanted: Evaluation, workspace: Workspace, console: Console
 ) -> tuple[dict[str, Any], RlexpError | None]:
     """Restore, play and film; trouble with a film costs no result."""
     from rlexp.app.playback import restored
@@ -103,10 +103,10 @@ def _play(
         policy,
         draw=wanted.draw,
         deterministic=wanted.deterministic,
-        allowed=study.allowed,
+        allowed=workspace.allowed,
     )
     result = {**_describe(policy, player), **player.play(wanted.episodes, console)}
-    result["videos"], trouble = _film(player, wanted, _stem(study, policy, wanted), ending)
+    result["videos"], trouble = _film(player, wanted, _stem(workspace, policy, wanted), ending)
     return result, trouble
 
 
@@ -141,8 +141,8 @@ def _prepare_films() -> str:
     return ending()
 
 
-def _stem(study: Study, policy: Policy, wanted: Evaluation) -> str:
-    folder = study.folder / (wanted.output or f"videos/{policy.spec.name}")
+def _stem(workspace: Workspace, policy: Policy, wanted: Evaluation) -> str:
+    folder = workspace.folder / (wanted.output or f"videos/{policy.spec.name}")
     return f"{folder}/step-{policy.step}-draw-{wanted.draw}"
 
 

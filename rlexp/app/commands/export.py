@@ -9,13 +9,13 @@ from rlexp.app.export_output import Made, Output
 from rlexp.app.export_request import Wanted
 from rlexp.app.export_scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.export_script import make_script
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean
 
 MOST_NAMED = 12
 """Files that are named one by one."""
-Maker: TypeAlias = Callable[[Sequence[str], Wanted, Output, Study], Made]
+Maker: TypeAlias = Callable[[Sequence[str], Wanted, Output, Workspace], Made]
 FORMATS: Mapping[str, Maker] = {
     "rliable": make_rliable,
     "marl-eval": make_marl_eval,
@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 WORDS = {"tasks": "--task", "common_seeds": "--common-seeds"}
 
 
-def export(targets: Sequence[str], wanted: Wanted, place: Study, console: Console) -> int:
+def export(targets: Sequence[str], wanted: Wanted, place: Workspace, console: Console) -> int:
     """Write records in a format of another tool; returns the exit code.
 
     Raises:

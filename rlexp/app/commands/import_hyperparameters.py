@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
@@ -49,19 +49,19 @@ class Asked:
     left_out: tuple[str, ...]
 
 
-def import_hyperparameters(asked: Asked, study: Study, console: Console) -> int:
+def import_hyperparameters(asked: Asked, workspace: Workspace, console: Console) -> int:
     """Translate every entry, check every cell, and only then write or print; returns 0.
 
     Raises:
         ConfigError: Something is not there, or cannot be translated; nothing is written then.
     """
-    target = _target(asked.name, study.folder)
+    target = _target(asked.name, workspace.folder)
     path = Path(asked.path)
     if not path.is_file():
         raise ConfigError(f"there is no file {path}; name one such as hyperparams/ppo.yml")
-    algorithm = _algorithm(asked.algorithm or path.stem, study.folder)
+    algorithm = _algorithm(asked.algorithm or path.stem, workspace.folder)
     entries = _selected(read_foreign_entries(path), asked, path, console)
-    text = _text(_translated(entries, algorithm, path, study), algorithm, path)
+    text = _text(_translated(entries, algorithm, path, workspace), algorithm, path)
     if target is None:
         console.text(text)
         return 0
@@ -115,12 +115,12 @@ def _selected(entries: Sequence[Entry], asked: Asked, path: Path, console: Conso
 
 
 def _translated(
-    entries: Sequence[Entry], algorithm: str, path: Path, study: Study
+    entries: Sequence[Entry], algorithm: str, path: Path, workspace: Workspace
 ) -> dict[str, Any]:
     """The content of a matrix, every cell of which composes and is valid."""
-    (base,) = compose([f"algorithm={algorithm}"], study.folder)
+    (base,) = compose([f"algorithm={algorithm}"], workspace.folder)
     known = [key for key in base.plain["algorithm"] if key != "_target_"]
-    options = environment_options(study.folder)
+    options = environment_options(workspace.folder)
     troubles: dict[str, list[str]] = {}
     tasks: dict[str, Any] = {}
     for entry in entries:
@@ -129,7 +129,7 @@ def _translated(
         own = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
         if entry.name not in options and not REGISTERED.fullmatch(entry.name):
             own = [f"line {entry.line}: it is no id of Gymnasium, and stands for no one task"]
-        own += [] if own else _mistakes(plain, entry, study)
+        own += [] if own else _mistakes(plain, entry, workspace)
         if own:
             troubles.setdefault("; ".join(own), []).append(entry.name)
         tasks |= plain[TASKS]
@@ -138,13 +138,13 @@ def _translated(
     return {TASKS: tasks}
 
 
-def _mistakes(plain: Mapping[str, Any], entry: Entry, study: Study) -> list[str]:
+def _mistakes(plain: Mapping[str, Any], entry: Entry, workspace: Workspace) -> list[str]:
     """What the configuration itself refuses of a translated entry."""
     at = f"line {entry.line}"
     try:
-        for cell in cells_of(plain, entry.name, at, study.folder):
-            for one in compose(cell.words, study.folder):
-                validate(one.plain, study.allowed)
+        for cell in cells_of(plain, entry.name, at, workspace.folder):
+            for one in compose(cell.words, workspace.folder):
+                validate(one.plain, workspace.allowed)
     except ConfigError as error:
         said = str(error).removeprefix(f"{at}: ")
         key = SETTING.search(said)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from rlexp.app.imported import found_before
 from rlexp.app.imported_place import add_to_experiment, new_experiment, remove_leftovers
 from rlexp.app.imported_told import show_import
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.foreign_yaml import read_foreign_yaml
 from rlexp.config.references import known_reference
 from rlexp.console import Console
@@ -74,35 +74,35 @@ class ImportRequest:
         return ["rlexp", "import", self.kind, *self.paths, *(w for own in options for w in own)]
 
 
-def import_records(request: ImportRequest, study: Study, console: Console) -> int:
+def import_records(request: ImportRequest, workspace: Workspace, console: Console) -> int:
     """Import results and say what they are; returns the exit code.
 
     Raises:
         RlexpError: Something that was given cannot be read, or does not fit; nothing was imported.
     """
     wanted, asked = _wanted(request), _asked(request)
-    paths = study.layout.experiment(asked.name)
+    paths = workspace.layout.experiment(asked.name)
     if not request.dry_run:
-        probe_writable(study.layout.root)
+        probe_writable(workspace.layout.root)
     there = found_before(paths)
-    read = _safe(_read(request, wanted, study))
-    settled = settle(read, asked, there, lambda task: known_reference(task, study.folder))
+    read = _safe(_read(request, wanted, workspace))
+    settled = settle(read, asked, there, lambda task: known_reference(task, workspace.folder))
     command = request.command()
     if not request.dry_run:
-        remove_leftovers(study.layout.root)
+        remove_leftovers(workspace.layout.root)
     if there is None:
-        written = new_experiment(study.layout, settled, command, wanted, dry=request.dry_run)
+        written = new_experiment(workspace.layout, settled, command, wanted, dry=request.dry_run)
     else:
         written = add_to_experiment(there, paths, settled, command, wanted, dry=request.dry_run)
     show_import(read, settled, written, request.dry_run, paths, console)
     return 0
 
 
-def _read(request: ImportRequest, wanted: Wanted, study: Study) -> ImportedStudy:
+def _read(request: ImportRequest, wanted: Wanted, workspace: Workspace) -> ImportedStudy:
     addresses = [path for path in request.paths if SERVER in path]
     if addresses:
-        return _read_address(request, wanted, study)
-    paths = [study.folder / path for path in request.paths]
+        return _read_address(request, wanted, workspace)
+    paths = [workspace.folder / path for path in request.paths]
     with TemporaryDirectory(prefix="rlexp-import-") as temporary:
         files = files_of(paths, read_file, Path(temporary))
         kind = kind_of(request.kind, files, read_foreign_yaml)
@@ -110,13 +110,13 @@ def _read(request: ImportRequest, wanted: Wanted, study: Study) -> ImportedStudy
         return kind.read(files, wanted)
 
 
-def _read_address(request: ImportRequest, wanted: Wanted, study: Study) -> ImportedStudy:
+def _read_address(request: ImportRequest, wanted: Wanted, workspace: Workspace) -> ImportedStudy:
     if len(request.paths) != 1 or request.kind not in {"mlflow", AUTO}:
         raise ConfigError("an address is that of one MLflow server: rlexp import mlflow ADDRESS")
     address = request.paths[0]
     own = address.removeprefix("sqlite:///")
     if own != address:
-        return _read(replace(request, kind="mlflow", paths=(own,)), wanted, study)
+        return _read(replace(request, kind="mlflow", paths=(own,)), wanted, workspace)
     # What else MLflow opens, it may write to: a database without its tables gets them.
     if not address.lower().startswith(SERVERS):
         raise ConfigError(

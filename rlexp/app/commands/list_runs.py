@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.app.select import Row, order_rows, read_conditions
 from rlexp.app.summary import describe_run, summarise, worst_scores
 from rlexp.app.survey import Found, Survey, survey
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.words import ago
 from rlexp.errors import ConfigError
@@ -95,7 +95,7 @@ class Selection:
     group: bool = False
 
 
-def list_all(selection: Selection, study: Study, console: Console) -> int:
+def list_all(selection: Selection, workspace: Workspace, console: Console) -> int:
     """List experiments, runs or configurations; returns the exit code.
 
     Raises:
@@ -104,7 +104,7 @@ def list_all(selection: Selection, study: Study, console: Console) -> int:
     columns = GROUPS if selection.group else RUNS if selection.experiment else EXPERIMENTS
     conditions = _conditions(selection, columns)
     name = selection.experiment
-    places = study.layout.experiments() if name is None else [study.experiment(name)]
+    places = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     surveys = [survey(place, brief=True) for place in places]
     rows = [row for one in surveys for row in _rows(one, columns)]
     wanted = [row for row in rows if all(c.holds(row) for c in conditions)]
@@ -112,7 +112,9 @@ def list_all(selection: Selection, study: Study, console: Console) -> int:
     if console.as_json:
         console.json(ordered)
     elif not rows:
-        empty = f"experiment {name} has no runs" if name else f"{study.layout.root} holds no runs"
+        empty = (
+            f"experiment {name} has no runs" if name else f"{workspace.layout.root} holds no runs"
+        )
         console.line(f"{empty} yet; 'rlexp run' makes some")
     elif not ordered:
         console.line(f"none of {len(rows)} rows fulfils {' and '.join(selection.where)}")

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.files import read_file
@@ -14,7 +14,7 @@ def logs(
     run_name: str,
     attempt: int | None,
     lines: int | None,
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> int:
     """Print the output of an attempt, the last if none is named; returns the exit code.
@@ -24,7 +24,7 @@ def logs(
     """
     if lines is not None and lines < 0:
         raise ConfigError(f"--lines={lines} is negative; it counts lines from the end")
-    run = study.run(run_name)
+    run = workspace.run(run_name)
     chosen = _attempt(run, attempt)
     written = _read(chosen).replace("\r\n", "\n").rstrip("\n").split("\n")
     kept = written if lines is None else written[len(written) - min(lines, len(written)) :]

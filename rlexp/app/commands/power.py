@@ -7,7 +7,7 @@ from typing import Any
 
 from rlexp.app.gather import gather
 from rlexp.app.pilot import Sought, by_pilot
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -32,21 +32,23 @@ class Plan:
     words: tuple[str, ...] = ()
 
 
-def plan_seeds(target: str | None, plan: Plan, study: Study, console: Console) -> int:
+def plan_seeds(target: str | None, plan: Plan, workspace: Workspace, console: Console) -> int:
     """Say how many seeds find what is to be found; returns 0.
 
     Raises:
         RlexpError: Nothing to plan by was named, or the pilot has no scores.
     """
     _check(target, plan)
-    study.make_allowed_importable()
-    settings = read_report(["section=[]", *plan.words], study.folder, study.allowed).settings
+    workspace.make_allowed_importable()
+    settings = read_report(
+        ["section=[]", *plan.words], workspace.folder, workspace.allowed
+    ).settings
     try:
         if target is None:
             value, blocks = _by_effect(plan, settings)
         else:
             sought = Sought(difference=plan.difference, seeds=plan.seeds)
-            value, blocks = by_pilot(gather([target], None, study), sought, settings)
+            value, blocks = by_pilot(gather([target], None, workspace), sought, settings)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     if console.as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.words import size
 from rlexp.errors import NO_SPACE, RecordError
@@ -20,17 +20,17 @@ from rlexp.store.ledger import append_entry
 from rlexp.store.runs import folder_size
 
 
-def remove(target: str, study: Study, console: Console, *, yes: bool) -> int:
+def remove(target: str, workspace: Workspace, console: Console, *, yes: bool) -> int:
     """Remove an experiment or a run, or say what that would remove; returns the exit code.
 
     Raises:
         RlexpError: There is none, it is in use, it lies outside `runs/`, or, with `yes`, only a
             part of a run's name was given.
     """
-    found = study.find(target)
+    found = workspace.find(target)
     folder = found.folder
-    _require_inside(folder, study.layout.root)
-    name = str(folder.relative_to(study.layout.root))
+    _require_inside(folder, workspace.layout.root)
+    name = str(folder.relative_to(workspace.layout.root))
     command = shlex.join(["rlexp", "rm", name, "--yes"])
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
         raise RecordError(f"{target!r} is only a part of {name}; to remove it: {command}")

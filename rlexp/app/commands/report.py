@@ -1,4 +1,4 @@
-"""`rlexp report`: from records to one frozen study of numbers, and from it to files."""
+"""`rlexp report`: from records to one frozen report of numbers, and from it to files."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from rlexp.app.gather import gather, read_target
 from rlexp.app.kept_report import Kept, Source, Told
 from rlexp.app.reporting.build import make_study, read_formats, read_phase, rendered
-from rlexp.app.workspace import Study as Place
+from rlexp.app.workspace import Workspace
 from rlexp.config.report import ReportParts, read_report
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -35,7 +35,7 @@ class Wanted:
     words: tuple[str, ...] = ()
 
 
-def report(targets: Sequence[str], wanted: Wanted, place: Place, console: Console) -> int:
+def report(targets: Sequence[str], wanted: Wanted, place: Workspace, console: Console) -> int:
     """Write the reports of the targets; returns the exit code.
 
     Raises:
@@ -59,7 +59,7 @@ def _source(
     formats: Sequence[str],
     wanted: Wanted,
     parts: ReportParts,
-    place: Place,
+    place: Workspace,
 ) -> Source:
     asked = {
         "targets": list(targets),
@@ -81,19 +81,19 @@ def _make(
     formats: Sequence[str],
     wanted: Wanted,
     parts: ReportParts,
-    place: Place,
+    place: Workspace,
     source: Source,
 ) -> Kept:
     importance = "importance" in parts.sections
     phase = read_phase(wanted.phase)
     evidence = gather(targets, phase, place, importance=importance, integrity=True)
-    study = make_study(evidence, parts)
+    computed = make_study(evidence, parts)
     folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
-    files = rendered(study, formats, folder, Path(wanted.figures) if wanted.figures else None)
+    files = rendered(computed, formats, folder, Path(wanted.figures) if wanted.figures else None)
     for path, content in files.items():
         _write(path, content)
-    notices = tuple(b for part in study.parts for b in part.blocks if isinstance(b, Notice))
-    told = Told(notices=notices, failed_checks=study.failed_checks, labels=len(study.labels))
+    notices = tuple(b for part in computed.parts for b in part.blocks if isinstance(b, Notice))
+    told = Told(notices=notices, failed_checks=computed.failed_checks, labels=len(computed.labels))
     # A run that a process holds may be lost in the next moment, and no file tells.
     if not evidence.running:
         source.keep(files, told)
@@ -111,7 +111,7 @@ def _write(path: Path, content: bytes) -> None:
         ) from error
 
 
-def _folder(place: Place, evidence: Evidence) -> Path:
+def _folder(place: Workspace, evidence: Evidence) -> Path:
     name = "+".join(e.name for e in evidence.experiments)[:LONGEST_NAME]
     return place.folder / "reports" / name
 

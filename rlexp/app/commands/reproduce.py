@@ -19,7 +19,7 @@ from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
 from rlexp.app.reproduction.surroundings import Surroundings, compare
 from rlexp.app.signals import CODES
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
@@ -63,7 +63,7 @@ class _Told:
     signal: int | None = None
 
 
-def reproduce(target: str, wanted: Wanted, study: Study, console: Console) -> int:
+def reproduce(target: str, wanted: Wanted, workspace: Workspace, console: Console) -> int:
     """Run again what was completed, and say how alike it is; returns the exit code.
 
     That is 0 where every score is equal, 1 where one is not, or the code of a signal.
@@ -72,14 +72,14 @@ def reproduce(target: str, wanted: Wanted, study: Study, console: Console) -> in
         RlexpError: There is nothing to reproduce, its code cannot be rebuilt or would import what
             is not allowed, or `--strict` refuses.
     """
-    output = _output(wanted, study)
-    originals = find_originals(target, wanted.phase, wanted.runs, study)
+    output = _output(wanted, workspace)
+    originals = find_originals(target, wanted.phase, wanted.runs, workspace)
     for original in originals:
         refuse_imported_run(original.record.spec)
-    command = wanted.command(target, study.allowed)
-    check_imports([original.record.spec for original in originals], study.allowed, command)
+    command = wanted.command(target, workspace.allowed)
+    check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:
-        _check_patch(original.code, study, command)
+        _check_patch(original.code, workspace, command)
     told = _Told()
     with _ended_by_signals(), TemporaryDirectory(prefix="rlexp-reproduce-") as temporary:
         place = Path(temporary)
@@ -88,10 +88,10 @@ def reproduce(target: str, wanted: Wanted, study: Study, console: Console) -> in
         groups = _by_code(originals)
         for number, group in enumerate(groups):
             code = group[0].code
-            with checked_out(code, study.folder, place / f"code-{number}") as checkout:
+            with checked_out(code, workspace.folder, place / f"code-{number}") as checkout:
                 if number == 0:
                     define(originals, paths)
-                _one_code(group, checkout, paths, wanted, study, command, console, told)
+                _one_code(group, checkout, paths, wanted, workspace, command, console, told)
             if told.signal is not None:
                 break
     return _show(told, len(originals), output, console)
@@ -102,7 +102,7 @@ def _one_code(
     checkout: Checkout,
     paths: ExperimentPaths,
     wanted: Wanted,
-    study: Study,
+    workspace: Workspace,
     command: Sequence[str],
     console: Console,
     told: _Told,
@@ -119,13 +119,13 @@ def _one_code(
     if wanted.strict and (around.decisive or around.machine):
         how = f"; {around.install} brings the packages back" if around.install else ""
         raise SurroundingsDiffer(f"--strict: {'; '.join(map(str, _deciding(around)))}{how}")
-    executed = _executing(checkout, specs, study.folder)
-    told.signal = run_again(group, paths, executed, study, tuple(command), console)
+    executed = _executing(checkout, specs, workspace.folder)
+    told.signal = run_again(group, paths, executed, workspace, tuple(command), console)
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record
         if again.state in {State.COMPLETED, State.FAILED}:
-            told.answers.append(answer(original, again, around, study))
+            told.answers.append(answer(original, again, around, workspace))
 
 
 def _deciding(around: Surroundings) -> list[Any]:
@@ -167,10 +167,10 @@ def _by_code(originals: Sequence[Original]) -> list[list[Original]]:
     return [members for _, members in groups]
 
 
-def _output(wanted: Wanted, study: Study) -> Path | None:
+def _output(wanted: Wanted, workspace: Workspace) -> Path | None:
     if wanted.output is None:
         return None
-    folder = (study.folder / wanted.output).absolute()
+    folder = (workspace.folder / wanted.output).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
             f"--output {wanted.output} is there and not empty: what runs again needs a folder of "
@@ -179,9 +179,9 @@ def _output(wanted: Wanted, study: Study) -> Path | None:
     return folder
 
 
-def _check_patch(code: RecordedCode, study: Study, command: Sequence[str]) -> None:
+def _check_patch(code: RecordedCode, workspace: Workspace, command: Sequence[str]) -> None:
     """Refuse to execute changes to rlexp itself that only the files of a run hold."""
-    if not code.patch or "rlexp" in study.allowed or not _holds_rlexp(study.folder):
+    if not code.patch or "rlexp" in workspace.allowed or not _holds_rlexp(workspace.folder):
         return
     again = shlex.join([*command, "--allow-import", "rlexp"])
     raise RecordError(

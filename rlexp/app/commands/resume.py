@@ -14,7 +14,7 @@ from rlexp.app.signals import CODES
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed
 from rlexp.app.sweep_state import resume as take_up
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.gathering import Gathering
 from rlexp.engine.sweeping import Stage
@@ -36,13 +36,13 @@ class Options:
     allow_drift: bool = False
 
 
-def resume(words: Sequence[str], options: Options, study: Study, console: Console) -> int:
+def resume(words: Sequence[str], options: Options, workspace: Workspace, console: Console) -> int:
     """Bring an experiment, a run, or everything that is unfinished to its end.
 
     Args:
         words: The target, or none for everything; then words about executor and checkpoints.
         options: What the command was told besides.
-        study: Where it is.
+        workspace: Where it is.
         console: Shows plans, runs and summaries; as JSON, one list of the summaries.
 
     Returns:
@@ -51,10 +51,10 @@ def resume(words: Sequence[str], options: Options, study: Study, console: Consol
     Raises:
         RlexpError: There is no such target, or something is wrong with it; nothing was started.
     """
-    study.make_allowed_importable()
-    target, rest = _split(words, study)
+    workspace.make_allowed_importable()
+    target, rest = _split(words, workspace)
     shown = Gathering(quiet=console.quiet) if console.as_json else console
-    resumption = _Resumption(tuple(rest), options, study, shown)
+    resumption = _Resumption(tuple(rest), options, workspace, shown)
     try:
         return resumption.all() if target is None else resumption.one(target)
     finally:
@@ -62,11 +62,11 @@ def resume(words: Sequence[str], options: Options, study: Study, console: Consol
             console.json(shown.values)
 
 
-def _split(words: Sequence[str], study: Study) -> tuple[str | None, Sequence[str]]:
+def _split(words: Sequence[str], workspace: Workspace) -> tuple[str | None, Sequence[str]]:
     """The target, if words begin with one, and what stands after it."""
     if not words:
         return None, words
-    is_target = "=" not in words[0] or (study.layout.root / words[0]).exists()
+    is_target = "=" not in words[0] or (workspace.layout.root / words[0]).exists()
     return (words[0], words[1:]) if is_target else (None, words)
 
 
@@ -76,12 +76,12 @@ class _Resumption:
 
     words: tuple[str, ...]
     options: Options
-    study: Study
+    workspace: Workspace
     console: Console
 
     def one(self, target: str) -> int:
         """Bring an experiment or a run to its end."""
-        found = self.study.find(target)
+        found = self.workspace.find(target)
         if isinstance(found, RunPaths):
             return self._run(found)
         return self._experiment(survey(found))
@@ -89,7 +89,7 @@ class _Resumption:
     def all(self) -> int:
         """Bring every experiment to its end that is not, one after the other."""
         check_words(self.words)
-        codes, places = list[int](), self.study.layout.experiments()
+        codes, places = list[int](), self.workspace.layout.experiments()
         for place in places:
             try:
                 code = self._if_unfinished(place)
@@ -146,15 +146,17 @@ class _Resumption:
             allow_drift=self.options.allow_drift,
         )
         codes = []
-        for request in requests(found, recorded, self.words, self.study, command, only):
-            codes.append(bring_to_end(request, command, options, self.study, self.console))
+        for request in requests(found, recorded, self.words, self.workspace, command, only):
+            codes.append(bring_to_end(request, command, options, self.workspace, self.console))
             if codes[-1] in CODES.values():
                 return codes[-1]
         return max(codes)
 
     def _sweep(self, found: Survey, recorded: Recorded) -> int:
         command = self._command(found.paths.name)
-        asked, again, left_out = asked_of_sweep(found, recorded, self.words, self.study, command)
+        asked, again, left_out = asked_of_sweep(
+            found, recorded, self.words, self.workspace, command
+        )
         if left_out:
             self._say(
                 f"left out of its command, for a record does not say how this machine is used: "
@@ -166,11 +168,11 @@ class _Resumption:
             allow_drift=self.options.allow_drift,
             until=_until(recorded),
         )
-        return bring_sweep_to_end(asked, again, options, self.study, self.console)
+        return bring_sweep_to_end(asked, again, options, self.workspace, self.console)
 
     def _command(self, name: str) -> tuple[str, ...]:
         drift = ["--allow-drift"] if self.options.allow_drift else []
-        return ("rlexp", "resume", name, *self.words, *drift, *self.study.permission)
+        return ("rlexp", "resume", name, *self.words, *drift, *self.workspace.permission)
 
     def _say(self, text: str) -> None:
         """Say what is no result: beside JSON, on standard error."""
@@ -195,7 +197,7 @@ def _is_unfinished(
         return any(record.may_run(retry=retry) for record in planned)
     runs = [f.stored for f in found.runs if f.stored is not None and not f.damaged]
     ledger, until = Closed(), _until(recorded)
-    study = resumption.study
+    workspace = resumption.workspace
     return has_work(
-        take_up(found.paths, experiment, runs, study, ledger, until=until, retry=retry)
+        take_up(found.paths, experiment, runs, workspace, ledger, until=until, retry=retry)
     )

@@ -14,7 +14,7 @@ from rlexp.app.mirrored import catch_up
 from rlexp.app.request import Request, read_request
 from rlexp.app.retrain import Origin, request_again
 from rlexp.app.summary import Entry, read_entries, summarise
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError
@@ -46,19 +46,27 @@ class Options:
         return self.origin.command(words)
 
 
-def run(overrides: Sequence[str], options: Options, study: Study, console: Console) -> int:
+def run(overrides: Sequence[str], options: Options, workspace: Workspace, console: Console) -> int:
     """Run what is missing and show where the experiment stands; returns the exit code.
 
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
     origin = options.origin
-    request = request_again(origin, overrides, study) if origin else read_request(overrides, study)
-    return bring_to_end(request, options.command(overrides), options, study, console)
+    request = (
+        request_again(origin, overrides, workspace)
+        if origin
+        else read_request(overrides, workspace)
+    )
+    return bring_to_end(request, options.command(overrides), options, workspace, console)
 
 
 def bring_to_end(
-    request: Request, command: tuple[str, ...], options: Options, study: Study, console: Console
+    request: Request,
+    command: tuple[str, ...],
+    options: Options,
+    workspace: Workspace,
+    console: Console,
 ) -> int:
     """Run what is missing of a request, and show where its experiment stands.
 
@@ -66,7 +74,7 @@ def bring_to_end(
         request: What is asked for.
         command: What the user typed.
         options: What the command was told besides.
-        study: Where it is.
+        workspace: Where it is.
         console: Shows the plan, the runs and the summary.
 
     Returns:
@@ -75,21 +83,21 @@ def bring_to_end(
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
-    paths = study.layout.experiment(request.experiment.name)
+    paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     stopped, spaces = None, dict[str, Spaces]()
     if plan.missing or options.dry_run:
-        check_fit(request.experiment.configurations, study, spaces)
+        check_fit(request.experiment.configurations, workspace, spaces)
     driving = Driving(
         executor=request.executor,
         threads=request.threads,
         operational={**request.budget.operational(), "allow_drift": options.allow_drift},
         command=command,
-        with_drift=with_drift(command, study, *(["--retry"] if options.retry else [])),
+        with_drift=with_drift(command, workspace, *(["--retry"] if options.retry else [])),
         trackers=request.trackers,
         detach=options.detach,
     )
@@ -99,7 +107,7 @@ def bring_to_end(
             "executor=pull; what runs on this machine ends with its command"
         )
     if options.dry_run:
-        code = read_code(study.folder, study.layout.root)
+        code = read_code(workspace.folder, workspace.layout.root)
         show_plan(paths, request.phase, plan, driving, code, console, spaces)
         return 0
     if plan.missing:
@@ -108,16 +116,16 @@ def bring_to_end(
             experiment = join(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
             write_experiment(paths, experiment)
-            stopped = drive(paths, request.phase, plan, driving, study, console, spaces)
+            stopped = drive(paths, request.phase, plan, driving, workspace, console, spaces)
             entries = read_entries(paths, experiment, request.phase)
             remember_speeds(entries, plan)
     else:
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
         seal_unsealed(paths, now=time.time(), counted=counted)
-        catch_up(paths, request.trackers, command, study, console)
+        catch_up(paths, request.trackers, command, workspace, console)
     if options.detach and plan.missing and stopped is None:
         return 0
-    permission = [] if "--allow-import" in command else study.permission
+    permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
     return _report(paths, experiment, request, entries, plan, again, stopped, console)
 

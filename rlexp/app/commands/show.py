@@ -12,7 +12,7 @@ from rlexp.app.history import describe_attempts, describe_checkpoints, tell_atte
 from rlexp.app.imported import imported_lines, source_in_words
 from rlexp.app.summary import describe_run, summarise
 from rlexp.app.survey import configuration_of, read_now, survey
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.words import SCORES, duration, moment, outline, size
 from rlexp.errors import RecordError
@@ -44,15 +44,15 @@ class Part(StrEnum):
     PROVENANCE = "provenance"
 
 
-def show(target: str, part: Part, study: Study, console: Console) -> int:
+def show(target: str, part: Part, workspace: Workspace, console: Console) -> int:
     """Show an experiment or a run; returns the exit code.
 
     Raises:
         RlexpError: There is no such experiment or run, or what is asked for is damaged.
     """
-    match study.find(target), part:
+    match workspace.find(target), part:
         case ExperimentPaths() as paths, Part.RESULT:
-            _show_experiment(paths, study, console)
+            _show_experiment(paths, workspace, console)
         case ExperimentPaths() as paths, Part.CONFIG:
             _show_plain(read_json(paths.definition), console)
         case ExperimentPaths() as paths, Part.PROVENANCE:
@@ -66,7 +66,7 @@ def show(target: str, part: Part, study: Study, console: Console) -> int:
     return 0
 
 
-def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> None:
+def _show_experiment(paths: ExperimentPaths, workspace: Workspace, console: Console) -> None:
     found = survey(paths, brief=True)
     if found.experiment is None:
         raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
@@ -79,7 +79,7 @@ def _show_experiment(paths: ExperimentPaths, study: Study, console: Console) -> 
         plain = {"experiment": paths.name, "folder": str(paths.folder)}
         console.json({**plain, "phases": summaries, "problems": found.problems})
         return
-    for line in () if found.experiment.sweep is None else sweep_lines(found, study):
+    for line in () if found.experiment.sweep is None else sweep_lines(found, workspace):
         console.line(line)
     for line in imported_lines(found.experiment):
         console.line(line)

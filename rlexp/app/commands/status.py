@@ -10,7 +10,7 @@ from rlexp.app.away import Away
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import view_of, why_stopped
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.console.sweep import status_line, trial_line
 from rlexp.engine.running import read_progress
@@ -28,30 +28,36 @@ LATEST = 5
 """Trials that are shown of a sweep."""
 
 
-def show_status(experiment: str | None, study: Study, console: Console, *, watch: bool) -> int:
+def show_status(
+    experiment: str | None, workspace: Workspace, console: Console, *, watch: bool
+) -> int:
     """Show how far everything is, once or until nothing runs any more; returns 0.
 
     Raises:
         RecordError: There is no such experiment.
     """
     if not watch:
-        _show(_look(experiment, study), console)
+        _show(_look(experiment, workspace), console)
         return 0
 
     def lines() -> tuple[list[str], bool]:
-        found = _look(experiment, study)
+        found = _look(experiment, workspace)
         return [line for one in found for line in one["lines"]], any(o["driven"] for o in found)
 
     console.redraw(lines, lambda: time.sleep(EVERY))
     return 0
 
 
-def _look(experiment: str | None, study: Study) -> list[dict[str, Any]]:
-    study.make_allowed_importable()
-    places = study.layout.experiments() if experiment is None else [study.experiment(experiment)]
+def _look(experiment: str | None, workspace: Workspace) -> list[dict[str, Any]]:
+    workspace.make_allowed_importable()
+    places = (
+        workspace.layout.experiments()
+        if experiment is None
+        else [workspace.experiment(experiment)]
+    )
     if not places:
-        raise RecordError(f"{study.layout.root} holds no runs yet; 'rlexp run' makes some")
-    return [_of(survey(place, brief=True), study) for place in places]
+        raise RecordError(f"{workspace.layout.root} holds no runs yet; 'rlexp run' makes some")
+    return [_of(survey(place, brief=True), workspace) for place in places]
 
 
 def _show(found: list[dict[str, Any]], console: Console) -> None:
@@ -59,7 +65,7 @@ def _show(found: list[dict[str, Any]], console: Console) -> None:
     console.show(plain, [line for one in found for line in one["lines"]])
 
 
-def _of(found: Survey, study: Study) -> dict[str, Any]:
+def _of(found: Survey, workspace: Workspace) -> dict[str, Any]:
     """Where one experiment stands, and how that is said."""
     runs = _stored(found)
     states = Counter(str(stored.record.state) for stored in runs)
@@ -73,7 +79,7 @@ def _of(found: Survey, study: Study) -> dict[str, Any]:
     head = f"{found.paths.name}: " + ("runs now" if driven else "no command drives it")
     lines = [head]
     if found.experiment is not None and found.experiment.sweep is not None:
-        more, own = _sweep(found, found.experiment, runs, study)
+        more, own = _sweep(found, found.experiment, runs, workspace)
         told |= more
         lines += own
     else:
@@ -90,11 +96,11 @@ def _of(found: Survey, study: Study) -> dict[str, Any]:
     return {**told, "lines": lines}
 
 
-def sweep_lines(found: Survey, study: Study) -> list[str]:
+def sweep_lines(found: Survey, workspace: Workspace) -> list[str]:
     """How far a sweep is, and its latest trials, a line each."""
     assert found.experiment is not None
-    study.make_allowed_importable()
-    return _sweep(found, found.experiment, _stored(found), study)[1]
+    workspace.make_allowed_importable()
+    return _sweep(found, found.experiment, _stored(found), workspace)[1]
 
 
 def _stored(found: Survey) -> list[StoredRun]:
@@ -108,10 +114,10 @@ def _stored(found: Survey) -> list[StoredRun]:
 
 
 def _sweep(
-    found: Survey, experiment: Experiment, runs: list[StoredRun], study: Study
+    found: Survey, experiment: Experiment, runs: list[StoredRun], workspace: Workspace
 ) -> tuple[dict[str, Any], list[str]]:
     try:
-        sweeping = resume(found.paths, experiment, runs, study, Closed())
+        sweeping = resume(found.paths, experiment, runs, workspace, Closed())
     except RlexpError as error:
         return {"problem": str(error)}, [f"  {error}"]
     spent = {s.record.spec.id: s.record.spent for s in runs}

@@ -17,7 +17,7 @@ from rlexp.app.sweep_plan import show_sweep_plan
 from rlexp.app.sweep_request import Asked, Configurer, read_sweep
 from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
 from rlexp.app.sweep_watch import Watched, mirror_of
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.errors import ConfigError, did_you_mean
@@ -68,7 +68,11 @@ def read_stage(word: str) -> Stage:
 
 
 def sweep(
-    name: str | None, words: Sequence[str], options: Options, study: Study, console: Console
+    name: str | None,
+    words: Sequence[str],
+    options: Options,
+    workspace: Workspace,
+    console: Console,
 ) -> int:
     """Bring a sweep to its end, and show what it found; returns the exit code.
 
@@ -76,11 +80,17 @@ def sweep(
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
     command = ("rlexp", "sweep", *([name] if name else []), *words)
-    return bring_sweep_to_end(read_sweep(name, words, study), command, options, study, console)
+    return bring_sweep_to_end(
+        read_sweep(name, words, workspace), command, options, workspace, console
+    )
 
 
 def bring_sweep_to_end(
-    asked: Asked, command: tuple[str, ...], options: Options, study: Study, console: Console
+    asked: Asked,
+    command: tuple[str, ...],
+    options: Options,
+    workspace: Workspace,
+    console: Console,
 ) -> int:
     """Search, choose and test what is missing, and show what was found.
 
@@ -88,7 +98,7 @@ def bring_sweep_to_end(
         asked: The sweep.
         command: What the user typed.
         options: What the command was told besides.
-        study: Where it is.
+        workspace: Where it is.
         console: Shows the plan, the trials and the outcome.
 
     Returns:
@@ -97,18 +107,18 @@ def bring_sweep_to_end(
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
     """
-    paths = study.layout.experiment(asked.experiment.name)
+    paths = workspace.layout.experiment(asked.experiment.name)
     if not options.dry_run:
-        probe_writable(paths.folder if paths.folder.exists() else study.layout.root)
+        probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     lag_asked = asked.request.plan.lag is not None
     experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
-    configurer = Configurer(asked, study, {})
+    configurer = Configurer(asked, workspace, {})
     configurer.check_default()
-    check_parts(experiment, asked.request.plan.storage, study)
+    check_parts(experiment, asked.request.plan.storage, workspace)
     check_imports(
         (*experiment.trials, *experiment.configurations),
-        study.allowed,
-        (*command, *study.permission),
+        workspace.allowed,
+        (*command, *workspace.permission),
         trusted=[asked.experiment.default],
         chosen=asked.request.space.choices(),
     )
@@ -121,18 +131,18 @@ def bring_sweep_to_end(
             "until": str(options.until),
         },
         command=command,
-        with_drift=with_drift(command, study, *options.given),
+        with_drift=with_drift(command, workspace, *options.given),
         trackers=asked.trackers,
     )
     if options.dry_run:
-        sweeping = _open(paths, experiment, configurer, options, study)[0]
-        code = read_code(study.folder, study.layout.root)
+        sweeping = _open(paths, experiment, configurer, options, workspace)[0]
+        code = read_code(workspace.folder, workspace.layout.root)
         show_sweep_plan(paths, experiment, sweeping, driving, code, console, configurer.spaces)
         return 0
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         experiment = join_sweep(paths, asked.experiment, lag_asked=lag_asked)
         write_experiment(paths, experiment)
-        return _go_on(paths, experiment, configurer, driving, options, study, console)
+        return _go_on(paths, experiment, configurer, driving, options, workspace, console)
 
 
 def _go_on(
@@ -141,11 +151,11 @@ def _go_on(
     configurer: Configurer,
     driving: Driving,
     options: Options,
-    study: Study,
+    workspace: Workspace,
     console: Console,
 ) -> int:
     """Run what is missing, stage after stage, and show where that leads."""
-    sweeping, ledger, spent = _open(paths, experiment, configurer, options, study)
+    sweeping, ledger, spent = _open(paths, experiment, configurer, options, workspace)
     before = set(sweeping.records)
     stopped, storage = None, configurer.asked.request.plan.storage
     if has_work(sweeping):
@@ -157,7 +167,7 @@ def _go_on(
                 paths,
                 sweeping,
                 driving,
-                study,
+                workspace,
                 console,
                 show=lambda code: show_sweep_plan(
                     paths, experiment, sweeping, driving, code, console, configurer.spaces
@@ -172,7 +182,7 @@ def _go_on(
         # What an earlier command could not mirror, this one does.
         mirror = mirror_of(paths, experiment, storage, console)
         Watched(sweeping, mirror, 1, spent).close(console)
-        catch_up(paths, driving.trackers, driving.command, study, console)
+        catch_up(paths, driving.trackers, driving.command, workspace, console)
     if sweeping.halted is not None:
         tell_why(paths, sweeping, console)
     show_outcome(
@@ -181,7 +191,7 @@ def _go_on(
         ledger,
         command=driving.command,
         ran=len(set(sweeping.records) - before),
-        study=study,
+        workspace=workspace,
         console=console,
     )
     if stopped is not None:
@@ -194,7 +204,7 @@ def _open(
     experiment: Experiment,
     configurer: Configurer,
     options: Options,
-    study: Study,
+    workspace: Workspace,
 ) -> tuple[Sweeping, FolderLedger, dict[str, int]]:
     """A sweep, its ledger, and what each of its runs has spent so far."""
     ledger = FolderLedger(paths, configurer)
@@ -206,7 +216,7 @@ def _open(
         paths,
         experiment,
         runs,
-        study,
+        workspace,
         ledger,
         until=options.until,
         retry=options.retry,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlexp.app.mirrored import Mirrored, Order, Trackers
 from rlexp.app.pushing import place_of
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options
 from rlexp.config.validate import build_named
@@ -29,30 +29,30 @@ class Wanted:
     wait: float = 300.0
 
 
-def sync(words: Sequence[str], wanted: Wanted, study: Study, console: Console) -> int:
+def sync(words: Sequence[str], wanted: Wanted, workspace: Workspace, console: Console) -> int:
     """Push everything that trackers lack; returns 0 where they lack nothing then.
 
     Args:
         words: Experiments, none for all; then words about trackers.
         wanted: For how long it is tried.
-        study: Where the experiments are.
+        workspace: Where the experiments are.
         console: Shows a line for each experiment and tracker.
 
     Raises:
         RlexpError: There is no such experiment or tracker; nothing was pushed.
     """
-    study.make_allowed_importable()
+    workspace.make_allowed_importable()
     names = [word for word in words if "=" not in word]
     settings = [word for word in words if "=" in word]
     _check_words(settings)
-    experiments = [study.experiment(name) for name in names] or study.layout.experiments()
+    experiments = [workspace.experiment(name) for name in names] or workspace.layout.experiments()
     rows = [
         row
         for paths in experiments
-        for row in _sync(paths, settings, wanted, study, named=bool(names))
+        for row in _sync(paths, settings, wanted, workspace, named=bool(names))
     ]
     if not rows:
-        _tell_nothing(settings, study, console)
+        _tell_nothing(settings, workspace, console)
         return 0
     console.table(rows, ["experiment", "tracker", "place", "pending", "problem"])
     return PENDING if any(row["pending"] or row["problem"] for row in rows) else 0
@@ -62,13 +62,13 @@ def _sync(
     paths: ExperimentPaths,
     settings: Sequence[str],
     wanted: Wanted,
-    study: Study,
+    workspace: Workspace,
     *,
     named: bool,
 ) -> list[dict[str, Any]]:
     """Push one experiment; what is wrong with it stops no other one."""
     try:
-        trackers = _trackers(paths, settings, study=study, named=named)
+        trackers = _trackers(paths, settings, workspace=workspace, named=named)
         if not trackers.built:
             return []
     except RlexpError as error:
@@ -76,7 +76,7 @@ def _sync(
             raise
         return [_row(paths, "", "", {"problem": str(error), "rows": None})]
     order = Order(trackers=trackers, once=True, wait=wanted.wait)
-    mirror = Mirrored(paths, order, study, None)
+    mirror = Mirrored(paths, order, workspace, None)
     answers = mirror.finish()
     if mirror.interrupted:
         raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def _row(
 
 
 def _trackers(
-    paths: ExperimentPaths, settings: Sequence[str], *, study: Study, named: bool
+    paths: ExperimentPaths, settings: Sequence[str], *, workspace: Workspace, named: bool
 ) -> Trackers:
     """Those that words name; else those of the configuration, and those that were used before.
 
@@ -111,16 +111,18 @@ def _trackers(
         ConfigError: One is unknown, or was used at another place than it is set to now.
     """
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
-        plain = compose(settings, study.folder)[0].plain["tracker"] or {}
-        return Trackers(build_named(plain, "tracker", study.allowed), plain)
+        plain = compose(settings, workspace.folder)[0].plain["tracker"] or {}
+        return Trackers(build_named(plain, "tracker", workspace.allowed), plain)
     used = places(paths)
-    usual = list(compose([], study.folder)[0].plain["tracker"] or {}) if used or named else []
-    known = group_options("tracker", study.folder)
+    usual = list(compose([], workspace.folder)[0].plain["tracker"] or {}) if used or named else []
+    known = group_options("tracker", workspace.folder)
     chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in known)]))
     if not chosen:
         return Trackers()
-    plain = compose([f"tracker=[{','.join(chosen)}]", *settings], study.folder)[0].plain["tracker"]
-    built = build_named(plain, "tracker", study.allowed)
+    plain = compose([f"tracker=[{','.join(chosen)}]", *settings], workspace.folder)[0].plain[
+        "tracker"
+    ]
+    built = build_named(plain, "tracker", workspace.allowed)
     for name in {name for name, _ in used if name in built}:
         _check_place(name, built[name], [place for own, place in used if own == name], paths)
     return Trackers(built, plain)
@@ -152,8 +154,8 @@ def _check_words(settings: Sequence[str]) -> None:
             )
 
 
-def _tell_nothing(settings: Sequence[str], study: Study, console: Console) -> None:
-    known = group_options("tracker", study.folder)
+def _tell_nothing(settings: Sequence[str], workspace: Workspace, console: Console) -> None:
+    known = group_options("tracker", workspace.folder)
     if settings:
         console.show([], ["nothing to push: there is no experiment under runs/"])
         return

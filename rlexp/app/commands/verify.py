@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rlexp.app.integrity import examine
 from rlexp.app.survey import Survey, survey
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.integrity import SHORT, Finding, Integrity, Kind
@@ -19,22 +19,24 @@ from rlexp.store.runs import StoredRun
 HEAD = re.compile(r"[0-9a-f]{8,64}")
 
 
-def verify(name: str | None, head: str | None, study: Study, console: Console) -> int:
+def verify(name: str | None, head: str | None, workspace: Workspace, console: Console) -> int:
     """Compare records with their ledgers; returns the exit code, 1 where anything is wrong.
 
     Args:
         name: An experiment; without one, all of them.
         head: The beginning of the sum of a line that its ledger must still have.
-        study: Where they are.
+        workspace: Where they are.
         console: To tell it on.
 
     Raises:
         RlexpError: There is no such experiment, or the head is none.
     """
     noted = _read_head(name, head)
-    places = study.layout.experiments() if name is None else [study.experiment(name)]
+    places = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     if not places:
-        console.show([], [f"{study.layout.root} holds no experiments yet; 'rlexp run' makes some"])
+        console.show(
+            [], [f"{workspace.layout.root} holds no experiments yet; 'rlexp run' makes some"]
+        )
         return 0
     verdicts = []
     for place in places:

@@ -14,7 +14,7 @@ from rlexp.app.execution import claim
 from rlexp.app.ordered import Ordered
 from rlexp.app.permission import check_imports
 from rlexp.app.signals import Signals, listening
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.console import Console
@@ -51,7 +51,7 @@ class Options:
 
 
 def work(
-    experiment: str, words: Sequence[str], options: Options, study: Study, console: Console
+    experiment: str, words: Sequence[str], options: Options, workspace: Workspace, console: Console
 ) -> int:
     """Execute what is ordered of an experiment; returns the exit code.
 
@@ -61,34 +61,34 @@ def work(
         experiment: Its name.
         words: About the executor here (`executor.grace=60`).
         options: What the worker was told.
-        study: Where it is.
+        workspace: Where it is.
         console: Shows the runs.
 
     Raises:
         RlexpError: There is no such experiment, or its folder cannot be worked in.
     """
-    paths = study.experiment(experiment)
+    paths = workspace.experiment(experiment)
     probe_writable(paths.folder)
-    executor = _executor(words, options, study)
+    executor = _executor(words, options, workspace)
     names = _names(options.job) if options.job else None
-    command = ("rlexp", "worker", experiment, *words, *study.permission)
+    command = ("rlexp", "worker", experiment, *words, *workspace.permission)
     source = Ordered(
         paths,
         names,
-        check=lambda spec: check_imports([spec], study.allowed, command),
+        check=lambda spec: check_imports([spec], workspace.allowed, command),
         tell=console.note,
     )
     if options.while_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     with listening() as signals:
         if _wait(source, options, signals):
-            _execute(source, executor, options, study, console, signals)
+            _execute(source, executor, options, workspace, console, signals)
         elif not signals.asked_to_stop():
             console.line(_nothing(paths, options))
         return signals.code or int(bool(source.refused))
 
 
-def _executor(words: Sequence[str], options: Options, study: Study) -> Executor:
+def _executor(words: Sequence[str], options: Options, workspace: Workspace) -> Executor:
     for word in words:
         if not word.startswith("executor."):
             raise ConfigError(
@@ -96,8 +96,8 @@ def _executor(words: Sequence[str], options: Options, study: Study) -> Executor:
                 "executor.grace=60 say; what runs are about stands in their orders"
             )
     workers = [f"executor.workers={options.workers}"] if options.workers else []
-    plain = compose(["executor=local", *words, *workers], study.folder)[0].plain
-    executor: Executor = build(plain["executor"], "executor", study.allowed)
+    plain = compose(["executor=local", *words, *workers], workspace.folder)[0].plain
+    executor: Executor = build(plain["executor"], "executor", workspace.allowed)
     return executor
 
 
@@ -131,11 +131,11 @@ def _execute(
     source: Ordered,
     executor: Executor,
     options: Options,
-    study: Study,
+    workspace: Workspace,
     console: Console,
     signals: Signals,
 ) -> None:
-    paths, code = source.experiment, read_code(study.folder, study.layout.root)
+    paths, code = source.experiment, read_code(workspace.folder, workspace.layout.root)
     spec = source.take()
     if spec is None:
         return
@@ -145,7 +145,7 @@ def _execute(
         execution.ENTRY,
         execution.PRELOAD,
         threads=int(spec.compute["threads"]),
-        folder=study.folder,
+        folder=workspace.folder,
     )
     try:
         with opened as session, console.watch(source.waiting) as watcher:
@@ -153,7 +153,7 @@ def _execute(
                 experiment=paths,
                 executor=executor,
                 session=session,
-                orders=lambda spec: _orders(source.taken[spec.name], code, study),
+                orders=lambda spec: _orders(source.taken[spec.name], code, workspace),
                 claim=claim,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
@@ -173,10 +173,10 @@ def _execute(
         raise loop.disk_error
 
 
-def _orders(order: Order, code: Code, study: Study) -> Orders:
+def _orders(order: Order, code: Code, workspace: Workspace) -> Orders:
     return Orders(
         settings=order.settings,
-        provenance=collect(code, order.command, study.folder, os.environ),
+        provenance=collect(code, order.command, workspace.folder, os.environ),
         patch=code.patch,
         timeout=order.timeout,
     )

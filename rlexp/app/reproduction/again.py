@@ -12,7 +12,7 @@ from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.reproduction.original import Original
 from rlexp.app.survey import configuration_of
 from rlexp.app.variables import given
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
 from rlexp.console import Console
@@ -30,7 +30,7 @@ def run_again(
     originals: Sequence[Original],
     paths: ExperimentPaths,
     checkout: Checkout,
-    study: Study,
+    workspace: Workspace,
     command: tuple[str, ...],
     console: Console,
 ) -> int | None:
@@ -40,7 +40,7 @@ def run_again(
         originals: What is executed again.
         paths: Where the records of that go; nobody else's experiment.
         checkout: The code.
-        study: The study of the originals, whose defaults say how many runs go on at a time.
+        workspace: The workspace of the originals, whose defaults say how many runs go on at a time.
         command: What the user typed.
         console: Shows the plan and the runs.
 
@@ -50,12 +50,12 @@ def run_again(
     specs = tuple(original.record.spec for original in originals)
     phase = specs[0].phase
     driving = Driving(
-        executor=_executor(study),
+        executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
         operational=dict.fromkeys(OPERATIONAL),
         command=command,
     )
-    place = replace(study, folder=checkout.folder)
+    place = replace(workspace, folder=checkout.folder)
     with (
         hold(paths.lock, f"experiment {paths.name}", now=time.time()),
         chdir(checkout.folder),
@@ -64,9 +64,9 @@ def run_again(
         return drive(paths, phase, Plan(specs, (), ()), driving, place, console)
 
 
-def _executor(study: Study) -> Executor:
-    (composed,) = compose([], study.folder)
-    executor: Executor = build(composed.plain["executor"], "executor", study.allowed)
+def _executor(workspace: Workspace) -> Executor:
+    (composed,) = compose([], workspace.folder)
+    executor: Executor = build(composed.plain["executor"], "executor", workspace.allowed)
     return executor
 
 

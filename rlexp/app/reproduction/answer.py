@@ -8,7 +8,7 @@ from typing import Any
 
 from rlexp.app.reproduction.original import Original
 from rlexp.app.reproduction.surroundings import Surroundings
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.records.divergence import Divergence, first_divergence, likeness
 from rlexp.records.run import RunRecord, State
 
@@ -72,7 +72,7 @@ class Answer:
 
 
 def answer(
-    original: Original, again: RunRecord, surroundings: Surroundings, study: Study
+    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
 ) -> Answer:
     """Compare a run with its second execution, which has ended."""
     if again.state is State.COMPLETED:
@@ -88,19 +88,19 @@ def answer(
         again=again,
         verdict=verdict,
         divergence=divergence,
-        cause=None if same else likely_cause(original, again, surroundings, study),
+        cause=None if same else likely_cause(original, again, surroundings, workspace),
     )
 
 
 def likely_cause(
-    original: Original, again: RunRecord, surroundings: Surroundings, study: Study
+    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
 ) -> str:
     """What the evidence suggests, the strongest first; one line."""
-    return next(_evidence(original, again, surroundings, study))
+    return next(_evidence(original, again, surroundings, workspace))
 
 
 def _evidence(
-    original: Original, again: RunRecord, surroundings: Surroundings, study: Study
+    original: Original, again: RunRecord, surroundings: Surroundings, workspace: Workspace
 ) -> Iterator[str]:
     code = original.code
     for changes in (surroundings.decisive, surroundings.machine):
@@ -119,7 +119,7 @@ def _evidence(
         yield "files that git ignores are not part of what was rebuilt; nothing else is known"
     if not surroundings.known:
         yield "nothing is known: no packages were recorded"
-    doctor = ["rlexp", "doctor", "--determinism", original.name, *study.permission]
+    doctor = ["rlexp", "doctor", "--determinism", original.name, *workspace.permission]
     yield (
         "nothing that was recorded differs, so that something in it is not decided by its seeds"
         f"{_of_rlexp(surroundings)}; to find out what: {shlex.join(doctor)}"

@@ -31,7 +31,7 @@ class Checkout:
     """Where the code of a run lies now.
 
     Attributes:
-        folder: The study's folder in it.
+        folder: The workspace's folder in it.
         imports: Folders that stand for those of the repository that Python imports from now.
         own: Whether it is a worktree made for this, and not the present folder.
     """
@@ -53,7 +53,7 @@ def checked_out(code: RecordedCode, folder: Path, place: Path) -> Iterator[Check
 
     Args:
         code: What was recorded of it; without a commit, the present folder has to do.
-        folder: The study's folder, in its git checkout.
+        folder: The workspace's folder, in its git checkout.
         place: A folder that does not exist yet.
 
     Raises:
@@ -66,7 +66,7 @@ def checked_out(code: RecordedCode, folder: Path, place: Path) -> Iterator[Check
     try:
         _add(root, place, code)
         inside = place / folder.resolve().relative_to(root.resolve())
-        # A study's folder that came into being after the commit holds no code of it.
+        # A workspace's folder that came into being after the commit holds no code of it.
         inside.mkdir(parents=True, exist_ok=True)
         yield Checkout(inside, tuple(_imports(root, place)))
     finally:
@@ -74,7 +74,7 @@ def checked_out(code: RecordedCode, folder: Path, place: Path) -> Iterator[Check
 
 
 def _holding(code: RecordedCode, folder: Path) -> Path:
-    """The repository of the study, if it holds the commit."""
+    """The repository of the workspace, if it holds the commit."""
     root = repository(folder)
     origin = f", which came from {code.remote}" if code.remote else ""
     if root is None:
@@ -123,7 +123,7 @@ def _imports(root: Path, place: Path) -> Iterator[Path]:
     """The folders of the repository that installed packages are imported from, in the worktree.
 
     A package that is installed from a checkout for editing would otherwise be imported as it is
-    now. The study's own folder is left out: it comes last, as in every run.
+    now. The workspace's own folder is left out: it comes last, as in every run.
     """
     begun = sys.path if sys.flags.safe_path else sys.path[1:]
     for folder in dict.fromkeys([*begun, *_edited()]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.workspace import Study
+from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError, did_you_mean
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, RunEnded
@@ -24,7 +24,7 @@ class RecordedCode:
     """The code that an attempt ran: a commit with uncommitted changes, or no commit at all.
 
     Attributes:
-        commit: The commit, or nothing where the study was in no git checkout.
+        commit: The commit, or nothing where the workspace was in no git checkout.
         remote: Where the checkout came from, if that is known.
         changed: Files with uncommitted changes, untracked ones among them.
         saved: Whether the patch holds all these changes as they were.
@@ -68,7 +68,7 @@ class Original:
 
 
 def find_originals(
-    target: str, phase: str | None, count: int | None, study: Study
+    target: str, phase: str | None, count: int | None, workspace: Workspace
 ) -> list[Original]:
     """The run that is named, or the completed runs of a phase of the experiment that is named.
 
@@ -76,12 +76,12 @@ def find_originals(
         target: A run or an experiment.
         phase: Of an experiment; by default test, or else the first that has completed runs.
         count: Only the first so many.
-        study: Where they are looked up.
+        workspace: Where they are looked up.
 
     Raises:
         RecordError: There is none of that name, none is completed, or one is damaged.
     """
-    found = study.find(target)
+    found = workspace.find(target)
     if isinstance(found, RunPaths):
         return [_completed(found)]
     records = [(run, read_run(run).record) for run in found.runs()]
