@@ -12,7 +12,6 @@ from rlexp.app.sweep_view import trial_lines
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.console import Console
-from rlexp.console.words import duration
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.engine.systematic import first_failed_run
 from rlexp.protocol.seeds import Phase
@@ -26,6 +25,7 @@ from rlexp.reports.sweep_evidence import SweepEvidence
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
+from rlexp.text import duration
 
 SECTIONS = "section=[winner,verdicts]"
 """The sections of a report that the end of a sweep shows."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from math import ceil, inf
 
-from rlexp.console.sweep import SweepView, TrialLine
 from rlexp.engine.limits import promotions
 from rlexp.engine.progress import Progress, steps_of
+from rlexp.engine.sweep_view import SweepView, TrialLine
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.engine.systematic import systematic_failure, why_failed
 from rlexp.protocol.seeds import Phase

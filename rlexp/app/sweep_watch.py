@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from rlexp.app.sweep_mirror import mirrored
 from rlexp.app.sweep_view import view_of
 from rlexp.console import Console
-from rlexp.console.sweep import SweepView
 from rlexp.engine.running import Running, Watcher
+from rlexp.engine.sweep_view import SweepView
 from rlexp.engine.sweeping import Sweeping
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.optuna_study import Mirror

@@ -14,13 +14,14 @@ from rich.text import Text
 from rlexp.console.lines import Lines
 from rlexp.console.plans import run_plan_lines
 from rlexp.console.tables import table_of
-from rlexp.console.words import SCORES, finite, interval, json_text, printable
+from rlexp.console.words import finite, interval, json_text
 from rlexp.reports.past import Past
 from rlexp.store.secrets import mask_known, secret_values
+from rlexp.text import SCORES, printable
 
 if TYPE_CHECKING:
-    from rlexp.console.sweep import View
     from rlexp.engine.running import Running
+    from rlexp.engine.sweep_view import View
     from rlexp.records.run import RunRecord
     from rlexp.reports.blocks import Block
 

@@ -7,10 +7,10 @@ from rich.console import Console as RichConsole
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from rlexp.console.words import printable
 from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
 from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
 from rlexp.stats.interval import Interval
+from rlexp.text import printable
 
 STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
 SIGNS = {Tone.GOOD: "", Tone.NOTE: "", Tone.WARNING: "Warning: ", Tone.PROBLEM: "Problem: "}

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console.words import duration, ending, progress
+from rlexp.console.words import ending, progress
+from rlexp.text import duration
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running

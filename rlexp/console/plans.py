@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rlexp.console.words import duration, size
 from rlexp.reports.past import several
 from rlexp.reports.sentences import counted, listed
+from rlexp.text import duration, size
 
 LARGE = 100_000_000
 """Bytes of a replay buffer from which on a plan says that checkpoints hold it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -13,58 +12,14 @@ from rich.markup import escape
 from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
 from rlexp.console.plans import checkpoint_lines
-from rlexp.console.words import duration, ending, size
+from rlexp.console.words import ending
+from rlexp.engine.sweep_view import SweepView, TrialLine, View
 from rlexp.reports.sentences import counted, listed, shortened
+from rlexp.text import duration, size
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialLine:
-    """A trial that has ended. `value` is what was optimised, in its own units."""
-
-    number: int
-    state: str
-    value: float | None
-    seeds: int
-    reason: str | None
-    best: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepView:
-    """Where a sweep stands.
-
-    Attributes:
-        stage: `search`, `promotion`, `selection`, `test` or `done`.
-        trials: Of the plan, at most.
-        ended: Trials that have ended, by number.
-        running: Trials that have begun and not ended.
-        best: Number and value of the best trial so far.
-        runs: Of the present stage: how many are over, and how many there are.
-        steps: Environment steps spent so far.
-        limits: Further limits of the search, in words.
-        left: Seconds that everything is expected to take, if that can be told.
-        driven: Whether a command drives it; without one nothing runs.
-        winner: Number of the trial that was chosen, once one is.
-    """
-
-    stage: str
-    trials: int
-    ended: tuple[TrialLine, ...]
-    running: int
-    best: tuple[int, float] | None
-    runs: tuple[int, int]
-    steps: int
-    limits: str
-    left: float | None
-    driven: bool = True
-    winner: int | None = None
-
-
-View = Callable[[], SweepView]
 
 
 def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:

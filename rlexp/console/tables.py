@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console.words import cell, printable
+from rlexp.text import cell, printable
 
 BETWEEN = 2
 """Spaces between two columns."""

@@ -23,13 +23,13 @@ from stored_runs import (
 )
 
 from rlexp.app.commands.show import Part, show
-from rlexp.console.words import outline
 from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
+from rlexp.text import outline
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

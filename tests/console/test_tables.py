@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.tables import table_of
-from rlexp.console.words import cell, printable
+from rlexp.text import cell, printable
 
 WORDS = (
     "",

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from rlexp.app.checks.finding import Finding, fail, ok, warn
-from rlexp.console.words import size
 from rlexp.errors import RecordError
 from rlexp.executors.devices import ask_driver
 from rlexp.executors.local import THREAD_VARIABLES
@@ -17,6 +16,7 @@ from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold, is_held
 from rlexp.store.provenance import packages, read_code, usable_cores
+from rlexp.text import size
 
 LITTLE = 2_000_000_000
 """Bytes of free disk under which there is a warning."""

@@ -11,8 +11,8 @@ from rlexp.config.compose import Composed, compose
 from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.variables import has_variable
 from rlexp.console import Console
-from rlexp.console.words import outline, printable
 from rlexp.store.secrets import mask_all
+from rlexp.text import outline, printable
 
 MIRRORS = "tracker"
 """The group of runs of which several options, or none, may be chosen."""

@@ -9,7 +9,7 @@ from rlexp.app.checks.installation import check_installation
 from rlexp.app.checks.machine import check_machine
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
-from rlexp.console.words import printable
+from rlexp.text import printable
 
 REFUSED = 3
 """Exit code where a check failed."""

@@ -10,12 +10,12 @@ from rlexp.app.summary import describe_run, summarise, worst_scores
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
-from rlexp.console.words import ago
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.past import Past
 from rlexp.reports.sentences import listed, shortened
+from rlexp.text import ago
 
 
 @dataclass(frozen=True, slots=True)

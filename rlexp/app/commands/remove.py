@@ -11,13 +11,13 @@ from uuid import uuid4
 
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
-from rlexp.console.words import size
 from rlexp.errors import NO_SPACE, RecordError
 from rlexp.records.ledger import RemovedRun
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, holder, is_held
 from rlexp.store.ledger import append_entry
 from rlexp.store.runs import folder_size
+from rlexp.text import size
 
 
 def remove(target: str, workspace: Workspace, console: Console, *, yes: bool) -> int:

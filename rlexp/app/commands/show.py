@@ -14,7 +14,6 @@ from rlexp.app.summary import describe_run, summarise
 from rlexp.app.survey import configuration_of, read_now, survey
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
-from rlexp.console.words import SCORES, duration, moment, outline, size
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated
@@ -24,6 +23,7 @@ from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_spec
 from rlexp.store.secrets import mask_all, secret_values
+from rlexp.text import SCORES, duration, moment, outline, size
 
 COLUMNS = (
     *("attempt", "started", "began", "state", "failure", "step", "seconds", "checkpoints"),
