@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rlexp.app.drift import difference, versions
 from rlexp.app.fit import Spaces
 from rlexp.app.permission import foreign_modules
+from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec, canonical
@@ -104,23 +104,23 @@ def steps_done(found: Mapping[str, Beginning]) -> dict[str, int]:
     return {name: beginning.step for name, beginning in found.items() if not beginning.anew}
 
 
-def plain_beginnings(found: Mapping[str, Beginning], again: str | None) -> dict[str, Any]:
-    """What a plan says of checkpoints, as JSON values.
+def beginnings(found: Mapping[str, Beginning], again: str | None, replay: int) -> Beginnings:
+    """What a plan says of checkpoints.
 
     Args:
         found: How runs begin.
         again: The command that continues although packages or code have changed.
+        replay: Bytes of the largest replay buffer in a checkpoint.
     """
     anew = {name: beginning for name, beginning in found.items() if beginning.anew}
-    drifts = {name: b.reason for name, b in found.items() if b.drifted and not b.anew}
-    told = {name: {"step": b.step, "reason": b.reason} for name, b in anew.items()}
     drifted = any(beginning.drifted for beginning in anew.values())
-    return {
-        "continued": steps_done(found),
-        "drifts": drifts,
-        "anew": told,
-        "allow_drift": again if drifted else None,
-    }
+    return Beginnings(
+        continued=steps_done(found),
+        drifts={name: b.reason for name, b in found.items() if b.drifted and not b.anew},
+        anew={n: RefusedCheckpoint(step=b.step, reason=b.reason) for n, b in anew.items()},
+        allow_drift=again if drifted else None,
+        replay_bytes=replay,
+    )
 
 
 def with_drift(command: Sequence[str], workspace: Workspace, *options: str) -> str:

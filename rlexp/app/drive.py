@@ -4,18 +4,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from signal import Signals as SignalNumber
 
 from rlexp.app import execution
-from rlexp.app.continuing import continuing, largest_replay, plain_beginnings, steps_done
+from rlexp.app.continuing import beginnings, continuing, largest_replay, steps_done
 from rlexp.app.estimate import estimate, remember
 from rlexp.app.execution import Driving, claim
 from rlexp.app.fit import Spaces
 from rlexp.app.mirrored import mirroring
+from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan
 from rlexp.app.remote import drive_remotely
 from rlexp.app.signals import Signals, listening
 from rlexp.app.summary import Entry
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.engine.loop import Loop
 from rlexp.engine.plan import Plan
 from rlexp.engine.running import Watcher
@@ -34,10 +36,10 @@ def drive(
     plan: Plan,
     driving: Driving,
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
     spaces: Mapping[str, Spaces] | None = None,
-) -> int | None:
-    """Run what is missing; returns the code of the signal that ended it, if one did.
+) -> SignalNumber | None:
+    """Run what is missing; returns the signal that ended it, if one did.
 
     `spaces` are those of the environments, where they are known.
     """
@@ -46,9 +48,9 @@ def drive(
         Listed(deque(plan.missing)),
         driving,
         workspace,
-        console,
-        show=lambda code: show_plan(paths, phase, plan, driving, code, console, spaces),
-        watch=lambda: console.watch(len(plan.missing)),
+        observer,
+        show=lambda code: observer.plan(run_plan(paths, phase, plan, driving, code, spaces)),
+        watch=lambda: observer.watch(len(plan.missing)),
     )
 
 
@@ -57,19 +59,19 @@ def drive_source(
     source: Source,
     driving: Driving,
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
     *,
     show: Callable[[Code], None],
     watch: Callable[[], AbstractContextManager[Watcher]],
-) -> int | None:
-    """Run what a source gives out; returns the code of the signal that ended it, if one did.
+) -> SignalNumber | None:
+    """Run what a source gives out; returns the signal that ended it, if one did.
 
     Args:
         paths: The experiment, whose lock is held.
         source: Where the runs come from.
         driving: How they are executed.
         workspace: Where the code is.
-        console: Told of a full disk.
+        observer: Receives the progress, and is told of a full disk.
         show: Shows the plan, while the executor starts.
         watch: Opens what is told of every run.
     """
@@ -77,14 +79,14 @@ def drive_source(
     disk_error: OSError | None = None
     with (
         # Outermost: in the end, Ctrl-C ends the wait for services.
-        mirroring(paths, driving.trackers, driving.command, workspace, console),
-        listening() as signals,
+        mirroring(paths, driving.trackers, driving.command, workspace, observer),
+        listening(handled=workspace.handles_signals) as signals,
     ):
         try:
             executor = driving.executor
             if isinstance(executor, Remote):
                 disk_error = drive_remotely(
-                    *(paths, source, driving, executor, code, workspace, console, signals),
+                    *(paths, source, driving, executor, code, workspace, observer, signals),
                     show=show,
                     watch=watch,
                 )
@@ -95,11 +97,11 @@ def drive_source(
                     watch=watch,
                 )
         except KeyboardInterrupt:
-            signals.code = signals.code or 130
+            signals.received = signals.received or SignalNumber.SIGINT
         if disk_error is not None:
             remedy = "free space, or make the disk writable"
-            console.error(f"{disk_error}; {remedy}, then give the same command again")
-        return signals.code
+            observer.error(f"{disk_error}; {remedy}, then give the same command again")
+        return signals.received
 
 
 def _drive_locally(
@@ -142,39 +144,35 @@ def _drive_locally(
     return loop.disk_error
 
 
-def show_plan(
+def run_plan(
     paths: ExperimentPaths,
     phase: Phase,
     plan: Plan,
     driving: Driving,
     code: Code,
-    console: Console,
     spaces: Mapping[str, Spaces] | None = None,
-) -> None:
-    """Say how much there is to run, on how many workers, and what it will take."""
+) -> RunPlan:
+    """How much there is to run, on how many workers, and what it is expected to take."""
     threads = driving.threads
     workers = min(driving.executor.workers_for(threads), max(len(plan.missing), 1))
     found = continuing(paths, plan.missing, allow_drift=driving.allow_drift)
     replay = largest_replay(plan.missing, spaces or {})
     expected = estimate(plan.missing, workers, continued=steps_done(found), replay=replay)
-    console.plan(
-        {
-            "experiment": paths.name,
-            "phase": str(phase),
-            "runs": len(plan.missing),
-            "done": len(plan.done),
-            "failed": len(plan.failed),
-            "steps": plan.steps,
-            "steps_per_run": sorted({spec.budget["steps"] for spec in plan.missing}),
-            **plain_beginnings(found, driving.with_drift),
-            "replay_bytes": replay,
-            "workers": workers,
-            "threads": threads,
-            "seconds": round(expected.seconds, 1),
-            "bytes": expected.bytes,
-            "measured": expected.measured,
-            "code": str(code),
-        },
+    return RunPlan(
+        experiment=paths.name,
+        phase=str(phase),
+        runs=len(plan.missing),
+        done=len(plan.done),
+        failed=len(plan.failed),
+        steps=plan.steps,
+        steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
+        beginnings=beginnings(found, driving.with_drift, replay),
+        workers=workers,
+        threads=threads,
+        seconds=round(expected.seconds, 1),
+        bytes=expected.bytes,
+        measured=expected.measured,
+        code=str(code),
     )
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import Parts
-from rlexp.console import Console
 from rlexp.errors import TrackerUnreachable
 from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
@@ -61,10 +61,10 @@ class Mirrored:
     """A running mirror of one experiment."""
 
     def __init__(
-        self, paths: ExperimentPaths, order: Order, workspace: Workspace, console: Console | None
+        self, paths: ExperimentPaths, order: Order, workspace: Workspace, observer: Observer | None
     ) -> None:
-        """Start it. With a console, problems are said as they come."""
-        self._order, self._console = order, console
+        """Start it. With a observer, problems are said as they come."""
+        self._order, self._observer = order, observer
         self._answers: dict[str, dict[str, Any]] = {}
         self._opened: set[str] = set()
         self._problems: dict[str, str] = {}
@@ -161,8 +161,8 @@ class Mirrored:
             self._gone = True
             self._changed.notify_all()
         early = not self._answers
-        if self._console and early and not self._finishing:
-            self._console.note(f"{GONE}; runs and records go on without it")
+        if self._observer and early and not self._finishing:
+            self._observer.note(f"{GONE}; runs and records go on without it")
 
     def _hear(self, answer: dict[str, Any]) -> None:
         name = str(answer["tracker"])
@@ -177,8 +177,8 @@ class Mirrored:
                     self._answers[name] = answer
             self._changed.notify_all()
         required = self._order.trackers.built[name].required and name not in self._opened
-        if self._console and answer["kind"] == "problem" and first and not required:
-            self._console.note(f"{name}: {answer['text']}; runs and records go on without it")
+        if self._observer and answer["kind"] == "problem" and first and not required:
+            self._observer.note(f"{name}: {answer['text']}; runs and records go on without it")
 
 
 @contextmanager
@@ -187,7 +187,7 @@ def mirroring(
     trackers: Trackers,
     command: Sequence[str],
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
 ) -> Iterator[None]:
     """Mirror an experiment as long as the context lasts, and a bounded time beyond.
 
@@ -197,12 +197,12 @@ def mirroring(
     if not trackers.built:
         yield
         return
-    mirror = Mirrored(paths, Order(trackers=trackers), workspace, console)
+    mirror = Mirrored(paths, Order(trackers=trackers), workspace, observer)
     mirror.require()
     try:
         yield
     finally:
-        tell_pending(mirror.finish(), trackers, paths, command, workspace, console)
+        tell_pending(mirror.finish(), trackers, paths, command, workspace, observer)
 
 
 def catch_up(
@@ -210,13 +210,13 @@ def catch_up(
     trackers: Trackers,
     command: Sequence[str],
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
 ) -> None:
     """Push what an earlier command could not."""
     if trackers.built:
         order = Order(trackers=trackers, once=True)
-        answers = Mirrored(paths, order, workspace, console).finish()
-        tell_pending(answers, trackers, paths, command, workspace, console)
+        answers = Mirrored(paths, order, workspace, observer).finish()
+        tell_pending(answers, trackers, paths, command, workspace, observer)
 
 
 def tell_pending(
@@ -225,7 +225,7 @@ def tell_pending(
     paths: ExperimentPaths,
     command: Sequence[str],
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
 ) -> None:
     """Say what was not pushed, and the command that does it later."""
     left = [
@@ -234,13 +234,13 @@ def tell_pending(
         if not _has_all(answers.get(name))
     ]
     for text in left:
-        console.note(text)
+        observer.note(text)
     if left:
         words = [w for w in command if w.lstrip("+").startswith(("tracker=", "tracker."))]
         again = shlex.join(["rlexp", "sync", paths.name, *words, *workspace.permission])
         secret = len(without_secrets(words)) < len(words)
         told = "give the same command again" if secret else again
-        console.note(f"To push it later: {told}")
+        observer.note(f"To push it later: {told}")
 
 
 def _has_all(answer: Mapping[str, Any] | None) -> bool:

@@ -9,10 +9,10 @@ from signal import SIGHUP
 
 from rlexp.app import execution
 from rlexp.app.execution import Driving, claim
+from rlexp.app.observer import Observer
 from rlexp.app.permission import SCRIPTS, foreign_modules
-from rlexp.app.signals import CODES, Signals
+from rlexp.app.signals import Signals
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.running import Watcher
@@ -33,7 +33,7 @@ def drive_remotely(
     remote: Remote,
     code: Code,
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
     signals: Signals,
     *,
     show: Callable[[Code], None],
@@ -55,8 +55,8 @@ def drive_remotely(
         show(code)
         if isinstance(remote, Pull):
             command = shlex.join(["rlexp", *site.worker[site.worker.index("worker") :]])
-            console.note(f"Start workers wherever {paths.folder} is seen: {command}")
-        jobs = Jobs(session, remote.runs_per_job, console.note, time.monotonic)
+            observer.note(f"Start workers wherever {paths.folder} is seen: {command}")
+        jobs = Jobs(session, remote.runs_per_job, observer.note, time.monotonic)
         with watch() as watcher:
             dispatch = Dispatch(
                 experiment=paths,
@@ -68,7 +68,7 @@ def drive_remotely(
                 claim=claim,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
-                left=lambda: signals.code == CODES[SIGHUP],
+                left=lambda: signals.received is SIGHUP,
                 monotonic=time.monotonic,
                 now=time.time,
                 detach=driving.detach,
@@ -78,16 +78,16 @@ def drive_remotely(
             finally:
                 dispatch.abandon()
         if driving.detach and dispatch.out:
-            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, console)
+            _say_detached(paths, len(dispatch.out), jobs.submitted, remote, observer)
     return dispatch.disk_error
 
 
 def _say_detached(
-    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, console: Console
+    paths: ExperimentPaths, runs: int, jobs: int, remote: Remote, observer: Observer
 ) -> None:
     where = "orders" if isinstance(remote, Pull) else f"{jobs} jobs" if jobs != 1 else "one job"
     told = f"{runs} runs are" if runs != 1 else "One run is"
-    console.note(
+    observer.note(
         f"{told} out as {where} and will go on without this command; "
         f"see: rlexp status {paths.name}; end them: rlexp cancel {paths.name}; "
         "take them up again: the same command"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rlexp.app.observer import Observer
 from rlexp.app.sweep_mirror import mirrored
 from rlexp.app.sweep_view import view_of
-from rlexp.console import Console
 from rlexp.engine.running import Running, Watcher
 from rlexp.engine.sweep_view import SweepView
 from rlexp.engine.sweeping import Sweeping
@@ -37,9 +37,9 @@ class Watched:
     _state: tuple[int, int] = (-1, -1)
 
     @contextmanager
-    def watch(self, console: Console) -> Iterator[Watcher]:
+    def watch(self, observer: Observer) -> Iterator[Watcher]:
         """What the loop tells."""
-        with console.watch_sweep(self.view) as shown:
+        with observer.watch_sweep(self.view) as shown:
             yield _Both(self, shown)
 
     def view(self) -> SweepView:
@@ -59,17 +59,17 @@ class Watched:
             self._state = state
             self.mirror.offer(mirrored(self.sweeping))
 
-    def close(self, console: Console) -> None:
+    def close(self, observer: Observer) -> None:
         """Let the mirror catch up, for some seconds; it can do so at the next command too."""
         if self.mirror is None:
             return
         self.mirror.offer(mirrored(self.sweeping))
         if problem := self.mirror.close():
-            console.note(f"Warning: {problem}")
+            observer.note(f"Warning: {problem}")
 
 
 def mirror_of(
-    paths: ExperimentPaths, experiment: Experiment, storage: str | None, console: Console
+    paths: ExperimentPaths, experiment: Experiment, storage: str | None, observer: Observer
 ) -> BackgroundMirror:
     """The mirror of a sweep, asked once whether it answers before anything trains.
 
@@ -89,13 +89,13 @@ def mirror_of(
         )
     )
     if problem := mirror.check():
-        console.note(f"Warning: {problem}")
+        observer.note(f"Warning: {problem}")
     return mirror
 
 
 @dataclass(slots=True)
 class _Both:
-    """Tells the console and the sweep."""
+    """Reports to the observer and the sweep."""
 
     watched: Watched
     shown: Watcher

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.feed import Feed
-from rlexp.app.summary import read_entries, summarise
+from rlexp.app.summary import Cell, read_entries, summarise
 from rlexp.app.survey import DAMAGE
 from rlexp.app.tracked import Labels, tracked_run
 from rlexp.errors import RlexpError
@@ -59,27 +59,27 @@ def _aggregates(paths: ExperimentPaths, asked: Experiment) -> Iterator[Aggregate
         entries = read_entries(paths, asked, phase)
         if any(stored.record.state is not State.PLANNED for _, stored in entries):
             told = summarise(paths, asked, phase, entries)
-            yield from (_aggregate(cell, str(phase)) for cell in told["cells"])
+            yield from (_aggregate(cell, str(phase)) for cell in told.cells)
 
 
-def _aggregate(cell: Mapping[str, Any], phase: str) -> Aggregate:
-    iqm = cell["iqm"] or {}
+def _aggregate(cell: Cell, phase: str) -> Aggregate:
+    iqm = cell.iqm
     return Aggregate(
-        label=cell["label"],
-        task=cell["task"],
+        label=cell.label,
+        task=cell.task,
         phase=phase,
-        planned=cell["planned"],
-        n=cell["n"],
-        failed=cell["failed"],
-        missing=cell["missing"],
-        score_rule=cell["score"],
-        scores=cell["scores"],
-        iqm=iqm.get("estimate"),
-        low=iqm.get("low"),
-        high=iqm.get("high"),
-        level=iqm.get("level"),
-        method=iqm.get("method"),
-        resampling_seed=iqm.get("seed"),
+        planned=cell.planned,
+        n=cell.n,
+        failed=cell.failed,
+        missing=cell.missing,
+        score_rule=cell.score,
+        scores=cell.scores,
+        iqm=iqm and iqm.estimate,
+        low=iqm and iqm.low,
+        high=iqm and iqm.high,
+        level=iqm and iqm.level,
+        method=iqm.method if iqm else None,
+        resampling_seed=iqm.seed if iqm else None,
     )
 
 

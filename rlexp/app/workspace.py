@@ -12,18 +12,26 @@ from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where a command works."""
+    """Where a command works, and what it may do there.
+
+    Attributes:
+        folder: The folder with `conf/`, `sweeps/` and the user's modules.
+        layout: Where `runs/` is.
+        allowed: Packages whose classes and environments may be used although records name them.
+        handles_signals: Whether signals may be handled: by a command line, and not in a notebook.
+    """
 
     folder: Path
     layout: Layout
     allowed: tuple[str, ...] = field(default=())
+    handles_signals: bool = True
 
     @classmethod
-    def here(cls, allowed: tuple[str, ...] = ()) -> "Workspace":
+    def here(cls, allowed: tuple[str, ...] = (), *, handles_signals: bool = True) -> "Workspace":
         """The workspace in the current folder; `RLEXP_RUNS` names another place for `runs/`."""
         folder = Path.cwd()
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
-        return cls(folder, Layout(runs.absolute()), allowed)
+        return cls(folder, Layout(runs.absolute()), allowed, handles_signals)
 
     @property
     def permission(self) -> list[str]:

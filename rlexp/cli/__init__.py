@@ -12,6 +12,7 @@ from rlexp.cli import (
     hyperparameters,
     importing,
     mirrors,
+    run,
     runs,
     statistics,
     study,
@@ -46,7 +47,7 @@ def _version(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "run": runs.run,
+    "run": run.run,
     "sweep": sweeps.sweep,
     "resume": runs.resume,
     "worker": runs.worker,

@@ -1,13 +1,18 @@
 """Options that several commands share, and what every command begins with."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rlexp.app.results import Result
     from rlexp.app.workspace import Workspace
+    from rlexp.cli.observer import TerminalObserver
     from rlexp.console import Console
 
+R = TypeVar("R", bound="Result")
 Words = Annotated[
     list[str] | None,
     typer.Argument(help="Configuration in Hydra's grammar: algorithm=ppo budget.steps=20000"),
@@ -41,3 +46,21 @@ def console_for(*, as_json: bool = False, quiet: bool = False) -> "Console":
     from rlexp.console import Console
 
     return Console(as_json=as_json, quiet=quiet)
+
+
+def observer_for(console: "Console") -> "TerminalObserver":
+    """The observer that shows the progress of a use case on a console."""
+    from rlexp.cli.observer import TerminalObserver
+
+    return TerminalObserver(console)
+
+
+def show_result(result: R, console: "Console", lines: "Callable[[R], Iterable[str]]") -> None:
+    """Show a result on standard output: its JSON document, or its lines for people."""
+    from rlexp.app.results import document
+
+    if console.as_json:
+        console.json(document(result))
+        return
+    for line in lines(result):
+        console.line(line)

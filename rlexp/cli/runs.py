@@ -5,41 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, Words, Yes, console_for, here
-
-
-def run(
-    words: Words = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
-    from_sweep: Annotated[
-        str | None, typer.Option("--from-sweep", help="Train a trial of this sweep again")
-    ] = None,
-    trial: Annotated[
-        int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
-    ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Leave the runs to the cluster, or to workers.")
-    ] = False,
-    allow_drift: Drift = False,
-    allow_import: Allow = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Train configurations on seeds, and show their scores."""
-    from rlexp.app.commands.run import Options
-    from rlexp.app.commands.run import run as use_case
-    from rlexp.app.retrain import Origin
-    from rlexp.errors import ConfigError
-
-    console = console_for(as_json=as_json, quiet=quiet)
-    if trial is not None and from_sweep is None:
-        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
-    origin = Origin(from_sweep, trial) if from_sweep else None
-    options = Options(
-        dry_run=dry_run, retry=retry, allow_drift=allow_drift, detach=detach, origin=origin
-    )
-    raise typer.Exit(use_case(words or [], options, here(allow_import), console))
+from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, Yes, console_for, here
 
 
 def resume(

@@ -1,8 +1,6 @@
 """The only module that prints: tables and lines for people, JSON for machines."""
 
-import json
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +10,10 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from rlexp.console.lines import Lines
-from rlexp.console.plans import run_plan_lines
 from rlexp.console.tables import table_of
-from rlexp.console.words import finite, interval, json_text
-from rlexp.reports.past import Past
+from rlexp.console.words import finite, json_text
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.text import SCORES, printable
+from rlexp.text import printable
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
 
 WIDEST = 10_000
 """Columns of a table that no terminal shows."""
-MOST_SCORES = 50
-"""Scores of a configuration that are printed one by one."""
 
 
 class Watching(Protocol):
@@ -128,25 +122,6 @@ class Console:
         if following:
             _write(following)
 
-    def plan(self, plan: Mapping[str, Any]) -> None:
-        """Show what is about to run."""
-        if self.as_json:
-            if not self.quiet:
-                print(json.dumps({"plan": plan}), file=sys.stderr)  # noqa: T201
-            return
-        for line in run_plan_lines(plan):
-            self.line(line)
-
-    def sweep_plan(self, plan: Mapping[str, Any]) -> None:
-        """Show what a sweep is about to do."""
-        from rlexp.console.sweep import plan_lines
-
-        if not self.as_json:
-            for line in plan_lines(plan):
-                self.line(line)
-        elif not self.quiet:
-            print(json.dumps({"plan": plan}), file=sys.stderr)  # noqa: T201
-
     @contextmanager
     def watch(self, total: int) -> Iterator[Watching]:
         """Show runs while they run: a live table on a terminal, lines elsewhere."""
@@ -198,57 +173,3 @@ class Console:
                 live.update(Text("\n".join(map(printable, shown))), refresh=True)
                 if follow:
                     pause()
-
-    def summary(self, summary: Mapping[str, Any]) -> None:
-        """Show where an experiment stands."""
-        if self.as_json:
-            self.json(summary)
-            return
-        if summary.get("ran") == 0:
-            self.line(
-                f"{summary['experiment']}: nothing to run, every run that was asked for has ended"
-            )
-        for one in summary["cells"]:
-            self._cell(one, summary)
-        troubled = [r for r in summary["runs"] if r["state"] not in {"completed", "planned"}]
-        for run in troubled:
-            reason = f": {run['reason']}" if run["reason"] else ""
-            kind = f" ({run['failure']})" if run["failure"] else ""
-            self.line(f"  {run['run']} {run['state']}{kind} at step {run['step']:,}{reason}")
-        for told in Past.from_plain(summary["past"]).sentences():
-            self.line(f"  {told}")
-        self.line(f"Records: {summary['folder']}")
-        for step in summary.get("next", ()):
-            self.line(f"To {step['why']}: {step['command']}")
-
-    def _cell(self, one: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-        phase, scores = summary["phase"], one["scores"]
-        self.line()
-        self.line(f"{one['label']} on {one['task']}, {phase} seeds, score: {SCORES[one['score']]}")
-        if len(scores) > MOST_SCORES:
-            low, high = min(scores.values()), max(scores.values())
-            every = shlex.join(["rlexp", "ls", summary["experiment"]])
-            self.line(
-                f"  {len(scores):,} scores from {low:.2f} to {high:.2f}; to see each: {every}"
-            )
-        else:
-            for seed, score in scores.items():
-                self.line(f"  seed {seed:<4} {score:10.2f}")
-        self.line(f"  {interval(one['iqm'])}")
-        lost = [
-            f"{one[key]} {word}"
-            for key, word in (("failed", "failed"), ("missing", "missing"))
-            if one[key]
-        ]
-        told = f"n = {one['n']} of {one['planned']} runs"
-        if lost:
-            worst = one["counted_as_worst"]
-            told += (
-                f" ({', '.join(lost)}{f', {worst} counted as the worst score' if worst else ''})"
-            )
-        self.line(f"  {told}")
-        if one["threshold"] is not None and one["scores"]:
-            reached = sum(s >= one["threshold"] for s in one["scores"].values())
-            self.line(
-                f"  {reached} of {len(one['scores'])} reached the task's threshold of {one['threshold']:g}"
-            )

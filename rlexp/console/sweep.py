@@ -1,9 +1,9 @@
 """A sweep while it goes on: a line for each trial, and below them how far everything is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console as RichConsole
 from rich.live import Live
@@ -11,60 +11,14 @@ from rich.markup import escape
 
 from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
-from rlexp.console.plans import checkpoint_lines
 from rlexp.console.words import ending
 from rlexp.engine.sweep_view import SweepView, TrialLine, View
-from rlexp.reports.sentences import counted, listed, shortened
-from rlexp.text import duration, size
+from rlexp.reports.sentences import counted
+from rlexp.text import duration
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
-
-
-def plan_lines(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What a sweep is about to do, on a few lines."""
-    stage = "" if not plan["trials_ended"] else f", {plan['trials_ended']} trials done already"
-    yield (
-        f"{plan['experiment']} · {plan['algorithm']} on {plan['task']} · "
-        f"{_length(plan)} by {plan['tuner']}{stage}"
-    )
-    parameters = plan["parameters"]
-    pruner = "" if plan["pruner"] == "none" else f" · pruner {plan['pruner']}"
-    yield f"  searches {counted(len(parameters), 'parameter')}: {shortened(parameters, 4)}{pruner}"
-    yield f"  {_seeds_in_words(plan)}"
-    guess = "estimated" if plan["measured"] else "roughly"
-    yield (
-        f"  at most {counted(plan['runs'], 'run')} × {plan['steps_per_run']:,} environment steps"
-        f" · {counted(plan['workers'], 'worker')} × {counted(plan['threads'], 'thread')}"
-        f" · {guess} {duration(plan['seconds'])}, {size(plan['bytes'])} · {plan['code']}"
-    )
-    yield from checkpoint_lines(plan)
-
-
-def _length(plan: Mapping[str, Any]) -> str:
-    """How far the search goes: its trials, or the budget that ends it before."""
-    return plan["limits"] or counted(plan["trials"], "trial")
-
-
-def _seeds_in_words(plan: Mapping[str, Any]) -> str:
-    """Which runs each stage makes."""
-    objective = listed(plan["objective"])
-    tuning = counted(plan["tuning_seeds"], "tuning seed")
-    if plan["screening_seeds"] < plan["tuning_seeds"]:
-        search = f"1 tuning seed each, the best {plan['promoted']} on all {plan['tuning_seeds']}"
-    elif plan["allocation"] == "racing":
-        search = f"{tuning} each, one by one, as long as a trial keeps up"
-    else:
-        search = f"{tuning} each"
-    chosen = (
-        f"{counted(plan['finalists'], 'finalist')} on {counted(plan['selection_seeds'], 'selection seed')}"
-        if plan["selection_seeds"]
-        else "the best is the winner"
-    )
-    seeds = plan["test_seeds"]
-    tests = f"winner and default on {counted(seeds, 'test seed')}" if seeds else "no test"
-    return f"{search} · {chosen} · {tests} · by {plan['aggregate']} {objective}"
 
 
 def trial_line(trial: TrialLine) -> str:

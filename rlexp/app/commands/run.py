@@ -2,20 +2,24 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from signal import Signals
+from typing import ClassVar
 
 from rlexp.app.continuing import with_drift
-from rlexp.app.drive import drive, remember_speeds, show_plan
+from rlexp.app.drive import drive, remember_speeds, run_plan
 from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
 from rlexp.app.mirrored import catch_up
+from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan
 from rlexp.app.request import Request, read_request
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.retrain import Origin, request_again
-from rlexp.app.summary import Entry, read_entries, summarise
+from rlexp.app.summary import Entry, PhaseSummary, read_entries, summarise
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
@@ -30,8 +34,16 @@ from rlexp.store.sealing import seal_unsealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a command was told besides the configuration."""
+class RunOptions:
+    """Options of a run besides the overrides of its configuration.
+
+    Attributes:
+        dry_run: Whether to return the plan, and start nothing.
+        retry: Whether runs are tried again whose failure is final.
+        allow_drift: Whether runs continue from checkpoints of other versions.
+        detach: Whether runs on a cluster go on without this command.
+        origin: The trial of a sweep that is trained again, if it is one.
+    """
 
     dry_run: bool = False
     retry: bool = False
@@ -39,15 +51,40 @@ class Options:
     detach: bool = False
     origin: Origin | None = None
 
-    def command(self, words: Sequence[str]) -> tuple[str, ...]:
-        """What the user typed, but for what is no part of the question."""
+    def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
+        """What the user typed, without the options that do not define the experiment."""
         if self.origin is None:
-            return ("rlexp", "run", *words)
-        return self.origin.command(words)
+            return ("rlexp", "run", *overrides)
+        return self.origin.command(overrides)
 
 
-def run(overrides: Sequence[str], options: Options, workspace: Workspace, console: Console) -> int:
-    """Run what is missing and show where the experiment stands; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """What a run of missing runs led to.
+
+    Attributes:
+        summary: Where the phase of the experiment stands.
+        ran: Runs that were missing, and were started.
+        complete: Whether every run that was asked for has a score.
+        detached: Whether runs go on without this command.
+        interrupted: The signal that ended it (`SIGINT`), if one did.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("run-outcome")
+
+    summary: PhaseSummary
+    ran: int
+    complete: bool
+    detached: bool
+    interrupted: str | None
+    next: tuple[NextCommand, ...]
+
+
+def run(
+    overrides: Sequence[str], options: RunOptions, workspace: Workspace, observer: Observer
+) -> RunOutcome | RunPlan:
+    """Run what is missing; with `dry_run`, only plan it.
 
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
@@ -58,27 +95,27 @@ def run(overrides: Sequence[str], options: Options, workspace: Workspace, consol
         if origin
         else read_request(overrides, workspace)
     )
-    return bring_to_end(request, options.command(overrides), options, workspace, console)
+    return bring_to_end(request, options.command(overrides), options, workspace, observer)
 
 
 def bring_to_end(
     request: Request,
     command: tuple[str, ...],
-    options: Options,
+    options: RunOptions,
     workspace: Workspace,
-    console: Console,
-) -> int:
-    """Run what is missing of a request, and show where its experiment stands.
+    observer: Observer,
+) -> RunOutcome | RunPlan:
+    """Run what is missing of a request.
 
     Args:
         request: What is asked for.
         command: What the user typed.
-        options: What the command was told besides.
-        workspace: Where it is.
-        console: Shows the plan, the runs and the summary.
+        options: Further options.
+        workspace: Where the experiment is.
+        observer: Receives the plan and the progress of the runs.
 
     Returns:
-        The exit code.
+        Where the experiment stands; with `dry_run`, the plan.
 
     Raises:
         RlexpError: Something is wrong with what was asked; nothing was started.
@@ -89,10 +126,45 @@ def bring_to_end(
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    stopped, spaces = None, dict[str, Spaces]()
+    interrupted, spaces = None, dict[str, Spaces]()
     if plan.missing or options.dry_run:
         check_fit(request.experiment.configurations, workspace, spaces)
-    driving = Driving(
+    _check_detached(request, options)
+    driving = _driving(request, command, options, workspace)
+    if options.dry_run:
+        code = read_code(workspace.folder, workspace.layout.root)
+        return run_plan(paths, request.phase, plan, driving, code, spaces)
+    if plan.missing:
+        with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+            # Another command may have driven it while this one was reading.
+            experiment = join(paths, request.experiment)
+            plan = _plan(read_entries(paths, experiment, request.phase), request, options)
+            write_experiment(paths, experiment)
+            interrupted = drive(paths, request.phase, plan, driving, workspace, observer, spaces)
+            entries = read_entries(paths, experiment, request.phase)
+            remember_speeds(entries, plan)
+    else:
+        counted = {run.record.spec.name: run.record.attempts for _, run in entries}
+        seal_unsealed(paths, now=time.time(), counted=counted)
+        catch_up(paths, request.trackers, command, workspace, observer)
+    detached = options.detach and bool(plan.missing) and interrupted is None
+    permission = [] if "--allow-import" in command else workspace.permission
+    again = [*command, *permission]
+    return _outcome(paths, experiment, request, entries, plan, again, interrupted, detached)
+
+
+def _check_detached(request: Request, options: RunOptions) -> None:
+    if options.detach and not isinstance(request.executor, Remote):
+        raise ConfigError(
+            "--detach leaves runs to a cluster or to workers: choose executor=slurm or "
+            "executor=pull; what runs on this machine ends with its command"
+        )
+
+
+def _driving(
+    request: Request, command: tuple[str, ...], options: RunOptions, workspace: Workspace
+) -> Driving:
+    return Driving(
         executor=request.executor,
         threads=request.threads,
         operational={**request.budget.operational(), "allow_drift": options.allow_drift},
@@ -101,88 +173,62 @@ def bring_to_end(
         trackers=request.trackers,
         detach=options.detach,
     )
-    if options.detach and not isinstance(request.executor, Remote):
-        raise ConfigError(
-            "--detach leaves runs to a cluster or to workers: choose executor=slurm or "
-            "executor=pull; what runs on this machine ends with its command"
-        )
-    if options.dry_run:
-        code = read_code(workspace.folder, workspace.layout.root)
-        show_plan(paths, request.phase, plan, driving, code, console, spaces)
-        return 0
-    if plan.missing:
-        with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-            # Another command may have driven it while this one was reading.
-            experiment = join(paths, request.experiment)
-            plan = _plan(read_entries(paths, experiment, request.phase), request, options)
-            write_experiment(paths, experiment)
-            stopped = drive(paths, request.phase, plan, driving, workspace, console, spaces)
-            entries = read_entries(paths, experiment, request.phase)
-            remember_speeds(entries, plan)
-    else:
-        counted = {run.record.spec.name: run.record.attempts for _, run in entries}
-        seal_unsealed(paths, now=time.time(), counted=counted)
-        catch_up(paths, request.trackers, command, workspace, console)
-    if options.detach and plan.missing and stopped is None:
-        return 0
-    permission = [] if "--allow-import" in command else workspace.permission
-    again = [*command, *permission]
-    return _report(paths, experiment, request, entries, plan, again, stopped, console)
 
 
-def _report(
+def _outcome(
     paths: ExperimentPaths,
     experiment: Experiment,
     request: Request,
     entries: Sequence[Entry],
     plan: Plan,
     command: Sequence[str],
-    stopped: int | None,
-    console: Console,
-) -> int:
-    summary = summarise(paths, experiment, request.phase, entries)
-    asked = {spec.id for spec in request.specs()}
-    records = [s.record for _, s in entries if s.record.spec.id in asked]
-    summary["ran"] = len(plan.missing)
-    summary["next"] = _next(records, command, request)
-    console.summary(summary)
-    if stopped is not None:
-        return stopped
-    return int(any(r.state is not State.COMPLETED for r in records))
+    interrupted: Signals | None,
+    detached: bool,
+) -> RunOutcome:
+    requested = {spec.id for spec in request.specs()}
+    records = [s.record for _, s in entries if s.record.spec.id in requested]
+    return RunOutcome(
+        summary=summarise(paths, experiment, request.phase, entries),
+        ran=len(plan.missing),
+        complete=all(r.state is State.COMPLETED for r in records),
+        detached=detached,
+        interrupted=interrupted.name if interrupted else None,
+        next=tuple(_next(records, command, request)),
+    )
 
 
-def _plan(entries: Sequence[Entry], request: Request, options: Options) -> Plan:
+def _plan(entries: Sequence[Entry], request: Request, options: RunOptions) -> Plan:
     records = {stored.record.spec.id: stored.record for _, stored in entries}
     return make_plan(request.specs(), records, retry=options.retry)
 
 
 def _next(
-    records: Sequence[RunRecord],
-    again: Sequence[str],
-    request: Request,
-) -> list[dict[str, str]]:
-    """The commands that make sense now, each with what it is for."""
+    records: Sequence[RunRecord], again: Sequence[str], request: Request
+) -> Iterator[NextCommand]:
+    """The commands that make sense now."""
     name = request.experiment.name
     failed = [r for r in records if r.state is State.FAILED]
     if any(r.state not in {State.COMPLETED, State.FAILED, State.PRUNED} for r in records):
-        return [{"why": "continue", "command": shlex.join(again)}]
-    steps = []
-    if failed:
-        run_name = f"{name}/{failed[0].spec.name}"
-        steps.append(
-            {"why": "see why it failed", "command": shlex.join(["rlexp", "logs", run_name])}
-        )
-        steps.append(
-            {"why": "try the failed runs again", "command": shlex.join([*again, "--retry"])}
-        )
-        return steps
-    steps.append({"why": "see every run", "command": shlex.join(["rlexp", "show", name])})
+        yield NextCommand(why="continue", command=shlex.join(again))
+    elif failed:
+        log = shlex.join(["rlexp", "logs", f"{name}/{failed[0].spec.name}"])
+        yield NextCommand(why="see why it failed", command=log)
+        retry = shlex.join([*again, "--retry"])
+        yield NextCommand(why="try the failed runs again", command=retry)
+    else:
+        yield from _next_of_complete(again, request)
+
+
+def _next_of_complete(again: Sequence[str], request: Request) -> Iterator[NextCommand]:
+    """The commands that make sense once every run has a score."""
+    name = request.experiment.name
+    yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name]))
     if len({c.label for c in request.experiment.configurations}) > 1:
-        steps.append({"why": "compare", "command": shlex.join(["rlexp", "compare", name])})
-    steps.append({"why": "write the report", "command": shlex.join(["rlexp", "report", name])})
-    seeds = f"seeds.{request.phase}"
-    kept = [word for word in again if not word.startswith(f"{seeds}=")]
-    more = 2 * len(request.experiment.seeds.seeds(request.phase))
-    if again[1] == "run" and isinstance(getattr(request.experiment.seeds, request.phase), int):
-        steps.append({"why": "add seeds", "command": shlex.join([*kept, f"{seeds}={more}"])})
-    return steps
+        yield NextCommand(why="compare", command=shlex.join(["rlexp", "compare", name]))
+    yield NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))
+    seeds = request.experiment.seeds
+    if again[1] == "run" and isinstance(getattr(seeds, request.phase), int):
+        key = f"seeds.{request.phase}"
+        kept = [word for word in again if not word.startswith(f"{key}=")]
+        more = shlex.join([*kept, f"{key}={2 * len(seeds.seeds(request.phase))}"])
+        yield NextCommand(why="add seeds", command=more)

@@ -5,9 +5,11 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
+from signal import Signals
 
 from rlexp.app.drive import drive
 from rlexp.app.execution import Driving
+from rlexp.app.observer import Observer
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.reproduction.original import Original
 from rlexp.app.survey import configuration_of
@@ -15,7 +17,6 @@ from rlexp.app.variables import given
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
-from rlexp.console import Console
 from rlexp.engine.plan import Plan
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL
@@ -32,9 +33,9 @@ def run_again(
     checkout: Checkout,
     workspace: Workspace,
     command: tuple[str, ...],
-    console: Console,
-) -> int | None:
-    """Execute runs from their first step; returns the code of the signal that ended it, if any.
+    observer: Observer,
+) -> Signals | None:
+    """Execute runs from their first step; returns the signal that ended it, if any.
 
     Args:
         originals: What is executed again.
@@ -42,7 +43,7 @@ def run_again(
         checkout: The code.
         workspace: The workspace of the originals, whose defaults say how many runs go on at a time.
         command: What the user typed.
-        console: Shows the plan and the runs.
+        observer: Shows the plan and the runs.
 
     Raises:
         RlexpError: The processes that execute runs cannot be started.
@@ -61,7 +62,7 @@ def run_again(
         chdir(checkout.folder),
         given(_imports(checkout)),
     ):
-        return drive(paths, phase, Plan(specs, (), ()), driving, place, console)
+        return drive(paths, phase, Plan(specs, (), ()), driving, place, observer)
 
 
 def _executor(workspace: Workspace) -> Executor:

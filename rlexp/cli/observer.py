@@ -1,0 +1,59 @@
+"""The observer of the command line: progress on a terminal, remarks on standard error."""
+
+import json
+import sys
+from contextlib import AbstractContextManager
+
+from rlexp.app.plans import RunPlan, SweepOutline
+from rlexp.app.results import document
+from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
+from rlexp.console import Console
+from rlexp.engine.running import Watcher
+from rlexp.engine.sweep_view import View
+
+
+class TerminalObserver:
+    """Shows the progress of a use case on a console.
+
+    Where the result is JSON, plans are JSON lines on standard error.
+    """
+
+    def __init__(self, console: Console) -> None:
+        """Observe on `console`."""
+        self._console = console
+
+    def note(self, text: str) -> None:
+        """Print a remark to standard error."""
+        self._console.note(text)
+
+    def error(self, text: str) -> None:
+        """Print a failure to standard error."""
+        self._console.error(text)
+
+    def plan(self, plan: RunPlan) -> None:
+        """Show what is about to run."""
+        if self._console.as_json:
+            self._json_line(plan)
+        else:
+            for line in run_plan_lines(plan):
+                self._console.line(line)
+
+    def sweep_plan(self, plan: SweepOutline) -> None:
+        """Show what a sweep is about to do."""
+        if self._console.as_json:
+            self._json_line(plan)
+        else:
+            for line in sweep_plan_lines(plan):
+                self._console.line(line)
+
+    def watch(self, total: int) -> AbstractContextManager[Watcher]:
+        """Show the progress of runs."""
+        return self._console.watch(total)
+
+    def watch_sweep(self, view: View) -> AbstractContextManager[Watcher]:
+        """Show the progress of a sweep."""
+        return self._console.watch_sweep(view)
+
+    def _json_line(self, plan: RunPlan | SweepOutline) -> None:
+        if not self._console.quiet:
+            print(json.dumps({"plan": document(plan)}), file=sys.stderr)  # noqa: T201

@@ -1,0 +1,91 @@
+"""`rlexp run`: trains configurations on seeds, and shows their scores."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.options import (
+    Allow,
+    Drift,
+    Json,
+    Quiet,
+    Words,
+    console_for,
+    here,
+    observer_for,
+    show_result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlexp.app.commands.run import RunOutcome
+    from rlexp.app.plans import RunPlan
+
+
+def run(
+    words: Words = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
+    from_sweep: Annotated[
+        str | None, typer.Option("--from-sweep", help="Train a trial of this sweep again")
+    ] = None,
+    trial: Annotated[
+        int | None, typer.Option("--trial", min=0, help="Which; default: the winner")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Leave the runs to the cluster, or to workers.")
+    ] = False,
+    allow_drift: Drift = False,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train configurations on seeds, and show their scores."""
+    from rlexp.app.commands.run import RunOptions
+    from rlexp.app.commands.run import run as use_case
+    from rlexp.app.retrain import Origin
+    from rlexp.errors import ConfigError
+
+    console = console_for(as_json=as_json, quiet=quiet)
+    if trial is not None and from_sweep is None:
+        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
+    options = RunOptions(
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        detach=detach,
+        origin=Origin(from_sweep, trial) if from_sweep else None,
+    )
+    outcome = use_case(words or [], options, here(allow_import), observer_for(console))
+    show_result(outcome, console, run_lines)
+    raise typer.Exit(run_exit_code(outcome))
+
+
+def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
+    """A plan, or where the experiment stands and what makes sense now."""
+    from rlexp.app.plans import RunPlan
+    from rlexp.cli.plans import run_plan_lines
+    from rlexp.cli.summaries import next_lines, summary_lines
+
+    if isinstance(outcome, RunPlan):
+        yield from run_plan_lines(outcome)
+        return
+    if outcome.detached:
+        return
+    if not outcome.ran:
+        name = outcome.summary.experiment
+        yield f"{name}: nothing to run, every run that was asked for has ended"
+    yield from summary_lines(outcome.summary)
+    yield from next_lines(outcome.next)
+
+
+def run_exit_code(outcome: "RunOutcome | RunPlan") -> int:
+    """The exit code: of a plan, and of runs that go on elsewhere, 0."""
+    from rlexp.app.plans import RunPlan
+    from rlexp.cli.exit_codes import exit_code
+
+    if isinstance(outcome, RunPlan):
+        return 0
+    complete = outcome.complete or outcome.detached
+    return exit_code(complete=complete, interrupted=outcome.interrupted)

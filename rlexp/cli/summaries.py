@@ -1,0 +1,66 @@
+"""The summary of a phase as lines: the scores of every label on every task, and what is missing."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from rlexp.app.results import NextCommand
+from rlexp.app.summary import Cell, PhaseSummary
+from rlexp.console.words import interval
+from rlexp.text import SCORES
+
+MOST_SCORES = 50
+"""Scores of a cell that are printed one by one."""
+
+
+def summary_lines(summary: PhaseSummary) -> Iterator[str]:
+    """Scores, intervals, failures, and the folder of the records."""
+    for cell in summary.cells:
+        yield from _cell_lines(cell, summary)
+    for run in summary.runs:
+        if run.state not in {"completed", "planned"}:
+            reason = f": {run.reason}" if run.reason else ""
+            kind = f" ({run.failure})" if run.failure else ""
+            yield f"  {run.run} {run.state}{kind} at step {run.step:,}{reason}"
+    for sentence in summary.past.sentences():
+        yield f"  {sentence}"
+    yield f"Records: {summary.folder}"
+
+
+def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
+    """The commands that make sense now, a line each."""
+    for step in commands:
+        yield f"To {step.why}: {step.command}"
+
+
+def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
+    yield ""
+    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {SCORES[cell.score]}"
+    if len(cell.scores) > MOST_SCORES:
+        low, high = min(cell.scores.values()), max(cell.scores.values())
+        every = shlex.join(["rlexp", "ls", summary.experiment])
+        yield f"  {len(cell.scores):,} scores from {low:.2f} to {high:.2f}; to see each: {every}"
+    else:
+        for seed, score in cell.scores.items():
+            yield f"  seed {seed:<4} {score:10.2f}"
+    yield f"  {interval(cell.iqm)}"
+    yield f"  {_count(cell)}"
+    if cell.threshold is not None and cell.scores:
+        reached = sum(score >= cell.threshold for score in cell.scores.values())
+        yield (
+            f"  {reached} of {len(cell.scores)} reached the task's threshold of {cell.threshold:g}"
+        )
+
+
+def _count(cell: Cell) -> str:
+    """How many runs the aggregate rests on, and what became of the others."""
+    lost = [
+        f"{count} {word}"
+        for count, word in ((cell.failed, "failed"), (cell.missing, "missing"))
+        if count
+    ]
+    if not lost:
+        return f"n = {cell.n} of {cell.planned} runs"
+    worst = (
+        f", {cell.counted_as_worst} counted as the worst score" if cell.counted_as_worst else ""
+    )
+    return f"n = {cell.n} of {cell.planned} runs ({', '.join(lost)}{worst})"
