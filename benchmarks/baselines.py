@@ -16,6 +16,7 @@ from typing import Any
 
 from rlexp import load
 from rlexp.app.commands.load import Records
+from rlexp.app.results import to_json
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
@@ -74,7 +75,7 @@ def cells_of(folder: Path, found: Records) -> list[dict[str, Any]]:
     """Every cell as `rlexp show` tells it, and its steps."""
     paths = ExperimentPaths(folder)
     entries = read_entries(paths, found.experiment, Phase.TEST)
-    cells = summarise(paths, found.experiment, Phase.TEST, entries)["cells"]
+    cells = to_json(summarise(paths, found.experiment, Phase.TEST, entries).cells)
     steps = {(c.label, c.task): c.budget.steps for c in found.experiment.configurations}
     kept = ("label", "task", "score", "scores", "planned")
     return [

@@ -24,12 +24,6 @@ from rlexp.stats.sequential import (
     smallest_decidable_interim,
 )
 
-WORDS = {
-    "better": "is better than",
-    "worse": "is worse than",
-    "continue": "is still undecided against",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
@@ -65,36 +59,53 @@ class Looked:
         return {n: [{**asdict(p), "pair": list(p.pair)} for p in look] for n, look in looks}
 
     @property
-    def pairs(self) -> list[dict[str, Any]]:
-        """Every pair with its decision and the look at which it fell."""
-        return [
-            {"first": a, "second": b, "decision": decision, "look": self.outcome.interims[a, b]}
-            for (a, b), decision in self.outcome.decisions.items()
-        ]
-
-    @property
-    def sentences(self) -> list[str]:
-        """Every pair in words."""
+    def pairs(self) -> tuple["PairDecision", ...]:
+        """Every pair with its decision and the look at which it was made."""
         last = {look.pair: look for interim in self.outcome.looks for look in interim}
-        return [
-            _sentence(pair, decision, last[pair], self.outcome.design.interims)
+        return tuple(
+            _decision(pair, decision, self.outcome.interims[pair], last.get(pair))
             for pair, decision in self.outcome.decisions.items()
-            if pair in last
-        ]
-
-
-def _sentence(pair: Pair, decision: str, look: PairLook, interims: int) -> str:
-    first, second = pair
-    at = f"look {look.interim} of {interims}"
-    p = f"p = {look.p:.4f}, at most {look.budget:.4f} was allowed"
-    if decision == "equal":
-        return (
-            f"{first} is not told apart from {second} by {at} ({p}); "
-            "that is no evidence that they are equally good"
         )
-    if look.crossed not in {None, look.interim}:
-        p = f"{p} at look {look.crossed}, and other pairs had to be decided first"
-    return f"{first} {WORDS[decision]} {second}, decided at {at} ({p})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairDecision:
+    """What a sequential comparison decided on two labels.
+
+    Attributes:
+        first: The label that the decision is about.
+        second: The label that it is compared with.
+        decision: `better`, `worse`, `equal` (not told apart by the last look) or `continue`.
+        look: The look at which it was decided, if it was.
+        last_look: The last look at the pair, if there was one.
+        p: The p-value at that look.
+        allowed: The largest p-value that decides there.
+        crossed: The look at which the p-value was first small enough, if it was.
+    """
+
+    first: str
+    second: str
+    decision: str
+    look: int | None
+    last_look: int | None
+    p: float | None
+    allowed: float | None
+    crossed: int | None
+
+
+def _decision(
+    pair: Pair, decision: str, decided: int | None, last: PairLook | None
+) -> PairDecision:
+    return PairDecision(
+        first=pair[0],
+        second=pair[1],
+        decision=decision,
+        look=decided,
+        last_look=last.interim if last else None,
+        p=last.p if last else None,
+        allowed=last.budget if last else None,
+        crossed=last.crossed if last else None,
+    )
 
 
 def draw_up(

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rlexp.app.plans import RunPlan, SweepOutline
+from rlexp.app.results import Result
 from rlexp.engine.running import Running, Watcher
 from rlexp.engine.sweep_view import View
 from rlexp.records.run import RunRecord
@@ -33,6 +34,10 @@ class Observer(Protocol):
         """What a sweep is about to do."""
         ...
 
+    def finished(self, part: Result) -> None:
+        """One of several results is there; the result of the use case holds all of them."""
+        ...
+
     def watch(self, total: int) -> AbstractContextManager[Watcher]:
         """Open what receives the progress of `total` runs."""
         ...
@@ -56,6 +61,9 @@ class Silent:
 
     def sweep_plan(self, plan: SweepOutline) -> None:
         """Ignore the plan of a sweep."""
+
+    def finished(self, part: Result) -> None:
+        """Ignore one of several results."""
 
     @contextmanager
     def watch(self, total: int) -> Iterator[Watcher]:

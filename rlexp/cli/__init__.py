@@ -12,10 +12,12 @@ from rlexp.cli import (
     hyperparameters,
     importing,
     mirrors,
+    resume,
     run,
     runs,
     statistics,
     study,
+    sweep,
     sweeps,
 )
 from rlexp.cli.options import console_for
@@ -48,8 +50,8 @@ def _version(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
-    "sweep": sweeps.sweep,
-    "resume": runs.resume,
+    "sweep": sweep.sweep,
+    "resume": resume.resume,
     "worker": runs.worker,
     "status": sweeps.status,
     "compare": statistics.compare,

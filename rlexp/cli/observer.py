@@ -2,10 +2,12 @@
 
 import json
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 from rlexp.app.plans import RunPlan, SweepOutline
-from rlexp.app.results import document
+from rlexp.app.results import Result, document
 from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console
 from rlexp.engine.running import Watcher
@@ -18,9 +20,10 @@ class TerminalObserver:
     Where the result is JSON, plans are JSON lines on standard error.
     """
 
-    def __init__(self, console: Console) -> None:
-        """Observe on `console`."""
+    def __init__(self, console: Console, finished: Callable[[Any], None] | None = None) -> None:
+        """Observe on `console`; `finished` shows one of several results, once it is there."""
         self._console = console
+        self._finished = finished
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""
@@ -45,6 +48,11 @@ class TerminalObserver:
         else:
             for line in sweep_plan_lines(plan):
                 self._console.line(line)
+
+    def finished(self, part: Result) -> None:
+        """Show one of several results."""
+        if self._finished is not None:
+            self._finished(part)
 
     def watch(self, total: int) -> AbstractContextManager[Watcher]:
         """Show the progress of runs."""

@@ -17,10 +17,12 @@ from rlexp.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.run import RunOutcome
+    from rlexp.app.commands.run import RunOptions, RunOutcome
     from rlexp.app.plans import RunPlan
+    from rlexp.app.workspace import Workspace
+    from rlexp.console import Console
 
 
 def run(
@@ -43,7 +45,6 @@ def run(
 ) -> None:
     """Train configurations on seeds, and show their scores."""
     from rlexp.app.commands.run import RunOptions
-    from rlexp.app.commands.run import run as use_case
     from rlexp.app.retrain import Origin
     from rlexp.errors import ConfigError
 
@@ -57,9 +58,18 @@ def run(
         detach=detach,
         origin=Origin(from_sweep, trial) if from_sweep else None,
     )
-    outcome = use_case(words or [], options, here(allow_import), observer_for(console))
+    raise typer.Exit(execute(words or [], options, here(allow_import), console))
+
+
+def execute(
+    overrides: "Sequence[str]", options: "RunOptions", workspace: "Workspace", console: "Console"
+) -> int:
+    """Carry out the command, and show its result; returns the exit code."""
+    from rlexp.app.commands.run import run as use_case
+
+    outcome = use_case(overrides, options, workspace, observer_for(console))
     show_result(outcome, console, run_lines)
-    raise typer.Exit(run_exit_code(outcome))
+    return run_exit_code(outcome)
 
 
 def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":

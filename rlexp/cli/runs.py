@@ -5,31 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, Yes, console_for, here
-
-
-def resume(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="An experiment or a run, default: all that is unfinished; then words that "
-            "change no number: executor.workers=2 budget.checkpoint_minutes=5",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try final failures again.")] = False,
-    allow_drift: Drift = False,
-    allow_import: Allow = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Bring what is unfinished to its end, from its checkpoints."""
-    from rlexp.app.commands.resume import Options
-    from rlexp.app.commands.resume import resume as use_case
-
-    options = Options(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
-    console = console_for(as_json=as_json, quiet=quiet)
-    raise typer.Exit(use_case(words or [], options, here(allow_import), console))
+from rlexp.cli.options import Allow, Json, Quiet, Run, Target, Yes, console_for, here
 
 
 def worker(

@@ -102,19 +102,20 @@ def compare(
     console = console_for(as_json=as_json)
     _check_together(adaptive, restart or dry_run, phase, strict)
     if adaptive:
-        from rlexp.app.commands.compare_adaptive import Asked, compare_adaptively
+        from rlexp.app.commands.compare_adaptive import AdaptiveRequest
+        from rlexp.cli.compare_adaptive import compare_adaptively
 
-        asked = Asked(
+        request = AdaptiveRequest(
             targets=tuple(targets),
             group=group,
             interims=interims,
             family=family,
             dry_run=dry_run,
             restart=restart,
-            words=words,
+            overrides=words,
             command=("rlexp", *sys.argv[1:]),
         )
-        raise typer.Exit(compare_adaptively(asked, here(allow_import), console))
+        raise typer.Exit(compare_adaptively(request, here(allow_import), console))
     from rlexp.app.commands.compare import Sides
     from rlexp.app.commands.compare import compare as use_case
 

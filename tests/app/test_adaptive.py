@@ -1,5 +1,6 @@
 """Sequential comparisons: seeds where they decide, one frozen design, the same decisions again."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from stored_runs import Stored, configuration, failed, stored
 
 from rlexp.app.commands import compare_adaptive as adaptive
 from rlexp.app.commands.compare import Sides, compare
-from rlexp.app.commands.compare_adaptive import Asked, compare_adaptively
+from rlexp.app.commands.compare_adaptive import AdaptiveRequest
 from rlexp.app.workspace import Workspace
+from rlexp.cli.compare_adaptive import compare_adaptively
 from rlexp.console import Console
 from rlexp.engine.plan import Plan
 from rlexp.errors import ConfigError, RecordError
@@ -24,11 +26,11 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 PPO, A2C, DQN = (configuration(label) for label in ("ppo", "a2c", "dqn"))
 QUICK = ("repetitions=2000",)
-ASKED = Asked(
+ASKED = AdaptiveRequest(
     targets=("alpha",),
     group=4,
     interims=4,
-    words=QUICK,
+    overrides=QUICK,
     command=("rlexp", "compare", "alpha"),
 )
 Scores = Callable[[str, int], float]
@@ -55,12 +57,12 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """
     told: dict[str, Any] = {"score": far_apart, "runs": {}, "limit": None}
 
-    def train(paths: Any, phase: Phase, plan: Plan, *_: object) -> int | None:
+    def train(paths: Any, phase: Phase, plan: Plan, *_: object) -> signal.Signals | None:
         experiment = read_experiment(paths)
         for configuration_, spec in experiment.specs(phase):
             if spec in plan.missing:
                 if told["limit"] == 0:
-                    return 130
+                    return signal.SIGINT
                 told["limit"] = told["limit"] and told["limit"] - 1
                 label = configuration_.label
                 told["runs"].setdefault(label, []).append(spec.seed)
@@ -72,7 +74,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told
 
 
-def result(place: Workspace, capsys: pytest.CaptureFixture[str], asked: Asked = ASKED) -> Any:
+def result(
+    place: Workspace, capsys: pytest.CaptureFixture[str], asked: AdaptiveRequest = ASKED
+) -> Any:
     """What the command says to a machine."""
     import json
 
@@ -139,13 +143,13 @@ def test_the_design_is_frozen_at_the_first_look(
     """Another one is refused with what differs; --restart keeps the given-up one on record."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
     result(place, capsys)
-    other = Asked(targets=("alpha",), group=8, interims=4, words=QUICK)
+    other = AdaptiveRequest(targets=("alpha",), group=8, interims=4, overrides=QUICK)
     with pytest.raises(RecordError, match="frozen at its first look"):
         compare_adaptively(other, place, Console())
-    again = Asked(targets=("alpha",), group=8, interims=4, restart=True, words=QUICK)
+    again = AdaptiveRequest(targets=("alpha",), group=8, interims=4, restart=True, overrides=QUICK)
     for _ in range(2):
         assert compare_adaptively(again, place, Console()) == 0
-        assert "1 earlier design(s) looked at these scores" in capsys.readouterr().out
+        assert "1 earlier design(s) looked at these scores" in capsys.readouterr().err
     kept = read_json(place.layout.experiment("alpha").adaptive)
     assert (8, [4]) == (kept["design"]["group"], [e["design"]["group"] for e in kept["earlier"]])
 
@@ -167,7 +171,7 @@ def test_a_rehearsal_starts_nothing(
 ) -> None:
     """It says what the next look needs."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)
-    rehearsal = Asked(targets=("alpha",), group=4, interims=4, dry_run=True)
+    rehearsal = AdaptiveRequest(targets=("alpha",), group=4, interims=4, dry_run=True)
     assert compare_adaptively(rehearsal, place, Console()) == 0
     assert "8 runs × 100 environment steps" in (said := capsys.readouterr().out)
     assert "Look 1 of 4 at ppo, a2c; at most 32 runs in all" in said
@@ -190,7 +194,7 @@ def test_what_cannot_be_compared_is_refused(
     """In a sentence, before anything is written."""
     there = stored(place.layout, "alpha", PPO, A2C, test=1)
     with pytest.raises(ConfigError, match=expected):
-        compare_adaptively(Asked(**{"targets": ("alpha",), **asked}), place, Console())
+        compare_adaptively(AdaptiveRequest(**{"targets": ("alpha",), **asked}), place, Console())
     assert not there.paths.adaptive.exists()
 
 
@@ -201,7 +205,7 @@ def test_scores_that_were_there_before_are_warned_of(
     there = stored(place.layout, "alpha", PPO, A2C, test=2)
     there.complete(0, 100.0)
     assert compare_adaptively(ASKED, place, Console()) == 0
-    assert "Warning: the design was frozen when 1 score could be seen" in capsys.readouterr().out
+    assert "Warning: the design was frozen when 1 score could be seen" in capsys.readouterr().err
     assert 1 == read_json(there.paths.adaptive)["scores"]
 
 
@@ -213,7 +217,7 @@ def test_a_rehearsal_of_another_design_tells_no_verdict(
     for label in ("ppo", "dqn"):
         for seed in range(8):
             there.complete(seed, far_apart(label, seed), label=label)
-    rehearsal = Asked(targets=("alpha",), group=8, interims=1, dry_run=True)
+    rehearsal = AdaptiveRequest(targets=("alpha",), group=8, interims=1, dry_run=True)
     assert compare_adaptively(rehearsal, place, Console()) == 0
     assert "Nothing to run" in (said := capsys.readouterr().out)
     assert "better" not in said
@@ -252,9 +256,12 @@ def test_a_rehearsal_is_json_for_machines(
 ) -> None:
     """One value, of what the next look would run."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
-    rehearsal = Asked(targets=("alpha",), group=4, interims=4, words=QUICK, dry_run=True)
+    rehearsal = AdaptiveRequest(
+        targets=("alpha",), group=4, interims=4, overrides=QUICK, dry_run=True
+    )
     found = result(place, capsys, rehearsal)
-    assert {"look": 1, "wanted": ["ppo", "a2c"], "runs": 8, "most_runs": 32} == found
+    assert (1, ["ppo", "a2c"], 32) == (found["look"], found["wanted"], found["most_runs"])
+    assert 8 == found["plan"]["runs"]
 
 
 def test_a_rehearsal_of_another_design_than_the_frozen_one_is_refused(
@@ -263,7 +270,7 @@ def test_a_rehearsal_of_another_design_than_the_frozen_one_is_refused(
     """Just as the command itself is."""
     stored(place.layout, "alpha", PPO, A2C, test=1)
     assert compare_adaptively(ASKED, place, Console()) == 0
-    other = Asked(targets=("alpha",), group=8, interims=4, words=QUICK, dry_run=True)
+    other = AdaptiveRequest(targets=("alpha",), group=8, interims=4, overrides=QUICK, dry_run=True)
     with pytest.raises(RecordError, match="frozen at its first look"):
         compare_adaptively(other, place, Console())
 

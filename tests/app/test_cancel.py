@@ -17,6 +17,7 @@ from stored_runs import STARTED, Stored, console, evaluated, output, stored, stu
 from warm_processes import Forked, warm_process
 
 from rlexp.app.commands.cancel import cancel
+from rlexp.app.results import to_json
 from rlexp.app.summary import describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -194,7 +195,7 @@ class Commands:
         if not paths.definition.exists():
             return []
         entries = read_entries(paths, read_experiment(paths), Phase.TEST)
-        return [describe_run(configuration, one) for configuration, one in entries]
+        return [to_json(describe_run(configuration, one)) for configuration, one in entries]
 
     def states(self) -> list[str]:
         """Their states."""

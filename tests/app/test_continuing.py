@@ -12,15 +12,16 @@ from stored_runs import study
 
 from rlexp.app.continuing import (
     Beginning,
+    beginnings,
     continuing,
     largest_replay,
-    plain_beginnings,
     steps_done,
     with_drift,
 )
 from rlexp.app.drift import versions
 from rlexp.app.estimate import START_UP, estimate, remember
 from rlexp.app.fit import Spaces
+from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.environments import Vector
 from rlexp.protocol.spec import RunSpec, canonical
 from rlexp.records.checkpoint import Checkpoint
@@ -83,17 +84,18 @@ def test_checkpoints_of_other_versions_are_continued_from_where_that_is_allowed(
     anew = Beginning(step=60, anew=True, reason=change, drifted=True)
     found = continuing(paths, [own])
     assert ({own.name: anew}, {}) == (found, steps_done(found))
-    plain = plain_beginnings(found, "rlexp resume")
-    assert {own.name: {"step": 60, "reason": change}} == plain["anew"]
-    assert ({}, {}, "rlexp resume") == (plain["continued"], plain["drifts"], plain["allow_drift"])
+    planned = beginnings(found, "rlexp resume", 0)
+    assert {own.name: RefusedCheckpoint(step=60, reason=change)} == planned.anew
+    assert ({}, {}, "rlexp resume") == (planned.continued, planned.drifts, planned.allow_drift)
     found = continuing(paths, [own], allow_drift=True)
     assert {own.name: Beginning(step=60, reason=change, drifted=True)} == found
-    assert {
-        "continued": {own.name: 60},
-        "drifts": {own.name: change},
-        "anew": {},
-        "allow_drift": None,
-    } == plain_beginnings(found, "rlexp resume")
+    assert Beginnings(
+        continued={own.name: 60},
+        drifts={own.name: change},
+        anew={},
+        allow_drift=None,
+        replay_bytes=0,
+    ) == beginnings(found, "rlexp resume", 0)
 
 
 def test_an_earlier_checkpoint_counts_where_the_newest_does_not(paths: ExperimentPaths) -> None:
@@ -128,7 +130,7 @@ def test_what_no_run_can_continue_from_is_told(paths: ExperimentPaths, wrong: st
     assert Beginning(step=40, anew=True, reason=expected[wrong], drifted=helps) == found
     allowed = continuing(paths, [own], allow_drift=True)
     assert ({own.name: 40} if helps else {}) == steps_done(allowed)
-    told = plain_beginnings({own.name: found}, "rlexp resume")["allow_drift"]
+    told = beginnings({own.name: found}, "rlexp resume", 0).allow_drift
     assert ("rlexp resume" if helps else None) == told
 
 

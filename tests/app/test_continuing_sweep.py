@@ -11,9 +11,10 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.commands.sweep import Options, sweep
+from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.drift import versions
 from rlexp.app.estimate import remember
+from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint
@@ -49,7 +50,7 @@ def test_the_plan_of_a_sweep_says_which_runs_begin_anew(
     sweep_cut_short: StoredSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a command that goes as far as this one."""
-    made, options = sweep_cut_short, Options(dry_run=True, until=Stage.SEARCH)
+    made, options = sweep_cut_short, SweepOptions(dry_run=True, until=Stage.SEARCH)
     change = f"torch was 1.0, is {versions(made.made[-1])['torch']}"
     assert 0 == sweep(None, made.words, options, made.study, console())
     told = output(capsys)
@@ -69,9 +70,10 @@ def test_what_begins_anew_takes_its_whole_time(
     """The estimate, in JSON, leaves out only what is continued from."""
     made, seconds = sweep_cut_short, []
     for allowed in (False, True):
-        options = Options(dry_run=True, allow_drift=allowed)
+        options = SweepOptions(dry_run=True, allow_drift=allowed)
         assert 0 == sweep(None, made.words, options, made.study, console(as_json=True))
-        plan = json.loads(capsys.readouterr().err)["plan"]
-        assert [allowed, not allowed] == [bool(plan["continued"]), bool(plan["anew"])]
+        plan = json.loads(capsys.readouterr().out)
+        begun = plan["beginnings"]
+        assert [allowed, not allowed] == [bool(begun["continued"]), bool(begun["anew"])]
         seconds.append(plan["seconds"])
     assert seconds[0] > seconds[1] + 10

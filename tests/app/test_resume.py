@@ -25,10 +25,10 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
-from rlexp.app.commands.resume import Options, resume
+from rlexp.app.commands.resume import ResumeOptions, requests
 from rlexp.app.recorded import read_recorded
-from rlexp.app.resume_request import requests
 from rlexp.app.survey import survey
+from rlexp.cli.resume import execute as resume
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -39,7 +39,7 @@ from rlexp.store.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-DRY = Options(dry_run=True)
+DRY = ResumeOptions(dry_run=True)
 REAL = {
     "algorithm": {"_target_": "rlexp.algorithms.ppo.PPO", "learning_rate": 0.5},
     "environment": {
@@ -153,7 +153,7 @@ def test_everything_unfinished_is_taken_up(
     real(tmp_path, "gamma")
     with hold(alpha.paths.lock, "alpha", now=time.time()):
         assert 0 == resume([], DRY, place, console())
-    left, plan, *_ = output(capsys).splitlines()
+    plan, *_, left = output(capsys).splitlines()
     driver = f"process {os.getpid()} on {os.uname().nodename}"
     assert f"alpha is left to the command that drives it: {driver}" == left
     assert plan.startswith("gamma · test phase")
@@ -188,14 +188,15 @@ def test_nothing_to_continue_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_experiment_that_has_ended_stays_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Machines get a list of one summary; the exit code is that of 'rlexp run'."""
+    """Machines get the outcome of one phase; the exit code is that of 'rlexp run'."""
     own = stored(study(tmp_path).layout, test=2)
     own.complete(0, 1.0)
     own.attempt(1, failed())
-    assert 1 == resume(["alpha"], Options(), study(tmp_path), console(as_json=True))
-    (summary,) = json.loads(output(capsys))
-    assert ("alpha", 0, 1) == (summary["experiment"], summary["ran"], summary["cells"][0]["n"])
-    again = {step["why"]: step["command"] for step in summary["next"]}
+    assert 1 == resume(["alpha"], ResumeOptions(), study(tmp_path), console(as_json=True))
+    (outcome,) = json.loads(output(capsys))["parts"]
+    summary = outcome["summary"]
+    assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
+    again = {step["why"]: step["command"] for step in outcome["next"]}
     assert "rlexp resume alpha --retry" == again["try the failed runs again"]
     assert 1 == len(own.run(1).attempts())
 
@@ -203,7 +204,7 @@ def test_an_experiment_that_has_ended_stays_as_it_is(
 def test_a_name_may_look_like_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An experiment whose name has an equals sign is found all the same."""
     stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
-    assert 0 == resume(["a=b"], Options(), study(tmp_path), console())
+    assert 0 == resume(["a=b"], ResumeOptions(), study(tmp_path), console())
     assert "a=b: nothing to run" in output(capsys)
 
 
@@ -215,7 +216,7 @@ def test_a_sweep_goes_on_from_its_command(
     words = ("made_up", "executor.workers=2")
     assert 0 == resume(words, DRY, made.study, console())
     said = output(capsys)
-    assert "left out of its command" in said
+    assert "left out of the command of made_up" in said
     assert "sweep.storage=sqlite:///else.db; give it again" in said
     assert "8 trials by random" in said
     assert "2 workers" in said

@@ -1,9 +1,7 @@
 """What an experiment's records say, from real folders."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from quick_parts import quick_parts
@@ -17,7 +15,8 @@ from samples import (
     started,
 )
 
-from rlexp.app.summary import read_entries, summarise
+from rlexp.app.results import to_json
+from rlexp.app.summary import PhaseSummary, read_entries, summarise
 from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -61,7 +60,7 @@ def scored(paths: ExperimentPaths, asked: Experiment, *results: float | Failure 
             run(paths, spec, evaluated(100, result, final=True), ended())
 
 
-def summary(paths: ExperimentPaths, asked: Experiment) -> dict[str, Any]:
+def summary(paths: ExperimentPaths, asked: Experiment) -> PhaseSummary:
     """The summary of the experiment's test runs."""
     return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST))
 
@@ -71,21 +70,21 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
     asked = experiment(configuration("ppo"), configuration("a2c"), test=4)
     scored(paths, asked, 1.0, 10.0, 2.0, 20.0, 3.0, 30.0, 4.0, 40.0)
     found = summary(paths, asked)
-    ppo, a2c = found["cells"]
-    assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo["scores"]
+    ppo, a2c = found.cells
+    assert {0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0} == ppo.scores
     assert ("ppo", "a2c", 2.5, 25.0) == (
-        ppo["label"],
-        a2c["label"],
-        ppo["iqm"]["estimate"],
-        a2c["iqm"]["estimate"],
+        ppo.label,
+        a2c.label,
+        ppo.iqm and ppo.iqm.estimate,
+        a2c.iqm and a2c.iqm.estimate,
     )
     assert [4, 4, 0, 0, 0] == [
-        ppo[key] for key in ("n", "planned", "failed", "missing", "counted_as_worst")
+        getattr(ppo, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
     assert ("sample", "test", str(paths.folder)) == (
-        found["experiment"],
-        found["phase"],
-        found["folder"],
+        found.experiment,
+        found.phase,
+        found.folder,
     )
 
 
@@ -93,22 +92,24 @@ def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: Experimen
     """It is that of the scores, with the seed and the repetitions that are told."""
     asked = experiment(test=(9, 2, 5))
     scored(paths, asked, 3.0, 1.0, 2.0)
-    (cell,) = summary(paths, asked)["cells"]
-    told = cell["iqm"]
-    resampling = Resampling(seed=told["seed"], repetitions=told["repetitions"])
+    (cell,) = summary(paths, asked).cells
+    told = cell.iqm
+    assert told is not None
+    assert told.seed is not None
+    resampling = Resampling(seed=told.seed, repetitions=told.repetitions)
     expected = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), interquartile_mean, resampling)
-    assert asdict(expected) == told
+    assert expected == told
 
 
 def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentPaths) -> None:
     """The mean is of those that completed, and n says how many they are."""
     asked = experiment(test=4)
     scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked)["cells"]
+    (cell,) = summary(paths, asked).cells
     assert [2, 4, 1, 1, 0] == [
-        cell[key] for key in ("n", "planned", "failed", "missing", "counted_as_worst")
+        getattr(cell, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
-    assert ({0: 5.0, 3: 7.0}, 6.0) == (cell["scores"], cell["iqm"]["estimate"])
+    assert ({0: 5.0, 3: 7.0}, 6.0) == (cell.scores, cell.iqm and cell.iqm.estimate)
 
 
 def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
@@ -117,27 +118,29 @@ def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: Experiment
         configuration(reference={**REFERENCE, "minimum": -3.0}), test=4, failures="worst"
     )
     scored(paths, asked, 5.0, NAN, None, 7.0)
-    (cell,) = summary(paths, asked)["cells"]
-    assert [3, 1, 1, 1] == [cell[key] for key in ("n", "counted_as_worst", "failed", "missing")]
-    assert ({0: 5.0, 3: 7.0}, 3.0) == (cell["scores"], cell["iqm"]["estimate"])
+    (cell,) = summary(paths, asked).cells
+    assert [3, 1, 1, 1] == [
+        getattr(cell, key) for key in ("n", "counted_as_worst", "failed", "missing")
+    ]
+    assert ({0: 5.0, 3: 7.0}, 3.0) == (cell.scores, cell.iqm and cell.iqm.estimate)
 
 
 def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
     """Nothing ran, or everything failed."""
     asked = experiment()
-    assert None is summary(paths, asked)["cells"][0]["iqm"]
+    assert None is summary(paths, asked).cells[0].iqm
     scored(paths, asked, NAN, NAN)
-    (cell,) = summary(paths, asked)["cells"]
-    assert (None, 0, 2, 0) == (cell["iqm"], cell["n"], cell["failed"], cell["missing"])
+    (cell,) = summary(paths, asked).cells
+    assert (None, 0, 2, 0) == (cell.iqm, cell.n, cell.failed, cell.missing)
 
 
 def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
     """One run does not say how much runs differ."""
     asked = experiment(test=1)
     scored(paths, asked, 5.0)
-    told = summary(paths, asked)["cells"][0]["iqm"]
+    told = summary(paths, asked).cells[0].iqm
     assert (5.0, None, None, 1, "one run alone shows no spread") == tuple(
-        told[key] for key in ("estimate", "low", "high", "n", "reason")
+        getattr(told, key) for key in ("estimate", "low", "high", "n", "reason")
     )
 
 
@@ -145,17 +148,17 @@ def test_every_run_is_described(paths: ExperimentPaths) -> None:
     """Also those that failed, with the reason, and those that did not start."""
     asked = experiment(test=3)
     scored(paths, asked, 5.0, NAN, None)
-    done, failed, planned = summary(paths, asked)["runs"]
+    done, failed, planned = summary(paths, asked).runs
     assert [("completed", 5.0, 100), ("failed", None, 40), ("planned", None, 0)] == [
-        (one["state"], one["score"], one["step"]) for one in (done, failed, planned)
+        (one.state, one.score, one.step) for one in (done, failed, planned)
     ]
     assert ("nan", "reason of nan", 1, 1) == (
-        failed["failure"],
-        failed["reason"],
-        failed["seed"],
-        failed["attempts"],
+        failed.failure,
+        failed.reason,
+        failed.seed,
+        failed.attempts,
     )
-    assert {100} == {one["steps"] for one in (done, failed, planned)}
+    assert {100} == {one.steps for one in (done, failed, planned)}
 
 
 def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
@@ -165,30 +168,30 @@ def test_lines_that_could_not_be_read_are_told(paths: ExperimentPaths) -> None:
     ((_, spec),) = asked.specs(Phase.TEST)
     with paths.run(spec.name).attempt(1).journal.open("ab") as journal:
         journal.write(b"damage\n{")
-    assert 2 == summary(paths, asked)["runs"][0]["unreadable_lines"]
+    assert 2 == summary(paths, asked).runs[0].unreadable_lines
 
 
 def test_other_runs_in_the_folder_are_not_part_of_it(paths: ExperimentPaths) -> None:
     """Only what the experiment asks for is summarised."""
     larger = experiment(test=4)
     scored(paths, larger, 1.0, 2.0, 3.0, 4.0)
-    (cell,) = summary(paths, experiment(test=2))["cells"]
-    assert {0: 1.0, 1: 2.0} == cell["scores"]
+    (cell,) = summary(paths, experiment(test=2)).cells
+    assert {0: 1.0, 1: 2.0} == cell.scores
 
 
 def test_a_summary_is_plain_data(paths: ExperimentPaths) -> None:
     """`--json` prints it."""
     asked = experiment(test=3)
     scored(paths, asked, 5.0, NAN, None)
-    text = json.dumps(summary(paths, asked), allow_nan=False)
+    text = json.dumps(to_json(summary(paths, asked)), allow_nan=False)
     assert '"failure": "nan"' in text
 
 
 def test_thresholds_of_the_task_are_told(paths: ExperimentPaths) -> None:
     """So that a score can be read."""
     asked = experiment(configuration(reference={"threshold": 475.0, "minimum": None}))
-    (cell,) = summary(paths, asked)["cells"]
-    assert (475.0, "final") == (cell["threshold"], cell["score"])
+    (cell,) = summary(paths, asked).cells
+    assert (475.0, "final") == (cell.threshold, cell.score)
 
 
 def test_runs_of_unequal_budgets_are_not_summarised(paths: ExperimentPaths) -> None:

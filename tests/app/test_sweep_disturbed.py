@@ -10,9 +10,10 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
-from rlexp.app.commands.sweep import Options, sweep
+from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.gather import gather
 from rlexp.app.sweep_state import read_runs
+from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
@@ -73,7 +74,7 @@ def test_a_lost_choice_is_no_second_search(
     made.paths.selection.unlink()
     proposed = made.paths.trials.read_bytes()
     words = (*made.words, "sweep.trials=20")
-    for options in (Options(), Options(dry_run=True), Options(retry=True)):
+    for options in (SweepOptions(), SweepOptions(dry_run=True), SweepOptions(retry=True)):
         with pytest.raises(ProtocolError, match=r"has test runs and no selection\.json"):
             sweep(None, words, options, made.study, console())
     assert proposed == made.paths.trials.read_bytes()

@@ -13,9 +13,10 @@ from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.report import Wanted, report
 from rlexp.app.commands.show import Part, show
 from rlexp.app.commands.status import show_status
-from rlexp.app.commands.sweep import Options, sweep
+from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweep_view import remaining_steps
 from rlexp.app.sweep_watch import Watched
+from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.spec import RunSpec
@@ -53,7 +54,7 @@ def never(_: RunSpec) -> None:
 def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], said: str) -> None:
     """Its name is free for the command that is right."""
     made = stored_sweep(tmp_path)
-    for options in (Options(dry_run=True), Options()):
+    for options in (SweepOptions(dry_run=True), SweepOptions()):
         with pytest.raises(ConfigError, match=said.replace("[", r"\[")):
             sweep(None, [*made.words, *words], options, made.study, console())
     assert not made.paths.folder.exists()
@@ -131,7 +132,7 @@ def test_halted_sweep_offers_what_can_help(
     words = ["algorithm.n_steps=choice(512, 1024)", "sweep.stop_after=3", "seeds.selection=0"]
     made = stored_sweep(tmp_path, *words, "budget.steps=100", score=by_seed)
     made.go_on()
-    assert 1 == sweep(None, made.words, Options(), made.study, console())
+    assert 1 == sweep(None, made.words, SweepOptions(), made.study, console())
     captured = capsys.readouterr()
     assert "3 trials in a row failed alike, from trial 1 on" in captured.err
     assert "--retry" not in captured.out

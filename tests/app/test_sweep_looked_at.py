@@ -13,10 +13,11 @@ from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.report import Wanted, report
 from rlexp.app.commands.show import Part, show
 from rlexp.app.commands.status import show_status
-from rlexp.app.commands.sweep import Options, read_stage, sweep
+from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.gather import gather
 from rlexp.app.retrain import Origin, request_again
 from rlexp.app.sweep_mirror import mirrored
+from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -85,7 +86,7 @@ def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     """The same command again says so, shows winner and cost, and names commands that work."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     before = len(made.paths.runs())
-    assert 0 == sweep(None, made.words, Options(), made.study, console())
+    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
     told = output(capsys)
     for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
         assert text in told
@@ -99,7 +100,7 @@ def test_the_rehearsal_of_a_sweep_writes_nothing(
 ) -> None:
     """`--dry-run` says what would be run at most, and leaves no folder."""
     made = stored_sweep(tmp_path)
-    assert 0 == sweep(None, made.words, Options(dry_run=True), made.study, console())
+    assert 0 == sweep(None, made.words, SweepOptions(dry_run=True), made.study, console())
     told = output(capsys)
     # 8 screened, 2 of them on 2 further seeds and on 2 to select by, winner and default on 3.
     assert "at most 22 runs × 100 environment steps" in told
@@ -113,7 +114,7 @@ def test_more_trials_after_the_choice_are_refused(
     """What would be chosen by knowing the winner is refused before anything starts."""
     made = finished_sweep(tmp_path, tmp_path_factory)
     with pytest.raises(RecordError, match="has chosen its winner"):
-        sweep(None, [*made.words, "sweep.trials=20"], Options(), made.study, console())
+        sweep(None, [*made.words, "sweep.trials=20"], SweepOptions(), made.study, console())
 
 
 def test_every_trial_can_be_trained_again(
@@ -198,7 +199,7 @@ def test_failures_are_told_with_their_reason(
     """A sweep that stops for a systematic failure says why, shows the log, and exits with 1."""
     made = stored_sweep(tmp_path, "sweep.stop_after=3", score=lambda _: None)
     made.go_on()
-    assert 1 == sweep(None, [*made.words], Options(), made.study, console())
+    assert 1 == sweep(None, [*made.words], SweepOptions(), made.study, console())
     captured = capsys.readouterr()
     assert "3 trials in a row failed alike, from trial 0 on: a loss is NaN" in captured.err
     assert "Traceback: it broke" in captured.err

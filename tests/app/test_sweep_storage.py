@@ -7,7 +7,8 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import stored_sweep
 
-from rlexp.app.commands.sweep import Options, sweep
+from rlexp.app.commands.sweep import SweepOptions
+from rlexp.cli.sweep import execute as sweep
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -24,7 +25,7 @@ def test_a_sqlite_file_in_a_shared_folder_is_refused(
         sweep(
             None,
             [*made.words, f"sweep.storage=sqlite:///{file}"],
-            Options(),
+            SweepOptions(),
             made.study,
             console(),
         )

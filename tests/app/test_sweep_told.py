@@ -9,8 +9,9 @@ from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.status import show_status
-from rlexp.app.commands.sweep import Options, sweep
+from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweep_watch import Watched
+from rlexp.cli.sweep import execute as sweep
 from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, RunStarted
@@ -43,7 +44,7 @@ def test_machines_are_told_the_cost(tmp_path: Path, capsys: pytest.CaptureFixtur
     """The JSON of a sweep's end has what people read of its cost."""
     made = stored_sweep(tmp_path)
     made.go_on()
-    assert 0 == sweep(None, made.words, Options(), made.study, console(as_json=True))
+    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console(as_json=True))
     cost = json.loads(output(capsys))["cost"]
     runs = {phase: (own["runs"], own["steps"]) for phase, own in cost.items()}
     assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
@@ -55,7 +56,7 @@ def test_choice_without_a_test_is_offered_one(
     """Only a test is a result, so the command for it is named."""
     made = stored_sweep(tmp_path, "seeds.test=0")
     made.go_on()
-    assert 0 == sweep(None, made.words, Options(), made.study, console())
+    assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
     said = output(capsys)
     assert "It has no test score yet, and only that is a result." in said
     (command,) = [line for line in said.splitlines() if line.startswith("To add test seeds: ")]

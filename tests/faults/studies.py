@@ -17,6 +17,7 @@ from in_full import IN_FULL
 from tracing import STRACE
 from warm_process import warm_process
 
+from rlexp.app.results import to_json
 from rlexp.app.summary import describe_run, read_entries
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
@@ -102,7 +103,7 @@ class StudyFolder:
         """The runs of an experiment, as a summary describes them."""
         paths = ExperimentPaths(self.folder / "runs" / experiment)
         entries = read_entries(paths, read_experiment(paths), Phase.TEST)
-        return [describe_run(configuration, stored) for configuration, stored in entries]
+        return [to_json(describe_run(configuration, stored)) for configuration, stored in entries]
 
     def close(self) -> None:
         """End every command that a test left running."""

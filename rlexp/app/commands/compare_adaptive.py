@@ -4,6 +4,8 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from signal import Signals
+from typing import ClassVar
 
 from rlexp.app.continuing import with_drift
 from rlexp.app.design import (
@@ -17,19 +19,21 @@ from rlexp.app.design import (
     frozen_alike,
     record_look,
 )
-from rlexp.app.drive import drive, remember_speeds, show_plan
+from rlexp.app.drive import drive, remember_speeds, run_plan
 from rlexp.app.execution import Driving
 from rlexp.app.gather import gather, read_target
 from rlexp.app.imported import refuse_imported
-from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
+from rlexp.app.looks import Looked, PairDecision, draw_up, failed_for_good, look_at
 from rlexp.app.mirrored import Trackers
+from rlexp.app.observer import Observer
 from rlexp.app.permission import check_imports
+from rlexp.app.plans import RunPlan
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.summary import read_entries
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import validate
-from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
@@ -44,10 +48,18 @@ from rlexp.store.sealing import Seals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AdaptiveRequest:
     """What a sequential comparison is asked for.
 
-    `words` change settings of `conf/report.yaml`; `command` is what the user typed.
+    Attributes:
+        targets: Labels of one experiment, or the experiment.
+        group: New seeds of each label at each look.
+        interims: Looks at most.
+        family: How the family-wise error is shared among pairs.
+        dry_run: Whether to return what the next look needs, and start nothing.
+        restart: Whether a frozen design is given up for this one.
+        overrides: Changes of settings of `conf/report.yaml`.
+        command: What the user typed.
     """
 
     targets: tuple[str, ...]
@@ -56,34 +68,93 @@ class Asked:
     family: str = FAMILY
     dry_run: bool = False
     restart: bool = False
-    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
 
-def compare_adaptively(asked: Asked, place: Workspace, console: Console) -> int:
-    """Launch further test seeds in groups until every pair is decided; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveComparison:
+    """Where a sequential comparison stands.
+
+    Attributes:
+        experiment: Its name.
+        design: What was decided before the first look.
+        looks: Looks made so far.
+        finished: Whether every pair is decided, or the last look is over.
+        pairs: The decision on every pair.
+        runs: Runs that the looks used.
+        trained: Runs that were started.
+        fixed_design: Runs that the design takes where nothing is decided early.
+        saved: Runs that need not be trained.
+        interrupted: The signal that ended the command (`SIGINT`), if one did.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("adaptive-comparison")
+
+    experiment: str
+    design: FrozenDesign
+    looks: int
+    finished: bool
+    pairs: tuple[PairDecision, ...]
+    runs: int
+    trained: int
+    fixed_design: int
+    saved: int
+    interrupted: str | None
+    next: tuple[NextCommand, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextLook:
+    """What the next look of a sequential comparison needs.
+
+    Attributes:
+        experiment: Its name.
+        look: Its number, from 1 on; nothing where the present scores are all that is needed.
+        looks: Looks at most.
+        wanted: Labels that need a further group of seeds.
+        plan: The runs that are missing for it.
+        most_runs: Runs that the design takes at most.
+    """
+
+    schema: ClassVar[Schema] = Schema("next-look")
+
+    experiment: str
+    look: int | None
+    looks: int
+    wanted: tuple[str, ...]
+    plan: RunPlan | None
+    most_runs: int
+
+
+def compare_adaptively(
+    request: AdaptiveRequest, workspace: Workspace, observer: Observer
+) -> AdaptiveComparison | NextLook:
+    """Launch further test seeds in groups until every pair is decided.
 
     Raises:
         RlexpError: The targets, the design or the records do not allow it; nothing was started.
     """
-    place.make_allowed_importable()
-    settings = read_report(["section=[]", *asked.words], place.folder, place.allowed).settings
-    paths = place.experiment(_experiment(asked))
+    workspace.make_allowed_importable()
+    overrides = ["section=[]", *request.overrides]
+    settings = read_report(overrides, workspace.folder, workspace.allowed).settings
+    paths = workspace.experiment(_experiment(request))
     experiment = read_experiment(paths)
     refuse_imported(experiment)
     _check_seeds(experiment)
-    check_imports(experiment.configurations, place.allowed, asked.command)
-    evidence = gather(asked.targets, Phase.TEST, place)
-    design = draw_up(evidence, settings, asked.group, asked.interims, asked.family)
-    if asked.dry_run:
-        return _rehearse(design, paths, asked, place, console)
+    check_imports(experiment.configurations, workspace.allowed, request.command)
+    evidence = gather(request.targets, Phase.TEST, workspace)
+    design = draw_up(evidence, settings, request.group, request.interims, request.family)
+    if request.dry_run:
+        return _rehearse(design, paths, request, workspace)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-        there = sum(member.score is not None for member in evidence.members)
-        ledger = (freeze_again if asked.restart else freeze)(paths, design, there)
+        scores = sum(member.score is not None for member in evidence.members)
+        ledger = (freeze_again if request.restart else freeze)(paths, design, scores)
         Seals(paths).enter_late()
         for text in _warnings(ledger, design):
-            console.line(f"Warning: {text}")
-        return _until_decided(design, paths, asked, place, console)
+            observer.note(f"Warning: {text}")
+        return _until_decided(design, paths, request, workspace, observer)
 
 
 def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
@@ -101,55 +172,97 @@ def _warnings(ledger: Ledger, design: FrozenDesign) -> Iterator[str]:
 
 
 def _until_decided(
-    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Workspace, console: Console
-) -> int:
+    design: FrozenDesign,
+    paths: ExperimentPaths,
+    request: AdaptiveRequest,
+    workspace: Workspace,
+    observer: Observer,
+) -> AdaptiveComparison:
     """Look, launch what the look asks for, and look again."""
-    driving = _driving(read_experiment(paths), asked, place)
+    driving = _driving(read_experiment(paths), request, workspace)
     while True:
-        evidence = gather([paths.name], Phase.TEST, place)
+        evidence = gather([paths.name], Phase.TEST, workspace)
         looked = look_at(design, evidence)
         for number, decided in looked.decisions.items():
             record_look(paths, number, decided)
         if looked.finished:
-            _tell(looked, design, evidence, console)
-            return 0
+            return _comparison(looked, design, evidence, None, request)
         _check_scores(looked, design, evidence, paths)
         experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
         write_experiment(paths, experiment)
-        stopped = drive(paths, Phase.TEST, plan, driving, place, console)
+        interrupted = drive(paths, Phase.TEST, plan, driving, workspace, observer)
         remember_speeds(read_entries(paths, experiment, Phase.TEST), plan)
-        if stopped is not None:
-            console.line(f"To continue: {shlex.join(asked.command)}")
-            return stopped
+        if interrupted is not None:
+            evidence = gather([paths.name], Phase.TEST, workspace)
+            return _comparison(looked, design, evidence, interrupted, request)
 
 
 def _rehearse(
-    design: FrozenDesign, paths: ExperimentPaths, asked: Asked, place: Workspace, console: Console
-) -> int:
-    evidence = gather([paths.name], Phase.TEST, place)
+    design: FrozenDesign, paths: ExperimentPaths, request: AdaptiveRequest, workspace: Workspace
+) -> AdaptiveComparison | NextLook:
+    evidence = gather([paths.name], Phase.TEST, workspace)
     looked = look_at(design, evidence)
-    frozen = None if asked.restart else frozen_alike(paths, design)
+    frozen = None if request.restart else frozen_alike(paths, design)
     if looked.finished and frozen is not None:
-        _tell(looked, design, evidence, console)
-        return 0
+        return _comparison(looked, design, evidence, None, request)
     if looked.finished:
-        # Telling would let a user try designs until one decides.
-        said = "Nothing to run: the scores that are there are all that the design needs"
-        console.show({"wanted": [], "most_runs": design.most_runs}, [said])
-        return 0
+        # The decisions stay hidden: a user could try designs until one of them decides.
+        return _next_look(paths, design, None, None, ())
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
-    driving, code = _driving(experiment, asked, place), read_code(place.folder, place.layout.root)
-    show_plan(paths, Phase.TEST, plan, driving, code, console)
-    said = (
-        f"Look {looked.looks + 1} of {design.interims} at {', '.join(looked.wanted)}; at most "
-        f"{design.most_runs} runs in all"
+    driving = _driving(experiment, request, workspace)
+    code = read_code(workspace.folder, workspace.layout.root)
+    planned = run_plan(paths, Phase.TEST, plan, driving, code)
+    return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
+
+
+def _next_look(
+    paths: ExperimentPaths,
+    design: FrozenDesign,
+    look: int | None,
+    plan: RunPlan | None,
+    wanted: tuple[str, ...],
+) -> NextLook:
+    return NextLook(
+        experiment=paths.name,
+        look=look,
+        looks=design.interims,
+        wanted=wanted,
+        plan=plan,
+        most_runs=design.most_runs,
     )
-    value = {"look": looked.looks + 1, "wanted": looked.wanted, "runs": len(plan.missing)}
-    console.show({**value, "most_runs": design.most_runs}, [said])
-    return 0
+
+
+def _comparison(
+    looked: Looked,
+    design: FrozenDesign,
+    evidence: Evidence,
+    interrupted: Signals | None,
+    request: AdaptiveRequest,
+) -> AdaptiveComparison:
+    members = [m for m in evidence.members if m.label in design.labels]
+    trained = sum(m.record.attempts > 0 for m in members)
+    name = evidence.experiments[0].name
+    following = (
+        NextCommand(why="see all numbers", command=shlex.join(["rlexp", "compare", name]))
+        if looked.finished
+        else NextCommand(why="continue", command=shlex.join(request.command))
+    )
+    return AdaptiveComparison(
+        experiment=name,
+        design=design,
+        looks=looked.looks,
+        finished=looked.finished,
+        pairs=looked.pairs,
+        runs=looked.runs,
+        trained=trained,
+        fixed_design=design.most_runs,
+        saved=max(design.most_runs - trained, 0),
+        interrupted=interrupted.name if interrupted else None,
+        next=(following,),
+    )
 
 
 def _plan(looked: Looked, evidence: Evidence, design: FrozenDesign) -> tuple[Experiment, Plan]:
@@ -179,22 +292,22 @@ def _grown(there: Experiment, looked: Looked, design: FrozenDesign) -> Experimen
     return replace(there, seeds=replace(there.seeds, test=most), allotted=fewer)
 
 
-def _driving(experiment: Experiment, asked: Asked, place: Workspace) -> Driving:
+def _driving(experiment: Experiment, request: AdaptiveRequest, workspace: Workspace) -> Driving:
     """The executor, trackers, checkpoints and time limit of the workspace's own configuration."""
-    plain = compose([], place.folder)[0].plain
-    root, parts = validate(plain, place.allowed)
+    plain = compose([], workspace.folder)[0].plain
+    root, parts = validate(plain, workspace.allowed)
     return Driving(
         executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
         operational=root.budget.operational(),
-        command=asked.command,
-        with_drift=with_drift(["rlexp", "resume", experiment.name], place),
+        command=request.command,
+        with_drift=with_drift(["rlexp", "resume", experiment.name], workspace),
         trackers=Trackers.of(plain, parts),
     )
 
 
-def _experiment(asked: Asked) -> str:
-    names = {read_target(text).experiment for text in asked.targets}
+def _experiment(request: AdaptiveRequest) -> str:
+    names = {read_target(text).experiment for text in request.targets}
     if len(names) > 1:
         raise ConfigError(
             "--adaptive launches runs, and so is about the labels of one experiment; "
@@ -230,27 +343,3 @@ def _without_score(members: Sequence[Member], paths: ExperimentPaths) -> str:
         f"({', '.join(names[:3])}), and that is none; see why with '{again}'; try failed ones "
         "again with 'rlexp run' of the experiment and --retry, or begin with failures=worst"
     )
-
-
-def _tell(looked: Looked, design: FrozenDesign, evidence: Evidence, console: Console) -> None:
-    own = [m for m in evidence.members if m.label in design.labels]
-    trained = sum(m.record.attempts > 0 for m in own)
-    saved = max(design.most_runs - trained, 0)
-    name = evidence.experiments[0].name
-    value = {
-        "experiment": name,
-        "design": design.plain(),
-        "looks": looked.looks,
-        "pairs": looked.pairs,
-        "runs": looked.runs,
-        "trained": trained,
-        "fixed_design": design.most_runs,
-        "saved": saved,
-    }
-    lines = [*looked.sentences]
-    lines.append(
-        f"{looked.runs} runs in {looked.looks} looks; the fixed design of {design.interims} × "
-        f"{design.group} seeds of every label takes {design.most_runs}: {saved} runs saved, {trained} trained",
-    )
-    lines.append(f"To see all numbers: {shlex.join(['rlexp', 'compare', name])}")
-    console.show(value, lines)

@@ -4,31 +4,34 @@ from typing import Any
 
 import pytest
 
-from rlexp.console.plans import checkpoint_lines, run_plan_lines
+from rlexp.app.plans import Beginnings, RefusedCheckpoint, RunPlan
+from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 
-def plan(**changes: Any) -> dict[str, Any]:
-    """The plan of a command with five runs."""
-    return {
-        "experiment": "first",
-        "phase": "test",
-        "runs": 5,
-        "done": 0,
-        "failed": 0,
-        "steps_per_run": [100_000],
-        "continued": {},
-        "drifts": {},
-        "anew": {},
-        "allow_drift": None,
-        "replay_bytes": 0,
-        "workers": 2,
-        "threads": 1,
-        "seconds": 62.0,
-        "bytes": 1_200_000,
-        "measured": True,
-        "code": "git 1a2b3c4",
-        **changes,
-    }
+def beginnings(**changes: Any) -> Beginnings:
+    """How the runs of a plan begin: all of them anew, but for what changes."""
+    values: dict[str, Any] = {"continued": {}, "drifts": {}, "anew": {}, "allow_drift": None}
+    return Beginnings(**{**values, "replay_bytes": 0, **changes})
+
+
+def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
+    """The plan of a command with five runs, whose beginnings are given."""
+    return RunPlan(
+        experiment="first",
+        phase="test",
+        runs=runs,
+        done=done,
+        failed=0,
+        steps=runs * 100_000,
+        steps_per_run=(100_000,) if runs else (),
+        beginnings=beginnings(**changes),
+        workers=2,
+        threads=1,
+        seconds=62.0,
+        bytes=1_200_000,
+        measured=True,
+        code="git 1a2b3c4",
+    )
 
 
 def test_a_plan_that_begins_anew_says_nothing_of_checkpoints() -> None:
@@ -78,7 +81,7 @@ def test_runs_that_begin_anew_are_counted(
     refused: list[tuple[int, str]], whose: str, why: str
 ) -> None:
     """With the steps that they lose, why, and what would keep them."""
-    anew = {f"run {n}": {"step": s, "reason": r} for n, (s, r) in enumerate(refused)}
+    anew = {f"run {n}": RefusedCheckpoint(step=s, reason=r) for n, (s, r) in enumerate(refused)}
     expected = f"  {whose} not continued from: {why}"
     assert expected == list(run_plan_lines(plan(anew=anew)))[-1]
     lines = list(run_plan_lines(plan(anew=anew, allow_drift="rlexp resume first --allow-drift")))
@@ -88,7 +91,7 @@ def test_runs_that_begin_anew_are_counted(
 def test_runs_that_continue_with_other_versions_are_counted() -> None:
     """Besides the steps that they continue from."""
     changed = {"run 0": "torch was 1, is 2", "run 1": "torch was 1, is 2"}
-    told = list(checkpoint_lines(plan(continued=dict.fromkeys(changed, 8), drifts=changed)))
+    told = list(checkpoint_lines(beginnings(continued=dict.fromkeys(changed, 8), drifts=changed)))
     assert [
         "  2 runs continue from checkpoints at step 8",
         "  2 runs continue with other versions: torch was 1, is 2",
@@ -97,13 +100,13 @@ def test_runs_that_continue_with_other_versions_are_counted() -> None:
 
 def test_large_replay_buffers_are_said() -> None:
     """From 100 MB on."""
-    assert [] == list(checkpoint_lines(plan(replay_bytes=100_000_000)))
-    (line,) = checkpoint_lines(plan(replay_bytes=1_200_000_000))
+    assert [] == list(checkpoint_lines(beginnings(replay_bytes=100_000_000)))
+    (line,) = checkpoint_lines(beginnings(replay_bytes=1_200_000_000))
     assert "  replay buffers in checkpoints: up to 1.2 GB a run" == line
 
 
 def test_nothing_to_run_is_said() -> None:
     """Without an estimate."""
-    empty = plan(runs=0, done=5, steps_per_run=[])
+    empty = plan(runs=0, done=5)
     told = ["first · test phase, 5 done already", "  nothing to run"]
     assert told == list(run_plan_lines(empty))
