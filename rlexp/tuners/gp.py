@@ -1,7 +1,7 @@
 """Bayesian optimisation with a Gaussian process."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import sobol_point
+from rlexp.tuners.points import check_sobol_point, sobol_point
 
 if TYPE_CHECKING:
     from optuna.samplers import GPSampler
@@ -50,7 +50,7 @@ class GaussianProcess:
         Raises:
             ConfigError: It has more parameters than the first points have dimensions.
         """
-        sobol_point(len(problem.space.parameters), problem.seed, 1)
+        check_sobol_point(len(problem.space.parameters), 1)
         return _Process(self, problem)
 
 
@@ -68,12 +68,16 @@ class _Observed:
 class _Process:
     tuner: GaussianProcess
     problem: Problem
-    history: "Converted[_Observed]" = field(init=False)
+    _history: "Converted[_Observed] | None" = None
 
-    def __post_init__(self) -> None:
-        from rlexp.tuners.optuna_trials import Converted
+    @property
+    def history(self) -> "Converted[_Observed]":
+        """The trials as the process sees them; Optuna is imported at the first suggestion."""
+        if self._history is None:
+            from rlexp.tuners.optuna_trials import Converted
 
-        self.history = Converted(self._observed)
+            self._history = Converted(self._observed)
+        return self._history
 
     def needs(self, number: int) -> int:
         """No trial: with few, the first points go on."""

@@ -22,19 +22,32 @@ def random_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]
     return generator(seed, number).random(dimensions)
 
 
+def check_sobol_point(dimensions: int, number: int) -> None:
+    """Refuse a point that a Sobol' sequence lacks, without the half second that SciPy needs.
+
+    Args:
+        dimensions: Of the point.
+        number: Of the point, from 1.
+
+    Raises:
+        ConfigError: The sequence has fewer dimensions or points than that.
+    """
+    if dimensions > MOST_DIMENSIONS or number > MOST_POINTS:
+        raise ConfigError(
+            f"a Sobol' sequence has {MOST_DIMENSIONS:,} parameters and {MOST_POINTS:,} points "
+            "at most; take tuner=random"
+        )
+
+
 def sobol_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
     """Point `number`, from 1, of a scrambled Sobol' sequence, of shape (dimensions,).
 
     Raises:
         ConfigError: The sequence has fewer dimensions or points than that.
     """
+    check_sobol_point(dimensions, number)
     from scipy.stats.qmc import Sobol
 
-    if dimensions > MOST_DIMENSIONS or number > MOST_POINTS:
-        raise ConfigError(
-            f"a Sobol' sequence has {MOST_DIMENSIONS:,} parameters and {MOST_POINTS:,} points "
-            "at most; take tuner=random"
-        )
     sequence = Sobol(dimensions, scramble=True, seed=generator(seed, SCRAMBLING))
     if number > 1:
         sequence.fast_forward(number - 1)

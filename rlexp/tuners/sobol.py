@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import sobol_point
+from rlexp.tuners.points import check_sobol_point, sobol_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class SobolSequence:
         Raises:
             ConfigError: It has more parameters than the sequence has dimensions.
         """
-        sobol_point(len(problem.space.parameters), problem.seed, 1)
+        check_sobol_point(len(problem.space.parameters), 1)
         return _Points(problem)
 
 

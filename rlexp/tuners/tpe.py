@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import sobol_point
+from rlexp.tuners.points import check_sobol_point, sobol_point
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -48,7 +48,7 @@ class TPE:
         Raises:
             ConfigError: It has more parameters than the first points have dimensions.
         """
-        sobol_point(len(problem.space.parameters), problem.seed, 1)
+        check_sobol_point(len(problem.space.parameters), 1)
         return _Parzen(self, problem)
 
 
@@ -56,13 +56,17 @@ class TPE:
 class _Parzen:
     tuner: TPE
     problem: Problem
-    history: "Converted[FrozenTrial]" = field(init=False)
+    _history: "Converted[FrozenTrial] | None" = None
 
-    def __post_init__(self) -> None:
-        from rlexp.tuners.optuna_trials import Converted, distributions
+    @property
+    def history(self) -> "Converted[FrozenTrial]":
+        """The trials in Optuna's form; Optuna is imported at the first suggestion."""
+        if self._history is None:
+            from rlexp.tuners.optuna_trials import Converted, distributions
 
-        searched = distributions(self.problem.space)
-        self.history = Converted(lambda trial: _frozen(trial, self.problem, searched))
+            searched = distributions(self.problem.space)
+            self._history = Converted(lambda trial: _frozen(trial, self.problem, searched))
+        return self._history
 
     def needs(self, number: int) -> int:
         """No trial: with few, the first points go on."""
