@@ -1,18 +1,21 @@
 """Reinforcement-learning experiments you can trust."""
 
-from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.load import Records
+    from rlexp.api import compare, evaluate, load, ls, report, run, show, sweep
+
+__all__ = ["compare", "evaluate", "load", "ls", "report", "run", "show", "sweep"]
 
 
-def load(folder: str | PathLike[str]) -> "Records":
-    """The experiment in `folder` (`runs/NAME`): its records and scores as plain arrays.
+def __getattr__(name: str) -> Any:
+    """A function of the Python API, which is imported when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'rlexp' has no attribute {name!r}")
+    from rlexp import api
 
-    Raises:
-        rlexp.errors.RecordError: There is none, or its definition is damaged.
-    """
-    from rlexp.app.commands.load import load as read
+    return getattr(api, name)
 
-    return read(folder)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,302 @@
+"""The commands as Python functions: the same use cases as the command line's.
+
+Every function works in the current folder, or in `folder`, and returns the result that the command
+shows: a frozen dataclass. Nothing is printed unless an observer is given. A mistake is an
+`rlexp.errors.RlexpError`. The functions leave the handlers of signals alone, so that they can be
+called in a notebook: an interrupt ends the runs in order and is raised as `KeyboardInterrupt`.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlexp.app.commands.compare import Comparison
+    from rlexp.app.commands.evaluate import EvaluationResult
+    from rlexp.app.commands.list_runs import Listing
+    from rlexp.app.commands.load import Records
+    from rlexp.app.commands.report import ReportFiles
+    from rlexp.app.commands.run import RunOutcome
+    from rlexp.app.commands.show import Details
+    from rlexp.app.commands.sweep import SweepOutcome
+    from rlexp.app.observer import Observer
+    from rlexp.app.plans import RunPlan, SweepOutline
+    from rlexp.app.workspace import Workspace
+
+Folder = str | PathLike[str] | None
+
+
+def run(
+    *overrides: str,
+    dry_run: bool = False,
+    retry: bool = False,
+    allow_drift: bool = False,
+    detach: bool = False,
+    from_sweep: str | None = None,
+    trial: int | None = None,
+    folder: Folder = None,
+    allow_import: Sequence[str] = (),
+    observer: "Observer | None" = None,
+) -> "RunOutcome | RunPlan":
+    """Train configurations on seeds: what `rlexp run` does.
+
+    Args:
+        overrides: Configuration in Hydra's grammar (`"algorithm=ppo"`, `"budget.steps=20000"`).
+        dry_run: Whether to return the plan, and start nothing.
+        retry: Whether runs are tried again whose failure is final.
+        allow_drift: Whether runs continue from checkpoints of other versions.
+        detach: Whether runs on a cluster go on without this process.
+        from_sweep: The sweep of which a trial is trained again.
+        trial: The number of that trial; by default the winner.
+        folder: The workspace; by default the current folder.
+        allow_import: Packages whose classes may be used although only records name them.
+        observer: Receives the plan and the progress.
+
+    Raises:
+        rlexp.errors.RlexpError: Something is wrong with what was asked; nothing was started.
+        KeyboardInterrupt: The call was interrupted; the same call continues.
+    """
+    from rlexp.app.commands.run import RunOptions
+    from rlexp.app.commands.run import run as use_case
+    from rlexp.app.retrain import Origin
+
+    options = RunOptions(
+        dry_run=dry_run,
+        retry=retry,
+        allow_drift=allow_drift,
+        detach=detach,
+        origin=Origin(from_sweep, trial) if from_sweep else None,
+    )
+    outcome = use_case(overrides, options, _workspace(folder, allow_import), _observer(observer))
+    _raise_interrupt(outcome)
+    return outcome
+
+
+def sweep(
+    name: str | None = None,
+    *overrides: str,
+    dry_run: bool = False,
+    retry: bool = False,
+    allow_drift: bool = False,
+    until: str = "test",
+    folder: Folder = None,
+    allow_import: Sequence[str] = (),
+    observer: "Observer | None" = None,
+) -> "SweepOutcome | SweepOutline":
+    """Tune on tuning seeds, choose once, and test the choice: what `rlexp sweep` does.
+
+    Args:
+        name: A definition in `sweeps/`, if there is one.
+        overrides: Configuration in Hydra's grammar (`"sweep.trials=20"`).
+        dry_run: Whether to return the plan, and start nothing.
+        retry: Whether runs are tried again whose failure is final.
+        allow_drift: Whether runs continue from checkpoints of other versions.
+        until: The stage to stop after: `search`, `selection` or `test`.
+        folder: The workspace; by default the current folder.
+        allow_import: Packages whose classes may be used although only records name them.
+        observer: Receives the plan and the progress.
+
+    Raises:
+        rlexp.errors.RlexpError: Something is wrong with what was asked; nothing was started.
+        KeyboardInterrupt: The call was interrupted; the same call continues.
+    """
+    from rlexp.app.commands.sweep import SweepOptions, read_stage
+    from rlexp.app.commands.sweep import sweep as use_case
+
+    options = SweepOptions(
+        dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
+    )
+    workspace = _workspace(folder, allow_import)
+    outcome = use_case(name, overrides, options, workspace, _observer(observer))
+    _raise_interrupt(outcome)
+    return outcome
+
+
+def compare(
+    *targets: str,
+    phase: str | None = None,
+    settings: Sequence[str] = (),
+    folder: Folder = None,
+    allow_import: Sequence[str] = (),
+) -> "Comparison":
+    """Compare labels, with a verdict for each pair: what `rlexp compare` does.
+
+    Args:
+        targets: Experiments, or labels of them (`"EXPERIMENT/LABEL"`).
+        phase: `test`, `selection` or `tuning`.
+        settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
+        folder: The workspace; by default the current folder.
+        allow_import: Packages whose classes may be used although only records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: A target or a setting is unknown, or there is one label only.
+    """
+    from rlexp.app.commands.compare import CompareRequest
+    from rlexp.app.commands.compare import compare as use_case
+
+    request = CompareRequest(targets=targets, phase=phase, overrides=tuple(settings))
+    return use_case(request, _workspace(folder, allow_import))
+
+
+def report(
+    *targets: str,
+    formats: Sequence[str] = ("html",),
+    output: str | None = None,
+    figures: str | None = None,
+    phase: str | None = None,
+    settings: Sequence[str] = (),
+    folder: Folder = None,
+    allow_import: Sequence[str] = (),
+) -> "ReportFiles":
+    """Write a reliability report: what `rlexp report` does.
+
+    Args:
+        targets: Experiments, or labels of them (`"EXPERIMENT/LABEL"`).
+        formats: Of `html`, `latex`, `csv`, `json` and `md`.
+        output: The folder for the report.
+        figures: The folder for figures as PDF and SVG; without one there are none.
+        phase: `test`, `selection` or `tuning`.
+        settings: Changed settings of `conf/report.yaml` (`"margin=10"`).
+        folder: The workspace; by default the current folder.
+        allow_import: Packages whose classes may be used although only records name them.
+
+    Raises:
+        rlexp.errors.RlexpError: A target, a format or a setting is unknown; nothing was written.
+    """
+    from rlexp.app.commands.report import ReportRequest
+    from rlexp.app.commands.report import report as use_case
+
+    request = ReportRequest(
+        targets=targets,
+        formats=tuple(formats),
+        output=output,
+        figures=figures,
+        phase=phase,
+        overrides=tuple(settings),
+    )
+    return use_case(request, _workspace(folder, allow_import))
+
+
+def ls(
+    experiment: str | None = None,
+    *,
+    where: Sequence[str] = (),
+    sort: str | None = None,
+    group: bool = False,
+    folder: Folder = None,
+) -> "Listing":
+    """List experiments, the runs of one, or configurations: what `rlexp ls` does.
+
+    Args:
+        experiment: The experiment whose runs are listed; without one, experiments are.
+        where: Conditions that every row fulfils (`"state=failed"`, `"score>400"`).
+        sort: The column by which rows are ordered; `-column` reverses the order.
+        group: Whether there is one row a configuration.
+        folder: The workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment or column.
+    """
+    from rlexp.app.commands.list_runs import Selection, list_runs
+
+    selection = Selection(experiment, tuple(where), sort, group)
+    return list_runs(selection, _workspace(folder))
+
+
+def show(target: str, *, folder: Folder = None) -> "Details":
+    """Show an experiment or a run: what `rlexp show` does.
+
+    Args:
+        target: An experiment or a run.
+        folder: The workspace; by default the current folder.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such experiment or run.
+    """
+    from rlexp.app.commands.show import Part
+    from rlexp.app.commands.show import show as use_case
+
+    return use_case(target, Part.RESULT, _workspace(folder))
+
+
+def evaluate(
+    run_name: str,
+    *,
+    episodes: int = 100,
+    draw: int = 0,
+    stochastic: bool = False,
+    checkpoint: int | None = None,
+    video: int = 0,
+    output: str | None = None,
+    folder: Folder = None,
+    allow_import: Sequence[str] = (),
+    observer: "Observer | None" = None,
+) -> "EvaluationResult":
+    """Play fresh episodes with the final policy of a run: what `rlexp evaluate` does.
+
+    Args:
+        run_name: `EXPERIMENT/RUN`, or an unambiguous part of a run's name.
+        episodes: The number of episodes.
+        draw: Which set of fresh seeds they have.
+        stochastic: Whether actions are sampled.
+        checkpoint: The step of the checkpoint that plays instead of the final policy.
+        video: The number of episodes that are filmed.
+        output: The folder for videos.
+        folder: The workspace; by default the current folder.
+        allow_import: Packages whose classes may be used although only records name them.
+        observer: Receives the progress.
+
+    Raises:
+        rlexp.errors.RlexpError: There is no such run, or it cannot be played.
+    """
+    from rlexp.app.commands.evaluate import EvaluationRequest
+    from rlexp.app.commands.evaluate import evaluate as use_case
+
+    request = EvaluationRequest(
+        episodes=episodes,
+        draw=draw,
+        deterministic=False if stochastic else None,
+        checkpoint=checkpoint,
+        video=video,
+        output=output,
+    )
+    workspace = _workspace(folder, allow_import)
+    return use_case(run_name, request, workspace, _observer(observer))
+
+
+def load(folder: str | PathLike[str]) -> "Records":
+    """The experiment in `folder` (`runs/NAME`): its records and scores as plain arrays.
+
+    Raises:
+        rlexp.errors.RecordError: There is none, or its definition is damaged.
+    """
+    from rlexp.app.commands.load import load as use_case
+
+    return use_case(folder)
+
+
+def _workspace(folder: Folder, allowed: Sequence[str] = ()) -> "Workspace":
+    from rlexp.app.workspace import Workspace
+    from rlexp.store.layout import Layout
+
+    here = Workspace.here(tuple(allowed), handles_signals=False)
+    if folder is None:
+        return here
+    place = Path(folder).absolute()
+    runs = Path(os.environ.get("RLEXP_RUNS") or place / "runs")
+    return replace(here, folder=place, layout=Layout(runs.absolute()))
+
+
+def _observer(observer: "Observer | None") -> "Observer":
+    from rlexp.app.observer import Silent
+
+    return observer or Silent()
+
+
+def _raise_interrupt(outcome: object) -> None:
+    """Raise what ended the runs, now that everything that had to be finished is finished."""
+    if getattr(outcome, "interrupted", None):
+        raise KeyboardInterrupt
