@@ -1,4 +1,4 @@
-"""Commands that say what the scores show: compare, report, power."""
+"""Commands that say what the scores show: compare, power."""
 
 import sys
 from typing import Annotated
@@ -6,64 +6,18 @@ from typing import Annotated
 import typer
 
 from rlexp.cli.options import Allow, Json, console_for, here
-
-Targets = Annotated[
-    list[str], typer.Argument(help="EXPERIMENT, or EXPERIMENT/LABEL for one label of it")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A setting of conf/report.yaml: --set interval=percentile"),
-]
-Margin = Annotated[
-    float | None, typer.Option("--margin", help="A difference that does not matter")
-]
-Alpha = Annotated[float | None, typer.Option("--alpha", help="Family-wise error of the verdicts")]
-Interval = Annotated[str | None, typer.Option("--interval", help="t, percentile, basic or bca")]
-Level = Annotated[float | None, typer.Option("--level", help="Nominal coverage of intervals")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Of every resampling")]
-Phase = Annotated[str | None, typer.Option("--phase", help="test, selection or tuning")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 3 where data is missing or a check fails")
-]
-
-
-def report(
-    targets: Targets,
-    formats: Annotated[
-        list[str] | None, typer.Option("--format", help="html (default), latex, csv, json, md")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Folder to write to")
-    ] = None,
-    figures: Annotated[
-        str | None, typer.Option("--figures", help="Folder for figures as PDF and SVG")
-    ] = None,
-    phase: Phase = None,
-    margin: Margin = None,
-    alpha: Alpha = None,
-    interval: Interval = None,
-    level: Level = None,
-    seed: Seed = None,
-    settings: Set = None,
-    allow_import: Allow = None,
-    strict: Strict = False,
-    as_json: Json = False,
-) -> None:
-    """Write a reliability report: one page, or tables for a paper."""
-    from rlexp.app.commands.report import Wanted
-    from rlexp.app.commands.report import report as use_case
-
-    wanted = Wanted(
-        formats=tuple(formats or ("html",)),
-        output=output,
-        figures=figures,
-        phase=phase,
-        strict=strict,
-        words=_words(
-            settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
-        ),
-    )
-    raise typer.Exit(use_case(targets, wanted, here(allow_import), console_for(as_json=as_json)))
+from rlexp.cli.report_settings import (
+    Alpha,
+    Interval,
+    Level,
+    Margin,
+    Phase,
+    Seed,
+    Set,
+    Strict,
+    Targets,
+    setting_overrides,
+)
 
 
 def compare(
@@ -98,7 +52,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare labels of one or several experiments, with a verdict for each pair."""
-    words = _words(settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed)
+    words = setting_overrides(
+        settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
+    )
     console = console_for(as_json=as_json)
     _check_together(adaptive, restart or dry_run, phase, strict)
     if adaptive:
@@ -150,7 +106,7 @@ def power(
         effect=effect,
         difference=difference,
         seeds=seeds,
-        words=_words(settings, alpha=alpha, power=wanted),
+        words=setting_overrides(settings, alpha=alpha, power=wanted),
     )
     raise typer.Exit(plan_seeds(target, plan, here(allow_import), console_for(as_json=as_json)))
 
@@ -162,9 +118,3 @@ def _check_together(adaptive: bool, of_adaptive: bool, phase: str | None, strict
         raise ConfigError("--restart and --dry-run belong to --adaptive; give that, too")
     if adaptive and (strict or phase not in {None, "test"}):
         raise ConfigError("--adaptive is about test seeds: leave out --phase and --strict")
-
-
-def _words(settings: list[str] | None, **given: float | str | None) -> tuple[str, ...]:
-    """Options as overrides of `conf/report.yaml`."""
-    named = [f"{key}={value}" for key, value in given.items() if value is not None]
-    return (*(settings or ()), *named)

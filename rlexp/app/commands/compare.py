@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlexp.app.commands.report import REFUSED
 from rlexp.app.design import FAMILY, GROUP, INTERIMS, FrozenDesign, frozen_design, options
 from rlexp.app.gather import gather
 from rlexp.app.looks import draw_up, failed_for_good, look_at
@@ -21,6 +20,7 @@ from rlexp.reports.formats.as_json import plain
 from rlexp.reports.settings import Settings
 from rlexp.stats.family import Verdict
 
+REFUSED = 3
 SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"
 """The sections of a report that a comparison shows."""
 
