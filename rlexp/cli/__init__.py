@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlexp.cli import (
+    compare,
     exporting,
     hyperparameters,
     importing,
@@ -53,7 +54,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "resume": runs.resume,
     "worker": runs.worker,
     "status": sweeps.status,
-    "compare": statistics.compare,
+    "compare": compare.compare,
     "report": report.report,
     "power": statistics.power,
     "ls": runs.list_runs,

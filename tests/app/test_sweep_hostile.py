@@ -8,7 +8,7 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.show import Part, show
@@ -155,7 +155,7 @@ def test_trials_are_not_compared_by_the_scores_that_choose_them(tmp_path: Path) 
     assert "8 trials, 0 test runs asked for" in page
     assert len(page) < 500_000
     with pytest.raises(ConfigError, match="has no test run to compare yet; 'rlexp status"):
-        compare(Sides(targets=("made_up",)), made.study, console())
+        compare(CompareRequest(targets=("made_up",)), made.study)
 
 
 def test_search_is_told_apart_from_a_test_of_nothing(
