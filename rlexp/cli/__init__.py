@@ -9,7 +9,7 @@ import typer
 
 from rlexp.cli import (
     compare,
-    exporting,
+    export,
     hyperparameters,
     importing,
     mirrors,
@@ -68,7 +68,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": runs.verify,
     "sync": mirrors.sync,
     "import": importing.import_results,
-    "export": exporting.export,
+    "export": export.export,
     "doctor": study.doctor,
     "init": study.init,
 }
