@@ -10,7 +10,7 @@ import typer
 from rlexp.cli import (
     compare,
     export,
-    hyperparameters,
+    import_hyperparameters,
     import_results,
     mirrors,
     power,
@@ -77,7 +77,7 @@ for name, command in COMMANDS.items():
 config.command("show")(study.config_show)
 config.command("list")(study.config_list)
 config.command("validate")(study.config_validate)
-config.command("import")(hyperparameters.config_import)
+config.command("import")(import_hyperparameters.config_import)
 
 
 def main() -> None:
