@@ -4,13 +4,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from os import environ
 from typing import Any
 
 from rlexp.app.export_card import Card, card, result
-from rlexp.app.export_output import Content, Made, Output
-from rlexp.app.export_request import Wanted, evidence_of, numbers_of, told_of
+from rlexp.app.export_output import Content, Export, Output
+from rlexp.app.export_request import ExportRequest, evidence_of, exported_runs, run_remarks
 from rlexp.app.export_script import SCRIPT, Scripted, needed_lines, playing, scripted
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
@@ -30,22 +30,20 @@ METRIC = "iqm"
 LONGEST = 100
 
 
-def make_huggingface(
-    targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace
-) -> Made:
+def make_huggingface(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
     """The folder of one label on one task.
 
     Raises:
         RlexpError: The targets are several labels or tasks, or a policy cannot be exported.
     """
-    evidence = evidence_of(targets, wanted, place)
+    evidence = evidence_of(request, workspace)
     _check_one(evidence)
-    inquiry = _inquiry(evidence, wanted, place)
-    command = ["rlexp", "export", "huggingface", *targets, "--output", str(output.path)]
+    inquiry = _inquiry(evidence, request, workspace)
+    command = ["rlexp", "export", "huggingface", *request.targets, "--output", str(output.path)]
     scored = [m for m in evidence.members if m.score is not None]
     model = model_file(scored[0])
-    runs = {m.record.spec.seed: _scripted(m, model, command, place) for m in scored}
-    report = _report(evidence, place)
+    runs = {m.record.spec.seed: _scripted(m, model, command, workspace) for m in scored}
+    report = _report(evidence, workspace)
     of = _card(inquiry, runs, model, report=report is not None)
     files: dict[str, Content] = {
         "README.md": mask_known(card(of).decode(), secret_values(environ)).encode()
@@ -56,13 +54,14 @@ def make_huggingface(
     for seed, run in runs.items():
         files |= {f"{of.folders[seed]}/{name}": content for name, content in run.files.items()}
     first = next(iter(of.folders.values()))
-    return Made(
-        files=files,
-        folder=True,
-        numbers={**numbers_of(evidence), "result": result(of), "imports": list(of.foreign)},
-        told=[f"{result(of)}", *told_of(evidence), *needed_lines(of.foreign)],
-        following=playing(output.path / first / SCRIPT, of.foreign, place),
+    remarks = [result(of), *run_remarks(evidence), *needed_lines(of.foreign)]
+    outcome = replace(
+        exported_runs(evidence, request, output, *remarks),
+        result=result(of),
+        imports=of.foreign,
+        next=(playing(output.path / first / SCRIPT, of.foreign, workspace),),
     )
+    return Export(contents=files, folder=True, outcome=outcome)
 
 
 def _check_one(evidence: Evidence) -> None:
@@ -78,12 +77,12 @@ def _check_one(evidence: Evidence) -> None:
         )
 
 
-def _inquiry(evidence: Evidence, wanted: Wanted, place: Workspace) -> Inquiry:
+def _inquiry(evidence: Evidence, request: ExportRequest, workspace: Workspace) -> Inquiry:
     """The runs, and the one metric that sums their scores up."""
-    name = wanted.metric or METRIC
+    name = request.metric or METRIC
     if not re.fullmatch(r"\w+", name):
         raise ConfigError(f"--metric={name!r} is no name of a metric: iqm, mean or median")
-    parts = read_report((f"metric=[{name}]",), place.folder, place.allowed)
+    parts = read_report((f"metric=[{name}]",), workspace.folder, workspace.allowed)
     if is_capped(parts.metrics[name]):
         raise ConfigError(f"--metric={name} is of normalised scores: use iqm, mean or median")
     return Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
@@ -97,9 +96,11 @@ def model_file(member: Member) -> str:
     return f"{name}-{task[:LONGEST].strip('.-') or 'task'}.zip"
 
 
-def _scripted(member: Member, model: str, command: Sequence[str], place: Workspace) -> Scripted:
-    paths: RunPaths = place.experiment(member.experiment).run(member.record.spec.name)
-    return scripted(paths, place, command, model)
+def _scripted(
+    member: Member, model: str, command: Sequence[str], workspace: Workspace
+) -> Scripted:
+    paths: RunPaths = workspace.experiment(member.experiment).run(member.record.spec.name)
+    return scripted(paths, workspace, command, model)
 
 
 def _card(inquiry: Inquiry, runs: Mapping[int, Scripted], model: str, *, report: bool) -> Card:
@@ -118,10 +119,12 @@ def _card(inquiry: Inquiry, runs: Mapping[int, Scripted], model: str, *, report:
     )
 
 
-def _report(evidence: Evidence, place: Workspace) -> bytes | None:
+def _report(evidence: Evidence, workspace: Workspace) -> bytes | None:
     """The page that `rlexp report` wrote, if it did."""
     with suppress(OSError):
-        return read_file(place.folder / "reports" / evidence.experiments[0].name / "report.html")
+        return read_file(
+            workspace.folder / "reports" / evidence.experiments[0].name / "report.html"
+        )
     return None
 
 

@@ -1,8 +1,8 @@
-"""What an export is asked for, and the runs that it is about."""
+"""What to export, and the runs that an export is about."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rlexp.app.export_output import ExportedFiles, Output, RunWithoutScore
 from rlexp.app.gather import gather
 from rlexp.app.imported import imported_lines
 from rlexp.app.reporting.build import read_phase
@@ -17,10 +17,24 @@ from rlexp.reports.wording import state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is asked for; options are empty where they were not given."""
+class ExportRequest:
+    """What to export, and how; options are empty where they were not given.
+
+    Attributes:
+        format: `rliable`, `marl-eval`, `csv`, `parquet`, `script` or `huggingface`.
+        targets: Experiments, or labels of them (`EXPERIMENT/LABEL`); for a script, one run.
+        output: The new file or folder.
+        phase: `test` (the default), `selection` or `tuning`.
+        tasks: The only tasks to export; all where none is named.
+        level: The only table to write: `runs`, `evaluations` or `episodes`.
+        metric: The metric of a model card: `iqm` (the default), `mean` or `median`.
+        common_seeds: Whether to take only the seeds that every task has.
+        normalised: Whether scores are 0 and 1 at the anchors of each task.
+        force: Whether to replace what is there.
+    """
 
     format: str
+    targets: tuple[str, ...]
     output: str | None = None
     phase: str | None = None
     tasks: tuple[str, ...] = ()
@@ -31,22 +45,22 @@ class Wanted:
     force: bool = False
 
 
-def evidence_of(targets: Sequence[str], wanted: Wanted, place: Workspace) -> Evidence:
-    """The planned runs of the targets in the wanted phase, which is that of test unless told.
+def evidence_of(request: ExportRequest, workspace: Workspace) -> Evidence:
+    """The planned runs of the targets in the phase of the request, which is test by default.
 
     Raises:
         RlexpError: A target, phase or task is unknown, or no run has a score.
     """
-    phase = read_phase(wanted.phase) or Phase.TEST
-    evidence = gather(targets, phase, place)
-    for task in wanted.tasks:
+    phase = read_phase(request.phase) or Phase.TEST
+    evidence = gather(request.targets, phase, workspace)
+    for task in request.tasks:
         if task not in evidence.tasks:
             raise ConfigError(
                 f"there are no {phase} runs on task {task!r}{did_you_mean(task, evidence.tasks)} "
                 f"(there are some on: {', '.join(evidence.tasks) or 'none'})",
             )
-    if wanted.tasks:
-        members = tuple(m for m in evidence.members if m.task in wanted.tasks)
+    if request.tasks:
+        members = tuple(m for m in evidence.members if m.task in request.tasks)
         evidence = replace(evidence, members=members)
     _check_scored(evidence)
     return evidence
@@ -58,10 +72,10 @@ def _check_scored(evidence: Evidence) -> None:
         absent = (
             f" ({counted(len(evidence.members), 'run')} asked for)" if evidence.members else ""
         )
-        told = "; ".join(evidence.problems[:1])
+        problem = f" ({evidence.problems[0]})" if evidence.problems else ""
         raise RecordError(
             f"{listed(names)}: no {evidence.phase} run has a score{absent}, so that there is "
-            f"nothing to export{f' ({told})' if told else ''}; 'rlexp status {names[0]}' says how "
+            f"nothing to export{problem}; 'rlexp status {names[0]}' says how "
             "far it is",
         )
 
@@ -81,20 +95,32 @@ def outcomes_of(evidence: Evidence) -> list[Outcome]:
     ]
 
 
-def numbers_of(evidence: Evidence) -> dict[str, object]:
-    """What a program is told of the runs."""
+def exported_runs(
+    evidence: Evidence, request: ExportRequest, output: Output, *remarks: str
+) -> ExportedFiles:
+    """What every export of several runs says of them.
+
+    Args:
+        evidence: The runs.
+        request: What is exported.
+        output: Where it goes.
+        remarks: What a reader must know besides what the runs say.
+    """
     absent = _absent(evidence)
-    return {
-        "phase": str(evidence.phase),
-        "n": len(evidence.members) - len(absent),
-        "planned": len(evidence.members),
-        "without_score": [{"run": m.name, "state": state(m)} for m in absent],
-        "problems": list(evidence.problems),
-    }
+    return ExportedFiles(
+        format=request.format,
+        output=output.path,
+        phase=str(evidence.phase),
+        n=len(evidence.members) - len(absent),
+        planned=len(evidence.members),
+        without_score=tuple(RunWithoutScore(run=m.name, state=state(m)) for m in absent),
+        problems=evidence.problems,
+        remarks=remarks,
+    )
 
 
-def told_of(evidence: Evidence) -> list[str]:
-    """What people are told of the runs: how many have a score, and which have none."""
+def run_remarks(evidence: Evidence) -> list[str]:
+    """How many runs have a score, which have none, and what else a reader must know of them."""
     absent, total = _absent(evidence), len(evidence.members)
     lines = [f"{total - len(absent)} of {counted(total, f'{evidence.phase} run')} have a score"]
     if absent:
@@ -104,7 +130,7 @@ def told_of(evidence: Evidence) -> list[str]:
         lines.append(f"No test scores: {MEANING[evidence.phase]}")
     for phase, count in sorted(evidence.left_out.items()):
         lines.append(f"Not part of it: {counted(count, f'{phase} run')}")
-    lines += [line for own in evidence.experiments for line in imported_lines(own)]
+    lines += [line for e in evidence.experiments for line in imported_lines(e)]
     return [*lines, *(f"Problem: {line}" for line in evidence.problems)]
 
 

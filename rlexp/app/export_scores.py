@@ -1,13 +1,21 @@
 """Scores and evaluations for rliable, marl-eval, spreadsheets and data frames."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from rlexp.app.export_output import Content, Made, Output
-from rlexp.app.export_request import Wanted, evidence_of, numbers_of, outcomes_of, told_of
+from rlexp.app.export_output import Content, Export, ExportedFiles, Output
+from rlexp.app.export_request import (
+    ExportRequest,
+    evidence_of,
+    exported_runs,
+    outcomes_of,
+    run_remarks,
+)
+from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, did_you_mean
@@ -31,99 +39,96 @@ from rlexp.reports.sentences import counted, listed, numbers
 from rlexp.reports.wording import score_in_words
 
 
-def make_rliable(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
+def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
     """The score dictionary, and beside it a page that says what is in it.
 
     Raises:
         RlexpError: The runs do not fit into arrays of runs × tasks.
     """
     _check_suffix(output, (".npz", ".json"))
-    evidence = evidence_of(targets, wanted, place)
-    shape = rectangle(outcomes_of(evidence), format_name="rliable", common=wanted.common_seeds)
+    evidence = evidence_of(request, workspace)
+    shape = rectangle(outcomes_of(evidence), format_name="rliable", common=request.common_seeds)
     scores, unit = score_dictionary(shape), "in units of the return"
-    if wanted.normalised:
-        scores, unit = _normalised(scores, shape, evidence, place)
+    if request.normalised:
+        scores, unit = _normalised(scores, shape, evidence, workspace)
     content = as_npz(scores) if output.suffix == ".npz" else as_json(scores)
-    name, told = output.path.name, [*told_of(evidence), *_left_out(shape)]
-    page = _page(name, shape, evidence, unit, told)
+    name, remarks = output.path.name, [*run_remarks(evidence), *_left_out(shape)]
+    page = _page(name, shape, evidence, unit, remarks)
     modules = ", ".join(imports(name))
     shown = "print({k: v.shape for k, v in scores.items()})"
     line = f"import {modules}; {loading(str(output.path))}; {shown}"
-    return Made(
-        files={name: content, f"{name}.md": page.encode(errors="replace")},
+    outcome = exported_runs(evidence, request, output, *remarks)
+    command = NextCommand(why="try it", command=shlex.join(["python", "-c", line]))
+    return Export(
+        contents={name: content, f"{name}.md": page.encode(errors="replace")},
         folder=False,
-        numbers={**numbers_of(evidence), **_shape_numbers(shape), "unit": unit},
-        told=told,
-        following=["python", "-c", line],
+        outcome=replace(_with_shape(outcome, shape), unit=unit, next=(command,)),
     )
 
 
-def make_marl_eval(
-    targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace
-) -> Made:
+def make_marl_eval(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
     """The evaluations of every run as marl-eval's JSON.
 
     Raises:
         RlexpError: The runs do not fit: labels or tasks differ in their seeds.
     """
     _check_suffix(output, (".json",))
-    evidence = evidence_of(targets, wanted, place)
+    evidence = evidence_of(request, workspace)
     shape = rectangle(
         outcomes_of(evidence),
         format_name="marl-eval",
-        common=wanted.common_seeds,
+        common=request.common_seeds,
         across_labels=True,
     )
     counts = evaluations_by_task(shape)
-    told = [*told_of(evidence), *_left_out(shape)]
+    remarks = [*run_remarks(evidence), *_left_out(shape)]
     if len(set(counts.values())) > 1:
         differing = listed(f"{n} on {task}" for task, n in counts.items())
-        told.append(
+        remarks.append(
             f"Runs have different numbers of evaluations ({differing}): marl-eval draws sample "
             "efficiency of tasks that have the same; --task takes single ones"
         )
-    return Made(
-        files={output.path.name: as_marl_eval(shape)},
+    outcome = exported_runs(evidence, request, output, *remarks)
+    return Export(
+        contents={output.path.name: as_marl_eval(shape)},
         folder=False,
-        numbers={**numbers_of(evidence), **_shape_numbers(shape)},
-        told=told,
+        outcome=_with_shape(outcome, shape),
     )
 
 
-def make_tables(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
+def make_tables(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
     """Runs, evaluations and episodes as tables: one file, or a folder of all of them.
 
     Raises:
         RlexpError: There is no such level, or no package that writes the format.
     """
-    package = writer() if wanted.format == "parquet" else None
-    levels, folder = _levels(wanted, output)
-    evidence = evidence_of(targets, wanted, place)
+    package = writer() if request.format == "parquet" else None
+    levels, folder = _levels(request, output)
+    evidence = evidence_of(request, workspace)
     sheets = [sheet(level, outcomes_of(evidence)) for level in levels]
-    files: dict[str, Content] = {}
-    for own in sheets:
-        name = f"{own.name}.{wanted.format}" if folder else output.path.name
-        files[name] = _content(own, package)
-    rows = {own.name: len(own.rows) for own in sheets}
-    told = [*told_of(evidence), *(f"{counted(n, 'row')} of {name}" for name, n in rows.items())]
-    return Made(
-        files=files, folder=folder, numbers={**numbers_of(evidence), "rows": rows}, told=told
-    )
+    contents: dict[str, Content] = {}
+    for table in sheets:
+        name = f"{table.name}.{request.format}" if folder else output.path.name
+        contents[name] = _content(table, package)
+    rows = {table.name: len(table.rows) for table in sheets}
+    counts = [f"{counted(n, 'row')} of {name}" for name, n in rows.items()]
+    outcome = exported_runs(evidence, request, output, *run_remarks(evidence), *counts)
+    return Export(contents=contents, folder=folder, outcome=replace(outcome, rows=rows))
 
 
-def _levels(wanted: Wanted, output: Output) -> tuple[tuple[str, ...], bool]:
-    """Which tables are wanted, and whether they go into a folder."""
-    level = wanted.level
+def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bool]:
+    """Which tables are written, and whether they go into a folder."""
+    level = request.level
     if level is not None and level not in LEVELS:
         raise ConfigError(
             f"there is no level {level!r}{did_you_mean(level, LEVELS)} "
             f"(there are: {', '.join(LEVELS)})",
         )
-    if output.suffix == f".{wanted.format}":
+    if output.suffix == f".{request.format}":
         return (level or "evaluations",), False
     if output.suffix in {".csv", ".parquet", ".json", ".npz"}:
         raise ConfigError(
-            f"{output.path.name} does not end in .{wanted.format}: name such a file, or a folder"
+            f"{output.path.name} does not end in .{request.format}: name such a file, or a folder"
         )
     return (level,) if level else LEVELS, True
 
@@ -141,9 +146,9 @@ def _check_suffix(output: Output, suffixes: Sequence[str]) -> None:
 
 
 def _normalised(
-    scores: Scores, shape: Rectangle, evidence: Evidence, place: Workspace
+    scores: Scores, shape: Rectangle, evidence: Evidence, workspace: Workspace
 ) -> tuple[Scores, str]:
-    settings = read_report((), place.folder, place.allowed).settings
+    settings = read_report((), workspace.folder, workspace.allowed).settings
     known = scales(evidence, settings)
     bare = [task for task in shape.tasks if known[task] is None]
     if bare:
@@ -171,16 +176,19 @@ def _left_out(shape: Rectangle) -> list[str]:
     return [f"Left out, for their seeds are not everywhere: {names}"]
 
 
-def _shape_numbers(shape: Rectangle) -> dict[str, Any]:
-    seeds: Mapping[str, Sequence[int]] = {b: list(s) for b, s in shape.seeds.items()}
-    return {
-        "tasks": list(shape.tasks),
-        "seeds": seeds,
-        "left_out": [o.run for o in shape.left_out],
-    }
+def _with_shape(outcome: ExportedFiles, shape: Rectangle) -> ExportedFiles:
+    """The outcome with the rows and columns of the arrays."""
+    return replace(
+        outcome,
+        tasks=tuple(shape.tasks),
+        seeds={label: tuple(seeds) for label, seeds in shape.seeds.items()},
+        left_out=tuple(o.run for o in shape.left_out),
+    )
 
 
-def _page(name: str, shape: Rectangle, evidence: Evidence, unit: str, told: Sequence[str]) -> str:
+def _page(
+    name: str, shape: Rectangle, evidence: Evidence, unit: str, remarks: Sequence[str]
+) -> str:
     """What is in the file and how to load it, as Markdown."""
     rules = dict.fromkeys(score_in_words(m.record.spec.budget) for m in evidence.members)
     modules = "\n".join(f"import {module}" for module in imports(name))
@@ -197,6 +205,6 @@ def _page(name: str, shape: Rectangle, evidence: Evidence, unit: str, told: Sequ
             f"- {inline(label)}: n = {counted(len(seeds), 'run')} a task, seeds {numbers(seeds)}"
             for label, seeds in shape.seeds.items()
         ),
-        *(inline(line) for line in told),
+        *(inline(line) for line in remarks),
     ]
     return "\n\n".join(lines) + "\n"

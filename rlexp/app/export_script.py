@@ -1,5 +1,6 @@
 """A run as a script that rebuilds its policy with Stable-Baselines3 alone."""
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from rlexp.app.drift import versions
 from rlexp.app.export_checks import check_parts
-from rlexp.app.export_output import Content, Made, Output, copied
-from rlexp.app.export_request import Wanted
+from rlexp.app.export_output import Content, Export, ExportedFiles, Output, copied
+from rlexp.app.export_request import ExportRequest
 from rlexp.app.imported import refuse_imported_run
 from rlexp.app.permission import OURS, check_imports, foreign_modules
 from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.recorded import provenance_of
+from rlexp.app.results import NextCommand
 from rlexp.app.survey import configuration_of
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.exchange.exporters.requirements import requirements
 from rlexp.exchange.exporters.script import script
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
@@ -47,38 +50,45 @@ class Scripted:
     files: Mapping[str, Content]
     foreign: tuple[str, ...]
     final: Evaluated
+    phase: Phase
 
 
-def make_script(targets: Sequence[str], wanted: Wanted, output: Output, place: Workspace) -> Made:
+def make_script(request: ExportRequest, output: Output, workspace: Workspace) -> Export:
     """A folder with the script, the parameters and the versions of packages.
 
     Raises:
         RlexpError: The target is no single completed run, or it cannot be rebuilt without rlexp.
     """
-    if len(targets) != 1:
+    if len(request.targets) != 1:
         raise ConfigError("a script is of one run: name EXPERIMENT/RUN")
-    paths = find_run(targets[0], place)
-    command = ["rlexp", "export", "script", run_name(paths), "--output", wanted.output or ""]
-    made = scripted(paths, place, command)
-    final, name = made.final, run_name(paths)
+    paths = find_run(request.targets[0], workspace)
+    command = ["rlexp", "export", "script", run_name(paths), "--output", request.output or ""]
+    policy = scripted(paths, workspace, command)
+    final, name = policy.final, run_name(paths)
     episodes = counted(len(final.returns), "episode")
     score = f"{name}: mean return {final.mean:,.2f} of its final evaluation, n = {episodes}"
-    return Made(
-        files=made.files,
-        folder=True,
-        numbers={"run": name, "n": 1, "imports": list(made.foreign), "return": final.mean},
-        told=[f"{score} of one run", *needed_lines(made.foreign)],
-        following=playing(output.path / SCRIPT, made.foreign, place),
+    outcome = ExportedFiles(
+        format=request.format,
+        output=output.path,
+        phase=str(policy.phase),
+        n=1,
+        planned=1,
+        run=name,
+        mean_return=final.mean,
+        imports=policy.foreign,
+        remarks=(f"{score} of one run", *needed_lines(policy.foreign)),
+        next=(playing(output.path / SCRIPT, policy.foreign, workspace),),
     )
+    return Export(contents=policy.files, folder=True, outcome=outcome)
 
 
-def find_run(name: str, place: Workspace) -> RunPaths:
+def find_run(name: str, workspace: Workspace) -> RunPaths:
     """The run of this name, or the only run of the experiment of this name.
 
     Raises:
         RecordError: There is none, or there are several; names them.
     """
-    found = place.find(name)
+    found = workspace.find(name)
     if isinstance(found, RunPaths):
         return found
     runs = found.runs()
@@ -97,10 +107,10 @@ def run_name(paths: RunPaths) -> str:
     return f"{paths.folder.parent.name}/{paths.folder.name}"
 
 
-def playing(script_path: Path, foreign: Sequence[str], place: Workspace) -> list[str]:
+def playing(script_path: Path, foreign: Sequence[str], workspace: Workspace) -> NextCommand:
     """The command that runs a script; what it imports may lie in the workspace's folder."""
-    found = ["env", f"PYTHONPATH={place.folder}"] if foreign else []
-    return [*found, "python", str(script_path)]
+    variables = ["env", f"PYTHONPATH={workspace.folder}"] if foreign else []
+    return NextCommand(why="try it", command=shlex.join([*variables, "python", str(script_path)]))
 
 
 def needed_lines(foreign: Sequence[str]) -> list[str]:
@@ -111,13 +121,13 @@ def needed_lines(foreign: Sequence[str]) -> list[str]:
 
 
 def scripted(
-    paths: RunPaths, place: Workspace, command: Sequence[str], model: str = "model.zip"
+    paths: RunPaths, workspace: Workspace, command: Sequence[str], model: str = "model.zip"
 ) -> Scripted:
     """The files of a run's script.
 
     Args:
         paths: The run.
-        place: The workspace, with the packages that it may import from.
+        workspace: The workspace, with the packages that it may import from.
         command: The command to repeat with more of them.
         model: The name that the file with the parameters gets.
 
@@ -129,11 +139,11 @@ def scripted(
     refuse_imported_run(stored.record.spec)
     spec, final = stored.record.spec, _final(stored, paths)
     policy = find_policy(paths, stored.record, None)
-    check_imports([spec], place.allowed, command)
+    check_imports([spec], workspace.allowed, command)
     check_parts(spec)
     check_archives(policy, paths)
-    place.make_allowed_importable()
-    recipe = _recipe(policy, stored, final, paths, place, model)
+    workspace.make_allowed_importable()
+    recipe = _recipe(policy, stored, final, paths, workspace, model)
     files: dict[str, Content] = {SCRIPT: script(recipe).encode(), model: copied(policy.model)}
     if recipe.task.normalises:
         files[policy.normalisation.name] = copied(policy.normalisation)
@@ -144,6 +154,7 @@ def scripted(
         files=files,
         foreign=tuple(sorted(packages)),
         final=final,
+        phase=spec.phase,
     )
 
 
@@ -164,7 +175,7 @@ def _recipe(
     stored: StoredRun,
     final: Evaluated,
     paths: RunPaths,
-    place: Workspace,
+    workspace: Workspace,
     model: str,
 ) -> "Recipe":
     """Restore the policy, so that its files are known to be whole, and describe how it is built."""
@@ -183,7 +194,7 @@ def _recipe(
     }
     # What an environment prints must not end up between the lines of a JSON value.
     with redirect_stdout(sys.stderr), _one_line():
-        player = restored(policy, draw=0, deterministic=None, allowed=place.allowed)
+        player = restored(policy, draw=0, deterministic=None, allowed=workspace.allowed)
         try:
             return describe(
                 player.training,

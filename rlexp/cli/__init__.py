@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 from rlexp.cli import (
-    exporting,
-    hyperparameters,
-    importing,
+    compare,
+    export,
+    import_hyperparameters,
+    import_results,
     mirrors,
+    power,
+    report,
     resume,
     run,
     runs,
-    statistics,
     study,
     sweep,
     sweeps,
@@ -57,9 +59,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "resume": resume.resume,
     "worker": runs.worker,
     "status": sweeps.status,
-    "compare": statistics.compare,
-    "report": statistics.report,
-    "power": statistics.power,
+    "compare": compare.compare,
+    "report": report.report,
+    "power": power.power,
     "ls": runs.list_runs,
     "show": runs.show,
     "logs": runs.logs,
@@ -70,8 +72,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "rm": runs.remove,
     "verify": runs.verify,
     "sync": mirrors.sync,
-    "import": importing.import_results,
-    "export": exporting.export,
+    "import": import_results.import_results,
+    "export": export.export,
     "doctor": study.doctor,
     "init": study.init,
 }
@@ -80,7 +82,7 @@ for name, command in COMMANDS.items():
 config.command("show")(study.config_show)
 config.command("list")(study.config_list)
 config.command("validate")(study.config_validate)
-config.command("import")(hyperparameters.config_import)
+config.command("import")(import_hyperparameters.config_import)
 
 
 def main() -> None:

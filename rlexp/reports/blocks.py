@@ -1,7 +1,11 @@
-"""What a report is made of: frozen blocks of numbers and words, which every format draws from."""
+"""What a report is made of: frozen blocks of numbers and words, which every format draws from.
 
-from dataclasses import dataclass
+The `kind` of a block names its class in JSON.
+"""
+
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from rlexp.stats.interval import Interval
 
@@ -22,6 +26,7 @@ class Tone(StrEnum):
 class Text:
     """A paragraph of plain words."""
 
+    kind: Literal["text"] = field(default="text", init=False, repr=False)
     text: str
 
 
@@ -29,6 +34,7 @@ class Text:
 class Notice:
     """Something that a reader must not miss: a verdict, a warning, what is missing."""
 
+    kind: Literal["notice"] = field(default="notice", init=False, repr=False)
     tone: Tone
     text: str
 
@@ -37,6 +43,7 @@ class Notice:
 class Listing:
     """Text that is shown as it is: a command, a configuration, a patch."""
 
+    kind: Literal["listing"] = field(default="listing", init=False, repr=False)
     name: str
     title: str
     text: str
@@ -58,6 +65,7 @@ class Column:
 class Table:
     """Rows of values. `name` is unique in a report, and names files (`aggregates`)."""
 
+    kind: Literal["table"] = field(default="table", init=False, repr=False)
     name: str
     title: str
     columns: tuple[Column, ...]
@@ -101,6 +109,7 @@ class Axis:
 class Lines:
     """Curves over a common axis; `marks` are horizontal lines with a name (a threshold)."""
 
+    kind: Literal["lines"] = field(default="lines", init=False, repr=False)
     name: str
     title: str
     x: Axis
@@ -133,6 +142,7 @@ class Panel:
 class Intervals:
     """Panels side by side, a row for each label."""
 
+    kind: Literal["intervals"] = field(default="intervals", init=False, repr=False)
     name: str
     title: str
     panels: tuple[Panel, ...]
@@ -146,6 +156,7 @@ class Matrix:
     `low` and `high` are the ends of the colour scale, and its middle is neutral.
     """
 
+    kind: Literal["matrix"] = field(default="matrix", init=False, repr=False)
     name: str
     title: str
     labels: tuple[str, ...]
@@ -166,6 +177,7 @@ class HeatMap:
         colour: What the values are, and the ends of the colour scale.
     """
 
+    kind: Literal["heat_map"] = field(default="heat_map", init=False, repr=False)
     name: str
     title: str
     label: str
@@ -202,6 +214,7 @@ class Scatter:
     With `ticks`, the x axis has these names at 0, 1, 2, … instead of numbers.
     """
 
+    kind: Literal["scatter"] = field(default="scatter", init=False, repr=False)
     name: str
     title: str
     x: Axis
@@ -245,6 +258,7 @@ class Thread:
 class Parallel:
     """Parallel coordinates: a line for each trial, coloured by what it reached."""
 
+    kind: Literal["parallel"] = field(default="parallel", init=False, repr=False)
     name: str
     title: str
     coordinates: tuple[Coordinate, ...]

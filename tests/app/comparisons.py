@@ -5,10 +5,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-from stored_runs import Stored, configuration, console, stored
+from given_commands import give
+from stored_runs import Stored, configuration, stored
 
-from rlexp.app.commands.compare import Sides, compare
 from rlexp.app.workspace import Workspace
 
 QUICK = ("repetitions=500",)
@@ -35,14 +34,13 @@ def steps(text: str) -> list[list[str]]:
     ]
 
 
-def said(
-    place: Workspace,
-    capsys: pytest.CaptureFixture[str],
-    *targets: str,
-    code: int = 0,
-    **options: Any,
-) -> str:
+def said(place: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
     """What a comparison with this exit code says to people."""
-    words = (*QUICK, *options.pop("words", ()))
-    assert code == compare(Sides(targets=targets, words=words, **options), place, console())
-    return capsys.readouterr().out
+    overrides = (*QUICK, *options.pop("overrides", ()))
+    words = [word for override in overrides for word in ("--set", override)]
+    if phase := options.pop("phase", None):
+        words += ["--phase", phase]
+    if options.pop("strict", False):
+        words.append("--strict")
+    assert {} == options
+    return give(place.folder, "compare", *targets, *words, code=code)

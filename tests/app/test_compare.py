@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from comparisons import FAR, NEAR, QUICK, said, with_scores
+from given_commands import give, give_json
 from quick_parts import quick_parts
-from stored_runs import console, study
+from stored_runs import study
 
-from rlexp.app.commands.compare import Sides, compare
+from rlexp.app.commands.compare import SECTIONS, CompareRequest, compare
+from rlexp.app.results import to_json
 from rlexp.app.workspace import Workspace
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -27,9 +29,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace) -> Callable[..., str]:
     """What a comparison says to people."""
-    return partial(said, place, capsys)
+    return partial(said, place)
 
 
 def test_better_is_said_first_and_shown_task_by_task(
@@ -61,7 +63,7 @@ def test_the_same_scores_give_the_same_words(place: Workspace, say: Callable[...
     with_scores(place, NEAR)
     first = say("alpha")
     assert first == say("alpha")
-    other = say("alpha", words=("seed=1",))
+    other = say("alpha", overrides=("seed=1",))
     verdict = re.compile(r"^Undecided.+$", re.MULTILINE)
     assert verdict.findall(first) == verdict.findall(other) != []
 
@@ -82,7 +84,7 @@ def test_a_margin_makes_equivalence_possible(place: Workspace, say: Callable[...
     scores = tuple(50.0 + seed % 3 for seed in range(12))
     with_scores(place, {"ppo": scores, "a2c": scores})
     assert "Undecided between ppo and a2c" in say("alpha")
-    assert "ppo and a2c are equivalent" in say("alpha", words=("margin=20",))
+    assert "ppo and a2c are equivalent" in say("alpha", overrides=("margin=20",))
 
 
 def test_strict_exits_with_3(place: Workspace, say: Callable[..., str]) -> None:
@@ -92,12 +94,23 @@ def test_strict_exits_with_3(place: Workspace, say: Callable[..., str]) -> None:
     assert "Check failed: " in say("alpha", strict=True, code=3)
 
 
-def test_machines_get_every_number(place: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --json there is one value, with the sections and the next commands."""
+def test_machines_get_every_number(place: Workspace) -> None:
+    """With --json there is one document, with the sections and the next commands."""
     with_scores(place, NEAR)
-    sides = Sides(targets=("alpha",), words=QUICK)
-    assert compare(sides, place, console(as_json=True)) == 0
-    told = json.loads(capsys.readouterr().out)
+    words = ("compare", "alpha", "--set", QUICK[0])
+    found = give_json(place.folder, "comparison", *words)
     wanted = ["verdicts", "tasks", "aggregates", "pairs", "missing"]
-    assert wanted == [part["name"] for part in told["parts"]]
-    assert "rlexp report alpha --set repetitions=500" == told["next"][0]["command"]
+    assert wanted == [part["name"] for part in found["parts"]]
+    tables = [b for part in found["parts"] for b in part["blocks"] if b["kind"] == "table"]
+    assert "tasks" in [table["name"] for table in tables]
+    assert "rlexp report alpha --set repetitions=500" == found["next"][0]["command"]
+
+
+def test_the_numbers_are_those_of_a_report(place: Workspace) -> None:
+    """The use case returns the same sections that a report of the same settings has."""
+    with_scores(place, NEAR)
+    request = CompareRequest(targets=("alpha",), overrides=QUICK)
+    parts = to_json(compare(request, place).parts)
+    words = ("--set", QUICK[0], "--set", SECTIONS)
+    give(place.folder, "report", "alpha", *words, "--format", "json", "-o", "out")
+    assert json.loads((place.folder / "out" / "report.json").read_text())["parts"] == parts

@@ -28,9 +28,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace) -> Callable[..., str]:
     """What a comparison says to people."""
-    return partial(said, place, capsys)
+    return partial(said, place)
 
 
 def test_a_label_against_itself_is_alone(place: Workspace, say: Callable[..., str]) -> None:
@@ -147,7 +147,7 @@ def test_bad_settings_are_refused(
     """A mistyped setting is one line that says what is allowed."""
     with_scores(place, NEAR)
     with pytest.raises(ConfigError, match=re.escape(problem)):
-        say("alpha", words=(word,))
+        say("alpha", overrides=(word,))
 
 
 def test_phases_are_never_mixed(place: Workspace, say: Callable[..., str]) -> None:

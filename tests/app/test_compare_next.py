@@ -30,9 +30,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def say(place: Workspace) -> Callable[..., str]:
     """What a comparison says to people."""
-    return partial(said, place, capsys)
+    return partial(said, place)
 
 
 def trained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_printed_commands_work(
     """Pasted as they are: the report is written, the sequential comparison ends decided."""
     trained(monkeypatch)
     with_scores(place, {"ppo": (100.0, 101.0), "a2c": (0.0, 1.0)})
-    report, sequential = steps(say("alpha", words=("alpha=0.1", "metric=[iqm,mean]")))
+    report, sequential = steps(say("alpha", overrides=("alpha=0.1", "metric=[iqm,mean]")))
     assert ["report", "compare"] == [report[0], sequential[0]]
     app(report, standalone_mode=False)
     assert (place.folder / "reports" / "alpha" / "report.html").stat().st_size > 0
@@ -80,11 +80,11 @@ def test_a_frozen_design_is_continued(
     with_scores(place, {"ppo": (100.0, 1.0), "a2c": (0.0, 101.0)})
     asked = ["compare", "alpha", "--adaptive", "--group", "3", "--interims", "2", "--seed", "7"]
     app([*asked, "--set", "repetitions=300", "--alpha", "0.2"], standalone_mode=False)
-    *_, sequential = steps(say("alpha", words=("alpha=1e-9",)))
+    *_, sequential = steps(say("alpha", overrides=("alpha=1e-9",)))
     wanted = "--group 3 --interims 2 --alpha 0.2 --family holm --seed 7 --set repetitions=300"
     assert ["compare", "alpha", "--adaptive", *wanted.split()] == sequential
     app(sequential, standalone_mode=False)
-    told = say("alpha", words=("alpha=1e-9",))
+    told = say("alpha", overrides=("alpha=1e-9",))
     assert "To see what the looks decided: rlexp compare alpha --adaptive" in told
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
+from given_commands import give, give_json
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, console, failed, output, stored, study
-from typer.testing import CliRunner
+from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.commands.export import FORMATS, export
-from rlexp.app.export_request import Wanted
-from rlexp.cli.exporting import export as command
+from rlexp.app.export_output import ExportedFiles
+from rlexp.app.export_request import ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet
 from rlexp.protocol.seeds import Phase
@@ -39,11 +38,11 @@ def alpha(folder: Path) -> Stored:
     return own
 
 
-def write(folder: Path, kind: str, *targets: str, **wanted: Any) -> int:
+def write(folder: Path, kind: str, *targets: str, **options: Any) -> ExportedFiles:
     """Export, to `out` in the folder unless told otherwise."""
-    wanted.setdefault("output", "out")
-    asked = Wanted(format=kind, **wanted)
-    return export(targets or ("alpha",), asked, study(folder), console(as_json=False))
+    options.setdefault("output", "out")
+    request = ExportRequest(format=kind, targets=targets or ("alpha",), **options)
+    return export(request, study(folder))
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -52,25 +51,26 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def refused(folder: Path, kind: str, *targets: str, **wanted: Any) -> str:
+def refused(folder: Path, kind: str, *targets: str, **options: Any) -> str:
     """What an export says that is refused; nothing is written."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(RlexpError) as refusal:
-        write(folder, kind, *targets, **wanted)
+        write(folder, kind, *targets, **options)
     assert before == sorted(folder.rglob("*"))
     assert "\n" not in str(refusal.value)
     return str(refusal.value)
 
 
-def test_scores_are_arrays_by_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of shape runs × tasks, and failures are none: the page beside them and the console say so."""
+def test_scores_are_arrays_by_label(tmp_path: Path) -> None:
+    """Of shape runs × tasks, and failures are none: the page beside them and the result say so."""
     own = alpha(tmp_path)
-    assert 0 == write(tmp_path, "rliable", output="s.npz")
+    written = write(tmp_path, "rliable", output="s.npz")
+    assert (tmp_path / "s.npz", tmp_path / "s.npz.md") == written.files
     with np.load(tmp_path / "s.npz", allow_pickle=False) as scores:
         assert {"ppo": (2, 1), "a2c": (3, 1)} == {k: scores[k].shape for k in scores}
         np.testing.assert_array_equal([[100.0], [101.0]], scores["ppo"])
-    page, told = (tmp_path / "s.npz.md").read_text(), output(capsys)
-    for text in (page.replace("\\", ""), told):
+    page = (tmp_path / "s.npz.md").read_text()
+    for text in (page.replace("\\", ""), "\n".join(written.remarks)):
         assert "5 of 8 test runs have a score" in text
         assert f"{own.spec(2).name} (failed (nan))" in text
     assert "ppo: n = 2 runs a task, seeds 0–1" in page
@@ -78,13 +78,11 @@ def test_scores_are_arrays_by_label(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["s.npz", "it's a name.json"])
-def test_the_printed_command_works(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_the_printed_command_works(tmp_path: Path, name: str) -> None:
     """As it is pasted into a shell."""
     alpha(tmp_path)
-    write(tmp_path, "rliable", output=name)
-    line = output(capsys).splitlines()[-1].removeprefix("To try it: ")
+    text = give(tmp_path, "export", "rliable", "alpha", "--output", name)
+    line = text.splitlines()[-1].removeprefix("To try it: ")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         line, shell=True, capture_output=True, check=True, env={**os.environ, "PATH": path}
@@ -201,18 +199,16 @@ def test_without_a_writer_of_parquet_there_is_one_line(
     assert "pip install pyarrow" in refused(tmp_path, "parquet", output="x.parquet")
 
 
-def test_tuning_scores_are_exported_as_such_or_not_at_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Test is the default; another phase is named in every row, and on the console."""
+def test_tuning_scores_are_exported_as_such_or_not_at_all(tmp_path: Path) -> None:
+    """Test is the default; another phase is named in every row, and in the remarks."""
     own = alpha(tmp_path)
     own.complete(0, 900.0, phase=Phase.TUNING)
-    write(tmp_path, "csv", output="test.csv", level="runs")
+    written = write(tmp_path, "csv", output="test.csv", level="runs")
     assert {"test"} == {row["phase"] for row in rows(tmp_path / "test.csv")}
-    assert "Not part of it" in output(capsys)
-    write(tmp_path, "csv", output="tuning.csv", phase="tuning")
+    assert any(remark.startswith("Not part of it") for remark in written.remarks)
+    written = write(tmp_path, "csv", output="tuning.csv", phase="tuning")
     assert {"tuning"} == {row["phase"] for row in rows(tmp_path / "tuning.csv")}
-    assert "No test scores" in output(capsys)
+    assert any(remark.startswith("No test scores") for remark in written.remarks)
     assert "leave it out" in refused(tmp_path, "huggingface", "alpha/ppo", phase="tuning")
 
 
@@ -299,37 +295,41 @@ def test_mistakes_are_one_line_that_helps(
     assert told in refused(tmp_path, kind, target, **options)
 
 
-def test_damage_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_named(tmp_path: Path) -> None:
     """A run that cannot be read has no score; an experiment that cannot be read is refused."""
     own = alpha(tmp_path)
     own.run(0).spec.write_text("{")
-    write(tmp_path, "csv", level="runs")
-    assert "Problem: alpha: ppo-test-0" in output(capsys)
+    text = give(tmp_path, "export", "csv", "alpha", "--level", "runs", "--output", "out")
+    assert "Problem: alpha: ppo-test-0" in text
     assert "unreadable" == rows(tmp_path / "out" / "scores.csv")[0]["state"]
     own.paths.definition.write_text("[]")
     assert "experiment.json" in refused(tmp_path, "csv", output="other")
 
 
-def test_the_command_line_gives_every_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Words become what is asked for, and JSON says what was written."""
+def test_the_command_line_gives_every_option(tmp_path: Path) -> None:
+    """Words become what is asked for, and one JSON document holds what was written."""
     alpha(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RLEXP_RUNS", raising=False)
-    app = typer.Typer()
-    app.command()(command)
-    words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs --json")
-    found = CliRunner().invoke(app, words)
-    plain = json.loads(found.stdout)
-    assert (0, 5, 8) == (found.exit_code, plain["n"], plain["planned"])
-    assert [str(tmp_path / "out" / "scores.csv")] == plain["files"]
-    assert 3 == len(plain["without_score"])
+    words = shlex.split("csv alpha -o out --phase test --task CartPole-v1 --level runs")
+    found = give_json(tmp_path, "exported-files", "export", *words)
+    assert ("csv", 5, 8) == (found["format"], found["n"], found["planned"])
+    assert [str(tmp_path / "out" / "scores.csv")] == found["files"]
+    assert {"scores": 8} == found["rows"]
+    assert ["failed (nan)", "planned", "planned"] == [
+        run["state"] for run in found["without_score"]
+    ]
 
 
-def test_every_format_is_told_of() -> None:
+def test_machines_get_rows_and_columns_of_arrays(tmp_path: Path) -> None:
+    """The document of an export for rliable has the tasks, the seeds of each label, and the unit."""
+    alpha(tmp_path)
+    words = ("export", "rliable", "alpha", "--output", "s.npz")
+    found = give_json(tmp_path, "exported-files", *words)
+    assert ([CARTPOLE], {"ppo": [0, 1], "a2c": [0, 1, 2]}) == (found["tasks"], found["seeds"])
+    assert "in units of the return" == found["unit"]
+    assert ["try it"] == [step["why"] for step in found["next"]]
+
+
+def test_every_format_is_in_the_help(tmp_path: Path) -> None:
     """The help names all of them."""
-    app = typer.Typer()
-    app.command()(command)
-    found = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    assert all(name in found for name in FORMATS)
+    text = " ".join(give(tmp_path, "export", "--help").split())
+    assert all(name in text for name in FORMATS)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 from finished_runs import Finished, finish, study
-from stored_runs import console
 
 from rlexp.app.commands.export import export
-from rlexp.app.export_request import Wanted
+from rlexp.app.export_output import ExportedFiles
+from rlexp.app.export_request import ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.files import read_json
@@ -101,10 +101,9 @@ class Exported:
     altered: Path
 
 
-def write(ready: Finished, kind: str, target: str, **wanted: Any) -> int:
+def write(ready: Finished, kind: str, target: str, **options: Any) -> ExportedFiles:
     """Export a run."""
-    asked = Wanted(format=kind, **wanted)
-    return export([target], asked, ready.study, console(as_json=False))
+    return export(ExportRequest(format=kind, targets=(target,), **options), ready.study)
 
 
 def play(pairs: list[tuple[Path, str]]) -> Any:
@@ -200,7 +199,10 @@ def test_the_same_run_gives_the_same_bytes(exported: Exported) -> None:
         p.name for p in folder.iterdir()
     }
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    write(run, "script", run.name, output="out", force=True)
+    written = write(run, "script", run.name, output="out", force=True)
+    final = read_run(run.paths).record.final
+    assert final is not None
+    assert (run.name, 1, final.mean) == (written.run, written.n, written.mean_return)
     assert before == {p.name: p.read_bytes() for p in folder.iterdir()}
 
 

@@ -3,17 +3,21 @@
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import yaml
 from finished_runs import study
+from given_commands import give, give_json, invoke
 from quick_parts import quick_yaml
 
 from rlexp.app.commands import import_hyperparameters as importing
-from rlexp.app.commands.import_hyperparameters import Asked, import_hyperparameters
+from rlexp.app.commands.import_hyperparameters import (
+    HyperparametersRequest,
+    import_hyperparameters,
+)
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import environment_options
-from rlexp.console import Console
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
@@ -41,10 +45,9 @@ PPO = """\
 """As the zoo writes it: a default, an entry, and one that is merged with it."""
 
 
-def asked(path: Path, **changes: object) -> Asked:
-    """What is asked for, by default everything, printed."""
-    plain = {"algorithm": None, "name": None, "tasks": (), "left_out": (), **changes}
-    return Asked(path=str(path), **plain)  # type: ignore[arg-type]
+def asked(path: Path, **changes: Any) -> HyperparametersRequest:
+    """What is asked for, by default everything, and nothing written."""
+    return HyperparametersRequest(path=str(path), **changes)
 
 
 def zoo(folder: Path, content: str = PPO, name: str = "ppo.yml") -> Path:
@@ -54,26 +57,23 @@ def zoo(folder: Path, content: str = PPO, name: str = "ppo.yml") -> Path:
     return path
 
 
-def refusal(wanted: Asked, folder: Path) -> str:
+def refusal(wanted: HyperparametersRequest, folder: Path) -> str:
     """Why it is refused, which is one line and leaves nothing behind."""
     with pytest.raises(ConfigError) as caught:
-        import_hyperparameters(wanted, study(folder), Console())
+        import_hyperparameters(wanted, study(folder))
     assert "\n" not in str(caught.value)
     assert not (folder / "conf").exists()
     return str(caught.value)
 
 
-def test_a_file_becomes_a_matrix_that_composes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_becomes_a_matrix_that_composes(tmp_path: Path) -> None:
     """Tasks get the names of our environments, where there are such; defaults are left out."""
-    wanted = asked(zoo(tmp_path), name="mine")
-    assert 0 == import_hyperparameters(wanted, study(tmp_path), Console())
+    result = import_hyperparameters(asked(zoo(tmp_path), name="mine"), study(tmp_path))
     pendulum, swimmer = (c.plain for c in compose(["+benchmark=mine"], tmp_path))
 
-    printed = capsys.readouterr()
-    assert "ppo on 2 tasks" in printed.out
-    assert "default" in printed.err
+    assert tmp_path / "conf" / "benchmark" / "mine.yaml" == result.file
+    assert ("ppo", ("Pendulum-v1", "Swimmer-v4")) == (result.algorithm, result.tasks)
+    assert ("default",) == result.left_out
     assert (100_000, 5_000) == tuple(
         pendulum["budget"][key] for key in ("steps", "evaluation_every")
     )
@@ -90,22 +90,42 @@ def test_a_file_becomes_a_matrix_that_composes(
     assert (1024, 0.9999) == tuple(swimmer["algorithm"][key] for key in ("n_steps", "gamma"))
 
 
-def test_without_a_name_it_is_printed_and_nothing_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_name_it_is_printed_and_nothing_is_written(tmp_path: Path) -> None:
     """As yaml that would be the same matrix."""
     path = zoo(tmp_path)
-    import_hyperparameters(asked(path, tasks=("Pendulum-v1",)), study(tmp_path), Console())
-    assert ["pendulum"] == list(yaml.safe_load(capsys.readouterr().out)["tasks"])
+    text = give(tmp_path, "config", "import", "ppo.yml", "--task", "Pendulum-v1")
+    assert ["pendulum"] == list(yaml.safe_load(text)["tasks"])
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) -> None:
+    """What is left out although nobody asked for it is a remark on standard error."""
+    zoo(tmp_path)
+    printed = invoke(tmp_path, ("config", "import", "ppo.yml", "--name", "mine"))
+    assert [
+        f"wrote {tmp_path / 'conf' / 'benchmark' / 'mine.yaml'}: ppo on 2 tasks",
+        "To see it: rlexp config show +benchmark=mine",
+        "To run it: rlexp run +benchmark=mine --dry-run",
+    ] == printed.stdout.splitlines()
+    assert "Left out, as of no one task: default\n" == printed.stderr
+
+
+def test_machines_get_the_benchmark_as_text(tmp_path: Path) -> None:
+    """With --json there is one document, with the yaml, the tasks and what was left out."""
+    zoo(tmp_path)
+    words = ("config", "import", "ppo.yml")
+    found = give_json(tmp_path, "imported-hyperparameters", *words)
+    assert ["pendulum", "Swimmer-v4"] == list(yaml.safe_load(found["text"])["tasks"])
+    assert (None, None, []) == (found["name"], found["file"], found["next"])
+    assert (["Pendulum-v1", "Swimmer-v4"], ["default"]) == (found["tasks"], found["left_out"])
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """Not even by the same."""
     wanted = asked(zoo(tmp_path), name="mine")
-    import_hyperparameters(wanted, study(tmp_path), Console())
+    import_hyperparameters(wanted, study(tmp_path))
     with pytest.raises(ConfigError, match="is there already"):
-        import_hyperparameters(wanted, study(tmp_path), Console())
+        import_hyperparameters(wanted, study(tmp_path))
 
 
 @cache

@@ -12,8 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import given_commands
 import pytest
-import typer
+from given_commands import give_json
 from import_sources import RECORDED, write_evaluations, write_monitors
 from quick_parts import quick_parts
 from stored_runs import stored
@@ -21,8 +22,7 @@ from typer.testing import CliRunner
 
 from rlexp.app import imported_place
 from rlexp.app.commands import import_results as import_command
-from rlexp.cli import COMMANDS
-from rlexp.cli.importing import import_results
+from rlexp.cli import app
 from rlexp.errors import RlexpError
 from rlexp.exchange.importers import settled as settled_runs
 from rlexp.store.layout import Layout
@@ -31,10 +31,6 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 HEADER = "label,task,seed,step,return"
 UNIT = ("--steps-unit", "environment")
-
-app = typer.Typer()
-for name, command in {**COMMANDS, "import": import_results}.items():
-    app.command(name)(command)
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def give(*words: str, code: int = 0) -> str:
     """Give a command that ends with this code; what it prints."""
-    told = CliRunner().invoke(app, list(words))
-    if told.exception is not None and not isinstance(told.exception, SystemExit):
-        raise told.exception
-    assert code == told.exit_code, told.output
-    return told.stdout
+    return given_commands.give(Path.cwd(), *words, code=code)
 
 
 def refused(*words: str) -> str:
@@ -230,14 +222,23 @@ def test_a_rehearsal_writes_nothing() -> None:
 
 
 def test_json_says_everything() -> None:
-    """Every run with its state, what was left out, and the next command."""
+    """One document has every run with its state, what was left out, and the next command."""
     lines = [f"{row},1" for row in rows("ppo", "Toy-v0", [0])]
     path = table(*lines, "ppo,Toy-v0,1,10,1.0,1", header=f"{HEADER},color")
-    value = json.loads(give("import", path, "--experiment", "alpha", "--json", *UNIT))
+    words = ("import", path, "--experiment", "alpha", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *words)
     assert ["completed", "interrupted"] == [run["state"] for run in value["runs"]]
     assert ["scores.csv, column 'color'"] == value["left_out"]
-    assert "rlexp report alpha" == value["next"]
+    assert ["rlexp report alpha"] == [step["command"] for step in value["next"]]
     assert [2] == [group["runs"] for group in value["groups"]]
+
+
+def test_a_rehearsal_leads_to_no_report() -> None:
+    """With --dry-run no next command is given, as there is no experiment to report on."""
+    path = table(*rows("ppo", "Toy-v0", [0]))
+    words = ("import", path, "--experiment", "alpha", "--dry-run", *UNIT)
+    value = give_json(Path.cwd(), "import-outcome", *words)
+    assert (True, []) == (value["dry_run"], value["next"])
 
 
 def test_runs_without_a_score() -> None:

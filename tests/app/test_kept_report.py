@@ -1,19 +1,19 @@
 """`rlexp report` a second time: nothing is computed where no file has changed."""
 
-import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from given_commands import give
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, console, output, stored, study
+from stored_runs import Stored, configuration, stored, study
 
-from rlexp.app import kept_report
 from rlexp.app.commands import report as reporting
-from rlexp.app.commands.report import REFUSED, Wanted, report
+from rlexp.app.commands.report import ReportFiles, ReportRequest, report
 from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
 
@@ -27,7 +27,7 @@ UNCHANGED = "Nothing changed since this was written"
 def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of its own, and files that count as old at once."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(kept_report, "SETTLED", -3600.0)
+    monkeypatch.setattr(reporting, "SETTLED", -3600.0)
 
 
 @pytest.fixture
@@ -42,11 +42,17 @@ def alpha(tmp_path: Path) -> Stored:
     return own
 
 
-def write(folder: Path, *targets: str, as_json: bool = False, **wanted: Any) -> int:
+def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
     """Write a report with few resamples."""
-    words = (*QUICK, *wanted.pop("words", ()))
-    asked = Wanted(words=words, **wanted)
-    return report(targets or ("alpha",), asked, study(folder), console(as_json=as_json))
+    overrides = (*QUICK, *options.pop("overrides", ()))
+    request = ReportRequest(targets=targets or ("alpha",), overrides=overrides, **options)
+    return report(request, study(folder))
+
+
+def said(folder: Path, *words: str, code: int = 0) -> str:
+    """What the command prints."""
+    settings = [word for override in QUICK for word in ("--set", override)]
+    return give(folder, "report", "alpha", *settings, *words, code=code)
 
 
 def page(folder: Path) -> Path:
@@ -55,25 +61,20 @@ def page(folder: Path) -> Path:
 
 
 def test_the_second_time_nothing_is_computed(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    tmp_path: Path, alpha: Stored, monkeypatch: Any
 ) -> None:
-    """The same is said, and the files stay as they are."""
-    assert 0 == write(tmp_path)
-    first, content = output(capsys), page(tmp_path).read_bytes()
+    """The command prints the same, and the files stay as they are."""
+    first, content = said(tmp_path), page(tmp_path).read_bytes()
     monkeypatch.setattr(reporting, "gather", None)
-    assert 0 == write(tmp_path)
-    assert first.replace("Wrote", f"{UNCHANGED}:") == output(capsys)
+    assert first.replace("Wrote", f"{UNCHANGED}:") == said(tmp_path)
     assert content == page(tmp_path).read_bytes()
 
 
-def test_json_says_the_same_both_times(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Files, notices, failed checks, and what comes next."""
-    write(tmp_path, as_json=True)
-    first = json.loads(output(capsys))
-    write(tmp_path, as_json=True)
-    assert first == json.loads(output(capsys))
+def test_the_result_is_the_same_both_times(tmp_path: Path, alpha: Stored) -> None:
+    """Files, labels, notices, failed checks and the next command are kept."""
+    first, second = write(tmp_path), write(tmp_path)
+    assert (False, True) == (first.unchanged, second.unchanged)
+    assert replace(first, unchanged=True) == second
 
 
 def a_new_score(folder: Path, alpha: Stored) -> None:
@@ -130,7 +131,6 @@ def a_secret(folder: Path, alpha: Stored) -> None:
 def test_after_a_change_it_is_written_anew(
     tmp_path: Path,
     alpha: Stored,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Path, Stored], None],
 ) -> None:
@@ -138,45 +138,38 @@ def test_after_a_change_it_is_written_anew(
     monkeypatch.setenv("SOME_API_KEY", "")
     write(tmp_path)
     change(tmp_path, alpha)
-    write(tmp_path)
-    assert UNCHANGED not in output(capsys)
+    assert not write(tmp_path).unchanged
     assert page(tmp_path).read_text().startswith("<!")
 
 
-@pytest.mark.parametrize("wanted", [{"words": ("level=0.9",)}, {"formats": ("html", "md")}])
+@pytest.mark.parametrize("options", [{"overrides": ("level=0.9",)}, {"formats": ("html", "md")}])
 def test_other_settings_are_another_report(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str], wanted: dict[str, Any]
+    tmp_path: Path, alpha: Stored, options: dict[str, Any]
 ) -> None:
     """A level or a format that was not asked for before is computed."""
     write(tmp_path)
-    write(tmp_path, **wanted)
-    assert UNCHANGED not in output(capsys)
+    assert not write(tmp_path, **options).unchanged
 
 
-def test_settings_of_the_study_count(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_of_the_study_count(tmp_path: Path, alpha: Stored) -> None:
     """A `conf/report.yaml` of the study's own is read each time."""
     write(tmp_path)
     own = tmp_path / "conf" / "report.yaml"
     own.parent.mkdir()
     packaged = Path(__file__).parents[2] / "conf" / "report.yaml"
     own.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
-    write(tmp_path)
-    assert UNCHANGED not in output(capsys)
+    assert not write(tmp_path).unchanged
 
 
 def test_variables_are_filled_in_each_time(
     tmp_path: Path,
     alpha: Stored,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A setting that names one may mean something else the next time."""
     monkeypatch.setenv("METHOD", "percentile")
     for _ in range(2):
-        write(tmp_path, words=("interval=${oc.env:METHOD}",))
-    assert UNCHANGED not in output(capsys)
+        assert not write(tmp_path, overrides=("interval=${oc.env:METHOD}",)).unchanged
 
 
 def test_an_experiment_that_leads_to_itself_is_an_error(tmp_path: Path) -> None:
@@ -195,54 +188,40 @@ def test_notes_are_for_their_user_alone(tmp_path: Path, alpha: Stored) -> None:
     assert 1 == len(list(folder.iterdir()))
 
 
-def test_strict_refuses_the_second_time_too(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_strict_refuses_the_second_time_too(tmp_path: Path, alpha: Stored) -> None:
     """The exit code is that of the checks, whenever they were made."""
     alpha.run(0).spec.unlink()
-    codes = [write(tmp_path, strict=True) for _ in range(2)]
-    assert UNCHANGED in output(capsys)
-    assert [REFUSED, REFUSED] == codes
+    assert UNCHANGED not in said(tmp_path, "--strict", code=3)
+    assert UNCHANGED in said(tmp_path, "--strict", code=3)
 
 
-def test_nothing_is_kept_while_a_command_drives(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_kept_while_a_command_drives(tmp_path: Path, alpha: Stored) -> None:
     """What runs may be over in the next moment without a file that changes."""
     with hold(alpha.paths.lock, "the experiment", now=time.time()):
         write(tmp_path)
-        write(tmp_path)
-    assert UNCHANGED not in output(capsys)
+        assert not write(tmp_path).unchanged
 
 
 def test_what_has_just_changed_is_not_kept(
     tmp_path: Path,
     alpha: Stored,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A file may change twice within one tick of its file system's clock."""
-    monkeypatch.setattr(kept_report, "SETTLED", 2.0)
+    monkeypatch.setattr(reporting, "SETTLED", 2.0)
     (alpha.paths.folder / "now").write_text(str(time.time()))
     write(tmp_path)
-    write(tmp_path)
-    assert UNCHANGED not in output(capsys)
+    assert not write(tmp_path).unchanged
 
 
-def test_a_link_may_lead_elsewhere_tomorrow(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_may_lead_elsewhere_tomorrow(tmp_path: Path, alpha: Stored) -> None:
     """Nothing is kept of an experiment that holds one."""
     (alpha.paths.folder / "link").symlink_to(tmp_path)
     write(tmp_path)
-    write(tmp_path)
-    assert UNCHANGED not in output(capsys)
+    assert not write(tmp_path).unchanged
 
 
-def test_a_cache_that_takes_nothing_costs_nothing(
-    tmp_path: Path, alpha: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cache_that_takes_nothing_costs_nothing(tmp_path: Path, alpha: Stored) -> None:
     """Where notes go there is a file: the report is written each time."""
     (tmp_path / "home").write_text("no folder")
-    assert [0, 0] == [write(tmp_path), write(tmp_path)]
-    assert UNCHANGED not in output(capsys)
+    assert not any(write(tmp_path).unchanged for _ in range(2))

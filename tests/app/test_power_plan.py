@@ -1,18 +1,20 @@
 """`rlexp power`: numbers of seeds from an effect size or from a pilot, or why there is none."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from given_commands import give, give_json
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, console, failed, stored, study
+from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.power import Plan, plan_seeds
+from rlexp.app.commands.power import EffectPlan, PilotPlan, PowerRequest, power
+from rlexp.app.results import to_json
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
@@ -32,25 +34,19 @@ def place(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def say(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What the plan says to people."""
-
-    def said(target: str | None = None, **plan: Any) -> str:
-        assert plan_seeds(target, Plan(**plan), place, console()) == 0
-        return capsys.readouterr().out
-
-    return said
+def say(place: Workspace) -> Callable[..., str]:
+    """What the command prints for people."""
+    return partial(give, place.folder, "power")
 
 
 @pytest.fixture
-def tell(place: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """What the plan says to machines."""
+def plan(place: Workspace) -> Callable[..., Any]:
+    """The plan as a result."""
 
-    def told(target: str | None = None, **plan: Any) -> Any:
-        assert plan_seeds(target, Plan(**plan), place, console(as_json=True)) == 0
-        return json.loads(capsys.readouterr().out)
+    def planned(target: str | None = None, **request: Any) -> Any:
+        return power(PowerRequest(target=target, **request), place)
 
-    return told
+    return planned
 
 
 def pilot(place: Workspace, scores: Scores, name: str = "alpha", **more: Any) -> Stored:
@@ -72,10 +68,10 @@ def complete(there: Stored, own: Configuration, seed: int, score: float) -> None
     ("effect", "seeds"), [(0.5, 64), (0.8, 26), (1.0, 17), (1.5, 9), (2.0, 6), (-1.0, 17)]
 )
 def test_an_effect_needs_so_many_seeds(
-    tell: Callable[..., Any], effect: float, seeds: int
+    plan: Callable[..., Any], effect: float, seeds: int
 ) -> None:
     """The table that every textbook has, of the two-sided t test with 80 % power."""
-    assert seeds == tell(effect=effect)["seeds"]
+    assert seeds == plan(effect=effect).seeds
 
 
 @pytest.mark.parametrize(
@@ -83,47 +79,47 @@ def test_an_effect_needs_so_many_seeds(
 )
 def test_so_many_seeds_find_an_effect(say: Callable[..., str], seeds: int, effect: float) -> None:
     """The other way round: what a fixed number of seeds can find."""
-    text = say(seeds=seeds)
+    text = say("--seeds", str(seeds))
     assert f"{seeds} seeds of each label find an effect of {effect:.2f} standard" in text
     assert re.search(rf"^ +{seeds} +{effect:.2f}$", text, re.MULTILINE)
 
 
-def test_level_and_power_are_settings(tell: Callable[..., Any]) -> None:
+def test_level_and_power_are_settings(plan: Callable[..., Any]) -> None:
     """A stricter test and a greater chance to find need more seeds."""
-    told = tell(effect=1.0, words=("alpha=0.01", "power=0.9"))
-    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == told["seeds"] > 17
-    assert (0.01, 0.9) == (told["alpha"], told["power"])
+    found = plan(effect=1.0, overrides=("alpha=0.01", "power=0.9"))
+    assert seeds_for_power(1.0, power=0.9, alpha=0.01) == found.seeds > 17
+    assert (0.01, 0.9) == (found.alpha, found.power)
 
 
-def test_a_pilot_tells_the_spread(place: Workspace, tell: Callable[..., Any]) -> None:
+def test_a_pilot_tells_the_spread(place: Workspace, plan: Callable[..., Any]) -> None:
     """Each label by itself, and both by the root of their mean variance."""
     pilot(place, PILOT)
-    rows = tell("alpha", difference=10.0)["pilots"]
-    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in rows]
-    deviations = [row["standard_deviation"] for row in rows]
+    rows = plan("alpha", difference=10.0).pilots
+    assert ["ppo", "a2c", "ppo and a2c"] == [row.pilot for row in rows]
+    deviations = [row.standard_deviation for row in rows]
     assert [10.0, 4.0, math.sqrt((100 + 16) / 2)] == pytest.approx(deviations)
-    assert [seeds_for_power(1.0), seeds_for_power(2.5)] == [row["seeds"] for row in rows[:2]]
-    assert all(row["low"] <= row["seeds"] <= row["high"] for row in rows)
+    assert [seeds_for_power(1.0), seeds_for_power(2.5)] == [row.seeds for row in rows[:2]]
+    assert all(row.low <= row.seeds <= row.high for row in rows)
 
 
 def test_the_widest_spread_leads(place: Workspace, say: Callable[..., str]) -> None:
     """The sentence is about the label that needs most, with how well the pilot tells that."""
     pilot(place, PILOT)
-    text = say("alpha", difference=10.0)
+    text = say("alpha", "--difference", "10.0")
     assert "by 17 seeds of each label, by the spread of ppo. Its 3 runs do not tell" in text
     assert "At least, at most: by the 95% chi-square interval" in text
 
 
-def test_seeds_of_a_pilot_find_a_difference(place: Workspace, tell: Callable[..., Any]) -> None:
+def test_seeds_of_a_pilot_find_a_difference(place: Workspace, plan: Callable[..., Any]) -> None:
     """An effect in standard deviations becomes a difference in units of the scores."""
     pilot(place, PILOT)
-    rows = tell("alpha", seeds=10)["pilots"]
+    rows = plan("alpha", seeds=10).pilots
     wanted = [detectable_effect(10) * deviation for deviation in (10.0, 4.0)]
-    assert wanted == pytest.approx([row["detectable"] for row in rows[:2]])
+    assert wanted == pytest.approx([row.detectable for row in rows[:2]])
 
 
 def test_several_tasks_are_planned_for_together(
-    place: Workspace, tell: Callable[..., Any]
+    place: Workspace, plan: Callable[..., Any]
 ) -> None:
     """With anchors one apart a normalised score is as a raw one; two tasks need fewer seeds."""
     anchors = {"random": 0.0, "threshold": 1.0, "source": "made up"}
@@ -132,19 +128,19 @@ def test_several_tasks_are_planned_for_together(
     for own in tasks:
         for seed, score in enumerate(PILOT["ppo"]):
             complete(there, own, seed, score)
-    told = tell("alpha", difference=10.0)
-    (row,) = told["pilots"]
-    assert ("normalised score", 6) == (told["unit"], row["n"])
-    assert row["standard_deviation"] == pytest.approx(10.0)
+    found = plan("alpha", difference=10.0)
+    (row,) = found.pilots
+    assert ("normalised score", 6) == (found.unit, row.n)
+    assert row.standard_deviation == pytest.approx(10.0)
     # 8.4 = 17 / 2 seeds on each task, and fewer degrees of freedom are lost.
-    assert 9 == row["seeds"]
+    assert 9 == row.seeds
 
 
-def test_one_label_of_a_pilot(place: Workspace, tell: Callable[..., Any]) -> None:
+def test_one_label_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
     """A label by itself stands for both sides."""
     pilot(place, PILOT)
-    rows = tell("alpha/a2c", difference=4.0)["pilots"]
-    assert [("a2c", 17)] == [(row["pilot"], row["seeds"]) for row in rows]
+    rows = plan("alpha/a2c", difference=4.0).pilots
+    assert [("a2c", 17)] == [(row.pilot, row.seeds) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +157,7 @@ def test_what_tells_no_spread_gets_a_reason(
 ) -> None:
     """No run, NaN, one seed, equal scores: no number, and a reason in words."""
     pilot(place, scores)
-    text = say("alpha", difference=1.0)
+    text = say("alpha", "--difference", "1.0")
     assert reason in text
     assert "There is nothing to plan by" in text
     assert "is found with" not in text
@@ -172,16 +168,16 @@ def test_failures_tell_no_spread(place: Workspace, say: Callable[..., str]) -> N
     there = pilot(place, {"ppo": PILOT["ppo"], "a2c": ()})
     for seed in range(3):
         there.attempt(seed, failed(), label="a2c")
-    text = say("alpha", difference=10.0)
+    text = say("alpha", "--difference", "10.0")
     assert "Warning: a2c: no score on CartPole-v1" in text
     assert "by 17 seeds of each label, by the spread of ppo" in text
 
 
-def test_a_nan_is_no_part_of_a_pilot(place: Workspace, tell: Callable[..., Any]) -> None:
+def test_a_nan_is_no_part_of_a_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
     """The spread is that of the finite scores, and n says how many these are."""
     pilot(place, {"ppo": (*PILOT["ppo"], math.nan)}, test=4)
-    (row,) = tell("alpha", difference=10.0)["pilots"]
-    assert (3, 17) == (row["n"], row["seeds"])
+    (row,) = plan("alpha", difference=10.0).pilots
+    assert (3, 17) == (row.n, row.seeds)
 
 
 def test_a_label_without_a_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
@@ -191,7 +187,7 @@ def test_a_label_without_a_task_is_named(place: Workspace, say: Callable[..., st
     for own in there.experiment.configurations:
         for seed in range(3):
             complete(there, own, seed, 10.0 * seed)
-    assert "Warning: a2c: it was not asked for on every task" in say("alpha", seeds=5)
+    assert "Warning: a2c: it was not asked for on every task" in say("alpha", "--seeds", "5")
 
 
 def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]) -> None:
@@ -200,17 +196,17 @@ def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]
     for label, own in PILOT.items():
         for seed, score in enumerate(own):
             there.complete(seed, score, label=label)
-    text = say("alpha", difference=10.0)
+    text = say("alpha", "--difference", "10.0")
     assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
     assert "by the spread of ppo" in text
 
 
-def test_two_labels_that_are_the_same(place: Workspace, tell: Callable[..., Any]) -> None:
+def test_two_labels_that_are_the_same(place: Workspace, plan: Callable[..., Any]) -> None:
     """Equal scores of both labels have the spread of one, known better by twice the runs."""
     pilot(place, {"ppo": PILOT["ppo"], "a2c": PILOT["ppo"]})
-    one, other, both = tell("alpha", difference=10.0)["pilots"]
-    assert 17 == one["seeds"] == other["seeds"] == both["seeds"]
-    assert both["high"] < one["high"] == other["high"]
+    one, other, both = plan("alpha", difference=10.0).pilots
+    assert 17 == one.seeds == other.seeds == both.seeds
+    assert both.high < one.high == other.high
 
 
 def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[..., str]) -> None:
@@ -218,11 +214,11 @@ def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[.
     there = stored(place.layout, "tuned", test=0)
     for seed, score in enumerate((10.0, 20.0)):
         there.complete(seed, score, phase=Phase.TUNING)
-    assert "by the spread of ppo" in say("tuned", difference=10.0)
+    assert "by the spread of ppo" in say("tuned", "--difference", "10.0")
 
 
 @pytest.mark.parametrize(
-    ("target", "plan", "problem"),
+    ("target", "options", "problem"),
     [
         (None, {}, "say what is to be found"),
         ("alpha", {}, "say what is to be found"),
@@ -233,19 +229,50 @@ def test_another_phase_is_no_pilot_by_accident(place: Workspace, say: Callable[.
         (None, {"effect": math.nan}, "must be a finite number"),
         ("alpha", {"difference": 0.0}, "name a difference worth finding"),
         ("alpha", {"difference": math.inf}, "must be a finite number"),
-        (None, {"effect": 1.0, "words": ("alpha=0",)}, "alpha=0"),
-        (None, {"effect": 1.0, "words": ("power=0.01",)}, "power = 0.01 must lie between"),
-        (None, {"effect": 1.0, "words": ("powr=0.9",)}, "did you mean 'power'?"),
+        (None, {"effect": 1.0, "overrides": ("alpha=0",)}, "alpha=0"),
+        (None, {"effect": 1.0, "overrides": ("power=0.01",)}, "power = 0.01 must lie between"),
+        (None, {"effect": 1.0, "overrides": ("powr=0.9",)}, "did you mean 'power'?"),
         ("alhpa", {"seeds": 3}, "there is no experiment 'alhpa'"),
         ("alpha/ppa", {"seeds": 3}, "alpha has no label 'ppa'; did you mean 'ppo'?"),
     ],
 )
 def test_mistakes_are_one_line(
-    place: Workspace, say: Callable[..., str], target: str | None, plan: Any, problem: str
+    place: Workspace,
+    plan: Callable[..., Any],
+    target: str | None,
+    options: dict[str, Any],
+    problem: str,
 ) -> None:
     """What is asked for wrongly is refused with what to write instead."""
     pilot(place, PILOT)
     with pytest.raises(RlexpError, match=re.escape(problem)) as refused:
-        say(target, **plan)
+        plan(target, **options)
     assert isinstance(refused.value, ConfigError | RecordError)
     assert "\n" not in str(refused.value)
+
+
+def test_machines_get_a_plan_by_effect(place: Workspace) -> None:
+    """With --json there is one document, whose table has common numbers of seeds."""
+    words = ("power", "--effect", "1", "--seeds", "10")
+    found = give_json(place.folder, "power-by-effect", *words)
+    assert (17, 10) == (found["seeds"], found["planned"])
+    assert {"seeds", "detectable", "power"} == found["table"][0].keys()
+    assert detectable_effect(10) == found["detectable"]
+
+
+def test_machines_get_a_plan_by_pilot(place: Workspace, plan: Callable[..., Any]) -> None:
+    """With --json there is one document, equal to the result to the last bit."""
+    pilot(place, PILOT)
+    words = ("power", "alpha", "--difference", "10")
+    found = give_json(place.folder, "power-by-pilot", *words)
+    assert to_json(plan("alpha", difference=10.0)) == found
+    assert ["ppo", "a2c", "ppo and a2c"] == [row["pilot"] for row in found["pilots"]]
+
+
+def test_the_kind_of_plan_depends_on_the_target(
+    place: Workspace, plan: Callable[..., Any]
+) -> None:
+    """A pilot leads to a plan by its spread, and an effect to one that needs no experiment."""
+    pilot(place, PILOT)
+    assert isinstance(plan("alpha", seeds=5), PilotPlan)
+    assert isinstance(plan(seeds=5), EffectPlan)

@@ -1,16 +1,17 @@
 """`rlexp report`: files, exit codes, and what is told."""
 
-import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from given_commands import give, give_json
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, console, failed, output, stored, study
+from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.report import Wanted, report
+from rlexp.app.commands.report import ReportFiles, ReportRequest, report
 from rlexp.app.reporting.build import FORMATS, read_formats, read_phase
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
@@ -31,11 +32,21 @@ def alpha(folder: Path) -> Stored:
     return own
 
 
-def write(folder: Path, *targets: str, **wanted: Any) -> int:
+def write(folder: Path, *targets: str, **options: Any) -> ReportFiles:
     """Write a report with few resamples; `settings` may ask for less."""
-    words = (*wanted.pop("settings", QUICK), *wanted.pop("words", ()))
-    asked = Wanted(words=words, **wanted)
-    return report(targets or ("alpha",), asked, study(folder), console())
+    overrides = (*options.pop("settings", QUICK), *options.pop("overrides", ()))
+    request = ReportRequest(targets=targets or ("alpha",), overrides=overrides, **options)
+    return report(request, study(folder))
+
+
+def said(folder: Path, *words: str, code: int = 0) -> str:
+    """What the command prints, of a report whose other sections do not matter."""
+    return give(folder, "report", "alpha", *settings(FEW), *words, code=code)
+
+
+def settings(overrides: Sequence[str]) -> list[str]:
+    """Overrides as options of the command."""
+    return [word for override in overrides for word in ("--set", override)]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -50,7 +61,8 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_page_is_written_beside_the_runs(tmp_path: Path) -> None:
     """Under `reports/` in the study, named after the experiment."""
     alpha(tmp_path)
-    assert 0 == write(tmp_path, settings=FEW)
+    written = write(tmp_path, settings=FEW)
+    assert (tmp_path / "reports" / "alpha" / "report.html",) == written.files
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
@@ -58,14 +70,14 @@ def test_several_experiments_share_a_report(tmp_path: Path) -> None:
     """Its folder names both."""
     alpha(tmp_path)
     stored(study(tmp_path).layout, "beta", configuration("dqn"))
-    assert 0 == write(tmp_path, "alpha", "beta", settings=FEW)
+    write(tmp_path, "alpha", "beta", settings=FEW)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha+beta"))
 
 
 def test_every_format_writes_its_files(tmp_path: Path) -> None:
     """All of them from one study of numbers."""
     alpha(tmp_path)
-    assert 0 == write(tmp_path, formats=(",".join(FORMATS),), output=str(tmp_path / "out"))
+    write(tmp_path, formats=(",".join(FORMATS),), output=str(tmp_path / "out"))
     written = files(tmp_path / "out")
     expected = {f"report.{kind}" for kind in ("html", "json", "md", "tex")} | {"aggregates.csv"}
     assert expected <= written.keys()
@@ -83,7 +95,7 @@ def test_settings_may_be_changed_once(tmp_path: Path) -> None:
     """The words of `--set` reach the numbers."""
     alpha(tmp_path)
     words = ("interval=percentile", "section=[aggregates]", "metric=[mean]")
-    write(tmp_path, words=words, formats=("csv",), output=str(tmp_path / "out"))
+    write(tmp_path, overrides=words, formats=("csv",), output=str(tmp_path / "out"))
     assert {"aggregates.csv", "aggregates-figure.csv"} == files(tmp_path / "out").keys()
     assert b"percentile" in files(tmp_path / "out")["aggregates.csv"]
 
@@ -140,36 +152,42 @@ def test_a_study_may_have_a_section_of_its_own(tmp_path: Path) -> None:
     assert b"hello" in files(tmp_path / "reports")["alpha/report.html"]
 
 
-def test_verdicts_and_files_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the terminal, with the next command."""
+def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
+    """The command prints the verdict, the file, and the command that makes sense next."""
     alpha(tmp_path)
-    write(tmp_path, settings=FEW)
-    told = output(capsys)
-    assert "ppo is better than a2c: a difference of 300" in told
-    assert f"Wrote {tmp_path / 'reports' / 'alpha' / 'report.html'}" in told.replace("\n", "")
-    assert "rlexp compare alpha" in told
+    text = said(tmp_path)
+    assert "ppo is better than a2c: a difference of 300" in text
+    assert f"Wrote {tmp_path / 'reports' / 'alpha' / 'report.html'}\n" in text
+    assert text.endswith("To compare in the terminal: rlexp compare alpha\n")
 
 
-def test_machines_get_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files, checks, notices and the next command."""
+def test_machines_get_json(tmp_path: Path) -> None:
+    """With `--json` there is one document, with files, notices, checks and the next command."""
     alpha(tmp_path)
-    asked = Wanted(words=FEW)
-    report(["alpha"], asked, study(tmp_path), console(as_json=True))
-    told = json.loads(output(capsys))
-    assert {"files", "failed_checks", "notices", "next"} == told.keys()
-    assert ([], "good") == (told["failed_checks"], told["notices"][0]["tone"])
+    found = give_json(tmp_path, "report-files", "report", "alpha", *settings(FEW))
+    assert [str(tmp_path / "reports" / "alpha" / "report.html")] == found["files"]
+    assert (False, ["ppo", "a2c"], []) == (
+        found["unchanged"],
+        found["labels"],
+        found["failed_checks"],
+    )
+    assert ("notice", "good") == (found["notices"][0]["kind"], found["notices"][0]["tone"])
+    assert ["rlexp compare alpha"] == [step["command"] for step in found["next"]]
 
 
-def test_many_files_are_not_named_one_by_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """How many more there are is."""
+def test_one_label_is_compared_with_nothing(tmp_path: Path) -> None:
+    """The report of a single label leads to no comparison, which would be refused."""
+    stored(study(tmp_path).layout).complete(0, 1.0)
+    assert () == write(tmp_path, settings=FEW).next
+
+
+def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:
+    """The command names ten files, and prints how many more there are."""
     alpha(tmp_path)
-    write(tmp_path, formats=("csv",))
-    told = output(capsys)
+    text = give(tmp_path, "report", "alpha", *settings(QUICK), "--format", "csv")
     count = len(files(tmp_path / "reports" / "alpha"))
     assert count > 10
-    assert f"Wrote {count - 10} further files" in told
+    assert f"Wrote {count - 10} further files" in text
 
 
 @pytest.mark.parametrize(("strict", "code"), [(True, 3), (False, 0)])
@@ -178,29 +196,26 @@ def test_strict_refuses_missing_data(tmp_path: Path, strict: bool, code: int) ->
     own = stored(study(tmp_path).layout)
     own.complete(0, 1.0)
     own.attempt(1, failed())
-    assert code == write(tmp_path, strict=strict, settings=FEW)
+    said(tmp_path, *(["--strict"] if strict else []), code=code)
     assert ["report.html"] == list(files(tmp_path / "reports" / "alpha"))
 
 
 def test_strict_passes_what_is_complete(tmp_path: Path) -> None:
     """Nothing is missing, nothing is refused."""
     alpha(tmp_path)
-    assert 0 == write(tmp_path, strict=True, settings=FEW)
+    said(tmp_path, "--strict")
 
 
-def test_strict_refuses_another_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_refuses_another_phase(tmp_path: Path) -> None:
     """Tuning runs are reported with a loud warning, and not accepted."""
     own = stored(study(tmp_path).layout)
     for seed in range(2):
         own.complete(seed, 1.0, phase=Phase.TUNING)
-    assert 3 == write(tmp_path, strict=True, settings=FEW)
-    assert "These are tuning runs, not test runs" in output(capsys)
+    assert "These are tuning runs, not test runs" in said(tmp_path, "--strict", code=3)
 
 
 @pytest.mark.parametrize("runs", ["none", "failed", "one", "constant", "nan"])
-def test_bad_input_gets_a_report_that_says_so(
-    tmp_path: Path, runs: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_gets_a_report_that_says_so(tmp_path: Path, runs: str) -> None:
     """Never a traceback."""
     own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), configuration("a2c"))
     for label in ("ppo", "a2c"):
@@ -211,7 +226,7 @@ def test_bad_input_gets_a_report_that_says_so(
                 own.complete(seed, 1.0 if runs == "constant" else float("nan"), label=label)
             elif runs == "one" and seed == 0:
                 own.complete(seed, 1.0, label=label)
-    assert 0 == write(tmp_path, formats=FORMATS)
+    written = write(tmp_path, formats=FORMATS)
     words = {
         "none": "No run has a score: 6 of 6 (6 planned)",
         "failed": "No run has a score: 6 of 6 (6 failed (nan))",
@@ -219,30 +234,30 @@ def test_bad_input_gets_a_report_that_says_so(
         "constant": "all runs are equal",
         "nan": "completed without a finite score",
     }
-    assert words[runs] in output(capsys).replace("\n", " ")
+    assert any(words[runs] in notice.text for notice in written.notices)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("options", "words"),
     [
         ({"formats": ("htm",)}, "there is no format 'htm'; did you mean 'html'"),
         ({"formats": (",",)}, "--format is empty"),
         ({"phase": "tset"}, "there is no phase 'tset'; did you mean 'test'"),
-        ({"words": ("intervall=t",)}, "unknown key 'intervall'"),
-        ({"words": ("interval=z",)}, "must be 't', 'percentile', 'basic' or 'bca'"),
-        ({"words": ("section=[verdict]",)}, "there is no section=verdict"),
-        ({"words": ("metric=[]",)}, "metric is empty"),
-        ({"words": ("margin=-1",)}, "must be greater than 0"),
+        ({"overrides": ("intervall=t",)}, "unknown key 'intervall'"),
+        ({"overrides": ("interval=z",)}, "must be 't', 'percentile', 'basic' or 'bca'"),
+        ({"overrides": ("section=[verdict]",)}, "there is no section=verdict"),
+        ({"overrides": ("metric=[]",)}, "metric is empty"),
+        ({"overrides": ("margin=-1",)}, "must be greater than 0"),
     ],
     ids=str,
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
-    tmp_path: Path, wanted: dict[str, Any], words: str
+    tmp_path: Path, options: dict[str, Any], words: str
 ) -> None:
     """What was wrong, and what is allowed."""
     alpha(tmp_path)
     with pytest.raises(RlexpError) as caught:
-        write(tmp_path, **wanted)
+        write(tmp_path, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "reports").exists()

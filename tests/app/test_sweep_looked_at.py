@@ -10,7 +10,7 @@ from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
 
 from rlexp.app.commands.list_runs import Selection, list_all
-from rlexp.app.commands.report import Wanted, report
+from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.show import Part, show
 from rlexp.app.commands.status import show_status
 from rlexp.app.commands.sweep import SweepOptions, read_stage
@@ -206,13 +206,11 @@ def test_failures_are_told_with_their_reason(
     assert "--retry" in captured.out
 
 
-def test_the_report_of_a_sweep_has_its_sections(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
     """Winner, history, parallel coordinates, importance and every trial are on the page."""
     made = stored_sweep(tmp_path, "sweep.trials=30")
     made.go_on()
-    assert 0 == report(["made_up"], Wanted(), made.study, console())
+    report(ReportRequest(targets=("made_up",)), made.study)
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
     for text in (
         "Winner of the sweep",
@@ -222,7 +220,6 @@ def test_the_report_of_a_sweep_has_its_sections(
         "n_epochs",
     ):
         assert text in page
-    output(capsys)
 
 
 def test_ls_and_show_stay_short(

@@ -1,23 +1,21 @@
 """`rlexp compare`: labels of one or several experiments side by side, with a verdict a pair."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from rlexp.app.commands.report import REFUSED
 from rlexp.app.design import FAMILY, GROUP, INTERIMS, FrozenDesign, frozen_design, options
 from rlexp.app.gather import gather
 from rlexp.app.looks import draw_up, failed_for_good, look_at
 from rlexp.app.reporting.build import make_study, read_phase
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
-from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Study, Table
+from rlexp.reports.blocks import Part, Study, Table
 from rlexp.reports.evidence import Evidence
-from rlexp.reports.formats.as_json import plain
 from rlexp.reports.settings import Settings
 from rlexp.stats.family import Verdict
 
@@ -26,40 +24,66 @@ SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """What is compared, and how; `words` change settings of `conf/report.yaml`."""
+class CompareRequest:
+    """What to compare, and how.
+
+    Attributes:
+        targets: Experiments, or labels of them (`EXPERIMENT/LABEL`).
+        phase: `test`, `selection` or `tuning`; without one, test where there are test runs.
+        overrides: Changed settings of `conf/report.yaml` (`interval=percentile`).
+    """
 
     targets: tuple[str, ...]
     phase: str | None = None
-    strict: bool = False
-    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
 
 
-def compare(sides: Sides, place: Workspace, console: Console) -> int:
-    """Show the labels side by side; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Labels side by side.
+
+    Attributes:
+        title: The names of the experiments.
+        subtitle: How many labels, tasks and runs are compared.
+        labels: The labels, in the order in which they were named.
+        parts: Verdicts, scores on each task, aggregates, tests of each pair, and what is missing.
+        version: The version of rlexp that computed the numbers.
+        failed_checks: The checks that `--strict` refuses, each as a sentence.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("comparison")
+
+    title: str
+    subtitle: str
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    version: str
+    failed_checks: tuple[str, ...]
+    next: tuple[NextCommand, ...]
+
+
+def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
+    """Compare the labels of the targets.
 
     Raises:
         RlexpError: A target or a setting is unknown, or there is one label only.
     """
-    place.make_allowed_importable()
-    parts = read_report([SECTIONS, *sides.words], place.folder, place.allowed)
-    evidence = gather(sides.targets, read_phase(sides.phase), place)
+    workspace.make_allowed_importable()
+    parts = read_report([SECTIONS, *request.overrides], workspace.folder, workspace.allowed)
+    evidence = gather(request.targets, read_phase(request.phase), workspace)
     if len(evidence.labels) < 2:
         raise ConfigError(_too_few(evidence))
     study = make_study(evidence, parts)
-    following = _next(sides, evidence, study, parts.settings, place)
-    if console.as_json:
-        console.json({**plain(study), "next": following})
-    else:
-        for part in study.parts:
-            console.line()
-            console.blocks(part.blocks)
-        console.line()
-        for text in study.failed_checks if sides.strict else ():
-            console.line(f"Check failed: {text}")
-        for step in following:
-            console.line(f"To {step['why']}: {step['command']}")
-    return REFUSED if sides.strict and study.failed_checks else 0
+    return Comparison(
+        title=study.title,
+        subtitle=study.subtitle,
+        labels=study.labels,
+        parts=study.parts,
+        version=study.version,
+        failed_checks=study.failed_checks,
+        next=tuple(_next(request, evidence, study, parts.settings, workspace)),
+    )
 
 
 def _too_few(evidence: Evidence) -> str:
@@ -78,19 +102,26 @@ def _too_few(evidence: Evidence) -> str:
 
 
 def _next(
-    sides: Sides, evidence: Evidence, study: Study, settings: Settings, place: Workspace
-) -> list[dict[str, Any]]:
+    request: CompareRequest,
+    evidence: Evidence,
+    study: Study,
+    settings: Settings,
+    workspace: Workspace,
+) -> Iterator[NextCommand]:
     """The commands that make sense now, and that are not refused."""
-    phase = ["--phase", sides.phase] if sides.phase else []
-    report = ["rlexp", "report", *sides.targets, *phase, *_said(sides.words), *place.permission]
-    steps = [{"why": "write the report", "command": shlex.join(report)}]
-    adaptive = _adaptive(sides, evidence, settings, place) if _undecided(study) else None
-    return [*steps, adaptive] if adaptive else steps
+    phase = ["--phase", request.phase] if request.phase else []
+    words = [*phase, *_set_options(request.overrides), *workspace.permission]
+    report = shlex.join(["rlexp", "report", *request.targets, *words])
+    yield NextCommand(why="write the report", command=report)
+    sequential = _sequential(request, evidence, settings, workspace) if _undecided(study) else None
+    if sequential:
+        yield sequential
 
 
-def _said(words: Sequence[str]) -> list[str]:
-    """Settings as options, but for the sections, which a report has its own of."""
-    return [part for w in words if not w.startswith("section=") for part in ("--set", w)]
+def _set_options(overrides: Sequence[str]) -> list[str]:
+    """Overrides as options; a report has sections that are not those of a comparison."""
+    kept = (o for o in overrides if not o.startswith("section="))
+    return [word for override in kept for word in ("--set", override)]
 
 
 def _undecided(study: Study) -> bool:
@@ -100,39 +131,39 @@ def _undecided(study: Study) -> bool:
     return not verdicts or str(Verdict.UNDECIDED) in verdicts
 
 
-def _adaptive(
-    sides: Sides, evidence: Evidence, settings: Settings, place: Workspace
-) -> dict[str, Any] | None:
+def _sequential(
+    request: CompareRequest, evidence: Evidence, settings: Settings, workspace: Workspace
+) -> NextCommand | None:
     """A sequential comparison of these labels; nothing where there can be none."""
-    one_by_one = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
-    if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or one_by_one:
+    seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
+    if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
     try:
-        frozen = frozen_design(place.experiment(evidence.experiments[0].name))
+        frozen = frozen_design(workspace.experiment(evidence.experiments[0].name))
     except RecordError:
-        # What it lacks is said by --adaptive itself; the comparison does not need it.
+        # A comparison does not need the frozen design; --adaptive itself reports what is wrong.
         return None
-    design = _drawn(evidence, settings, frozen or {})
+    design = _design(evidence, settings, frozen or {})
     if design is None or failed_for_good(evidence) or frozen not in (None, design.plain()):
         return None
     over = frozen is not None and look_at(design, evidence).finished
-    words = options(design) if frozen else _said(sides.words)
-    command = ["rlexp", "compare", *sides.targets, "--adaptive", *words, *place.permission]
-    return {
-        "why": "see what the looks decided" if over else "add seeds until every pair is decided",
-        "command": shlex.join(command),
-    }
+    words = options(design) if frozen else _set_options(request.overrides)
+    command = ["rlexp", "compare", *request.targets, "--adaptive", *words, *workspace.permission]
+    return NextCommand(
+        why="see what the looks decided" if over else "add seeds until every pair is decided",
+        command=shlex.join(command),
+    )
 
 
-def _drawn(
+def _design(
     evidence: Evidence, settings: Settings, frozen: Mapping[str, Any]
 ) -> FrozenDesign | None:
     """The design by the options of the frozen one, or by the defaults, if there can be one."""
-    known = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
+    shared = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
     try:
         return draw_up(
             evidence,
-            replace(settings, **known),
+            replace(settings, **shared),
             frozen.get("group", GROUP),
             frozen.get("interims", INTERIMS),
             frozen.get("family", FAMILY),

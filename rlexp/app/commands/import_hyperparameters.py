@@ -2,11 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
@@ -14,7 +15,6 @@ from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
 from rlexp.config.matrix_text import matrix_text
 from rlexp.config.sources import group_options
 from rlexp.config.validate import validate
-from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate
@@ -27,51 +27,87 @@ SETTING = re.compile(r"\balgorithm\.(\w+)")
 OF_NO_TASK = ("default", "atari")
 """Entries of the zoo for whatever else there is."""
 MOST = 8
-"""Troubles that are told one by one."""
+"""Problems that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is imported, and as what.
+class HyperparametersRequest:
+    """What to import, and as what.
 
     Attributes:
-        path: A yaml file of the zoo.
-        algorithm: Which they are of; without one, the file's name says it.
-        name: Of the matrix; without one, it is printed.
-        tasks: The entries that are wanted; all of them, where none is named.
-        left_out: Entries that are not.
+        path: A yaml file of rl-baselines3-zoo.
+        algorithm: The algorithm of the hyperparameters; without one, the name of the file says it.
+        name: The name of the benchmark; without one, nothing is written.
+        tasks: The entries to import; all of them where none is named.
+        left_out: Entries that are not imported.
     """
 
     path: str
-    algorithm: str | None
+    algorithm: str | None = None
+    name: str | None = None
+    tasks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedHyperparameters:
+    """A benchmark with the hyperparameters of rl-baselines3-zoo.
+
+    Attributes:
+        name: Its name, if it was written.
+        file: The file that was written; nothing where no name was given.
+        algorithm: The algorithm that the hyperparameters are of.
+        tasks: The entries that were imported.
+        left_out: Entries for no particular task, which were left out although nobody asked for it.
+        text: The benchmark as yaml.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("imported-hyperparameters")
+
     name: str | None
+    file: Path | None
+    algorithm: str
     tasks: tuple[str, ...]
     left_out: tuple[str, ...]
+    text: str
+    next: tuple[NextCommand, ...]
 
 
-def import_hyperparameters(asked: Asked, workspace: Workspace, console: Console) -> int:
-    """Translate every entry, check every cell, and only then write or print; returns 0.
+def import_hyperparameters(
+    request: HyperparametersRequest, workspace: Workspace
+) -> ImportedHyperparameters:
+    """Translate every entry, check every cell, and only then write the benchmark.
 
     Raises:
         ConfigError: Something is not there, or cannot be translated; nothing is written then.
     """
-    target = _target(asked.name, workspace.folder)
-    path = Path(asked.path)
+    target = _target(request.name, workspace.folder)
+    path = Path(request.path)
     if not path.is_file():
         raise ConfigError(f"there is no file {path}; name one such as hyperparams/ppo.yml")
-    algorithm = _algorithm(asked.algorithm or path.stem, workspace.folder)
-    entries = _selected(read_foreign_entries(path), asked, path, console)
+    algorithm = _algorithm(request.algorithm or path.stem, workspace.folder)
+    every = read_foreign_entries(path)
+    entries = _selected(every, request, path)
     text = _text(_translated(entries, algorithm, path, workspace), algorithm, path)
-    if target is None:
-        console.text(text)
-        return 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    publish(target, text.encode())
-    said = f"{len(entries)} {'task' if len(entries) == 1 else 'tasks'}"
-    console.line(f"wrote {target}: {algorithm} on {said}")
-    console.line(f"To see it: rlexp config show +benchmark={asked.name}")
-    console.line(f"To run it: rlexp run +benchmark={asked.name} --dry-run")
-    return 0
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        publish(target, text.encode())
+    return ImportedHyperparameters(
+        name=request.name,
+        file=target,
+        algorithm=algorithm,
+        tasks=tuple(entry.name for entry in entries),
+        left_out=tuple(_left_out(every, request)),
+        text=text,
+        next=tuple(_next(request.name)),
+    )
+
+
+def _next(name: str | None) -> Iterator[NextCommand]:
+    if name is not None:
+        yield NextCommand(why="see it", command=f"rlexp config show +benchmark={name}")
+        yield NextCommand(why="run it", command=f"rlexp run +benchmark={name} --dry-run")
 
 
 def _target(name: str | None, folder: Path) -> Path | None:
@@ -95,23 +131,29 @@ def _algorithm(word: str, folder: Path) -> str:
     return name
 
 
-def _selected(entries: Sequence[Entry], asked: Asked, path: Path, console: Console) -> list[Entry]:
-    known = [entry.name for entry in entries]
-    for name in (*asked.tasks, *asked.left_out):
-        if name not in known:
+def _selected(
+    entries: Sequence[Entry], request: HyperparametersRequest, path: Path
+) -> list[Entry]:
+    """The entries to import."""
+    names = [entry.name for entry in entries]
+    for name in (*request.tasks, *request.left_out):
+        if name not in names:
             raise ConfigError(
-                f"{path} has no entry {name!r}{did_you_mean(name, known)} "
-                f"(there are: {', '.join(known)})",
+                f"{path} has no entry {name!r}{did_you_mean(name, names)} "
+                f"(there are: {', '.join(names)})",
             )
-    of_tasks = [name for name in known if name not in OF_NO_TASK]
-    found = [
-        e for e in entries if e.name in (asked.tasks or of_tasks) and e.name not in asked.left_out
-    ]
-    if not found:
+    chosen = request.tasks or [name for name in names if name not in OF_NO_TASK]
+    selected = [e for e in entries if e.name in chosen and e.name not in request.left_out]
+    if not selected:
         raise ConfigError(f"nothing of {path} is left to import; name entries with --task")
-    if not asked.tasks and (out := [n for n in known if n not in {*of_tasks, *asked.left_out}]):
-        console.note(f"Left out, as of no one task: {', '.join(out)}")
-    return found
+    return selected
+
+
+def _left_out(entries: Sequence[Entry], request: HyperparametersRequest) -> Iterator[str]:
+    """Entries for no particular task that the request does not mention."""
+    if not request.tasks:
+        names = (entry.name for entry in entries)
+        yield from (n for n in names if n in OF_NO_TASK and n not in request.left_out)
 
 
 def _translated(
@@ -126,15 +168,15 @@ def _translated(
     for entry in entries:
         settings, refused = translate(entry.settings, known)
         plain = {TASKS: {options.get(entry.name, entry.name): _task(settings, algorithm)}}
-        own = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
+        problems = [f"line {entry.line_of(key)}, {key}: {why}" for key, why in refused.items()]
         if entry.name not in options and not REGISTERED.fullmatch(entry.name):
-            own = [f"line {entry.line}: it is no id of Gymnasium, and stands for no one task"]
-        own += [] if own else _mistakes(plain, entry, workspace)
-        if own:
-            troubles.setdefault("; ".join(own), []).append(entry.name)
+            problems = [f"line {entry.line}: it is no id of Gymnasium, and stands for no one task"]
+        problems += [] if problems else _mistakes(plain, entry, workspace)
+        if problems:
+            troubles.setdefault("; ".join(problems), []).append(entry.name)
         tasks |= plain[TASKS]
     if troubles:
-        raise ConfigError(_told(troubles, path))
+        raise ConfigError(_refusal(troubles, path))
     return {TASKS: tasks}
 
 
@@ -152,13 +194,13 @@ def _mistakes(plain: Mapping[str, Any], entry: Entry, workspace: Workspace) -> l
     return []
 
 
-def _told(troubles: Mapping[str, Sequence[str]], path: Path) -> str:
-    told = [f"{shortened(names, 2)} ({text})" for text, names in troubles.items()]
-    more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
-    names = [name for own in troubles.values() for name in own]
+def _refusal(troubles: Mapping[str, Sequence[str]], path: Path) -> str:
+    reasons = [f"{shortened(names, 2)} ({text})" for text, names in troubles.items()]
+    more = f" and {len(reasons) - MOST} more" if len(reasons) > MOST else ""
+    names = [name for entries in troubles.values() for name in entries]
     out = shlex.join(word for name in names for word in ("--leave-out", name))
     return (
-        f"{path} cannot be translated whole, and nothing is written: {', '.join(told[:MOST])}"
+        f"{path} cannot be translated whole, and nothing is written: {', '.join(reasons[:MOST])}"
         f"{more}; leave them out with {out}, or name others with --task"
     )
 

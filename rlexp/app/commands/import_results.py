@@ -1,25 +1,32 @@
 """`rlexp import`: results of other tools become records, whole or not at all."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 from rlexp.app.imported import found_before
-from rlexp.app.imported_place import add_to_experiment, new_experiment, remove_leftovers
-from rlexp.app.imported_told import show_import
+from rlexp.app.imported_place import (
+    Written,
+    add_to_experiment,
+    new_experiment,
+    remove_leftovers,
+)
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.foreign_yaml import read_foreign_yaml
 from rlexp.config.references import known_reference
-from rlexp.console import Console
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.budgets import SCORES, Asked
 from rlexp.exchange.importers.given import files_of
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
-from rlexp.exchange.importers.settled import settle
+from rlexp.exchange.importers.settled import Settled, SettledRun, settle
 from rlexp.exchange.importers.study import ImportedStudy, Returns, Unit, Wanted
+from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import probe_writable, read_file
-from rlexp.store.layout import check_name
+from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.secrets import mask_all
 
 UNITS = ("environment", "frames", "updates")
@@ -36,7 +43,25 @@ RETURNS = {"evaluations": Returns.EVALUATIONS, "training": Returns.TRAINING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRequest:
-    """What the user asks for, as it was typed."""
+    """What to import, as it was typed.
+
+    Attributes:
+        kind: The kind of the source (`csv`, `mlflow` …), or `auto`.
+        paths: Files, folders or archives, or the address of an MLflow server.
+        experiment: The name of the experiment that the runs become part of.
+        label: The label of the runs, instead of what the source says.
+        task: Their task, instead of what the source says.
+        seed: The seed of the first run, where the source names none.
+        steps: The budget in environment steps; what is beyond it is left out.
+        steps_unit: What a step of the source is: `environment`, `frames` or `updates`.
+        frame_skip: Frames of an environment step.
+        steps_per_update: Environment steps of an update.
+        score: The score of a run: `final`, `auc` or `last_window`.
+        metric: The series to import, where the source has several.
+        returns: What returns are of, `evaluations` or `training`, where the source cannot tell.
+        mlflow_experiment: The experiment of MLflow, where there are several.
+        dry_run: Whether to write nothing.
+    """
 
     kind: str
     paths: tuple[str, ...]
@@ -56,7 +81,7 @@ class ImportRequest:
 
     def command(self) -> list[str]:
         """The command that asks for it."""
-        told = {
+        options = {
             "experiment": self.experiment,
             "label": self.label,
             "task": self.task,
@@ -70,53 +95,235 @@ class ImportRequest:
             "returns": self.returns,
             "mlflow-experiment": self.mlflow_experiment,
         }
-        options = [[f"--{key}", str(value)] for key, value in told.items() if value is not None]
-        return ["rlexp", "import", self.kind, *self.paths, *(w for own in options for w in own)]
+        given = [[f"--{key}", str(value)] for key, value in options.items() if value is not None]
+        return ["rlexp", "import", self.kind, *self.paths, *(w for pair in given for w in pair)]
 
 
-def import_records(request: ImportRequest, workspace: Workspace, console: Console) -> int:
-    """Import results and say what they are; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedGroup:
+    """The runs of one label on one task.
+
+    Attributes:
+        label: The label.
+        task: The task.
+        runs: Runs that were read.
+        completed: Those of them that have a score.
+        seeds: Their seeds, rising.
+        steps: The budget in environment steps.
+        score: The rule by which a run is scored: `final`, `auc` or `last_window`.
+        returns: What the returns are of (`evaluations`, `training episodes` …).
+    """
+
+    label: str
+    task: str
+    runs: int
+    completed: int
+    seeds: tuple[int, ...]
+    steps: int
+    score: str
+    returns: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRunRow:
+    """One run that was read.
+
+    Attributes:
+        run: Its name in the experiment.
+        name: What the source calls it.
+        label: Its label.
+        task: Its task.
+        seed: Its seed.
+        seed_known: Whether the source names the seed; else it was numbered here.
+        step: Environment steps that it reached.
+        points: Points of its curve, and its final evaluation where the score needs one.
+        beyond_budget: Points beyond the budget, which were left out.
+        state: `completed`, or how it ended.
+        failure: The kind of its failure.
+        reason: Why it has no score.
+    """
+
+    run: str
+    name: str
+    label: str
+    task: str
+    seed: int
+    seed_known: bool
+    step: int
+    points: int
+    beyond_budget: int
+    state: str
+    failure: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferentParameters:
+    """Parameters in which runs differ that are reported under one label.
+
+    Attributes:
+        label: The label.
+        task: The task.
+        parameters: Names of the parameters.
+    """
+
+    label: str
+    task: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOutcome:
+    """Results of another tool as runs of an experiment.
+
+    Attributes:
+        experiment: Its name.
+        kind: The kind of the source.
+        folder: Where the records are, or would be.
+        dry_run: Whether nothing was written.
+        new: Names of runs that are new.
+        there: Names of runs that were imported before with the same content.
+        groups: Labels on tasks.
+        runs: Every run that was read.
+        left_out: What the source holds and was not read.
+        differing: Labels whose runs differ in parameters of the source.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("import-outcome")
+
+    experiment: str
+    kind: str
+    folder: Path
+    dry_run: bool
+    new: tuple[str, ...]
+    there: tuple[str, ...]
+    groups: tuple[ImportedGroup, ...]
+    runs: tuple[ImportedRunRow, ...]
+    left_out: tuple[str, ...]
+    differing: tuple[DifferentParameters, ...]
+    next: tuple[NextCommand, ...]
+
+
+def import_results(request: ImportRequest, workspace: Workspace) -> ImportOutcome:
+    """Import results of another tool.
 
     Raises:
         RlexpError: Something that was given cannot be read, or does not fit; nothing was imported.
     """
-    wanted, asked = _wanted(request), _asked(request)
-    paths = workspace.layout.experiment(asked.name)
+    source, target = _source_options(request), _target_options(request)
+    paths = workspace.layout.experiment(target.name)
     if not request.dry_run:
         probe_writable(workspace.layout.root)
     there = found_before(paths)
-    read = _safe(_read(request, wanted, workspace))
-    settled = settle(read, asked, there, lambda task: known_reference(task, workspace.folder))
+    read = _safe(_read(request, source, workspace))
+    settled = settle(read, target, there, lambda task: known_reference(task, workspace.folder))
     command = request.command()
     if not request.dry_run:
         remove_leftovers(workspace.layout.root)
     if there is None:
-        written = new_experiment(workspace.layout, settled, command, wanted, dry=request.dry_run)
+        written = new_experiment(workspace.layout, settled, command, source, dry=request.dry_run)
     else:
-        written = add_to_experiment(there, paths, settled, command, wanted, dry=request.dry_run)
-    show_import(read, settled, written, request.dry_run, paths, console)
-    return 0
+        written = add_to_experiment(there, paths, settled, command, source, dry=request.dry_run)
+    return _outcome(request, read, settled, written, paths)
 
 
-def _read(request: ImportRequest, wanted: Wanted, workspace: Workspace) -> ImportedStudy:
+def _outcome(
+    request: ImportRequest,
+    read: ImportedStudy,
+    settled: Settled,
+    written: Written,
+    paths: ExperimentPaths,
+) -> ImportOutcome:
+    name = settled.experiment.name
+    report = NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))
+    return ImportOutcome(
+        experiment=name,
+        kind=read.kind,
+        folder=paths.folder,
+        dry_run=request.dry_run,
+        new=written.new,
+        there=written.there,
+        groups=tuple(_groups(settled)),
+        runs=tuple(_run_row(run) for run in settled.runs),
+        left_out=read.left_out,
+        differing=tuple(_differing(settled.runs)),
+        next=() if request.dry_run else (report,),
+    )
+
+
+def _groups(settled: Settled) -> Iterator[ImportedGroup]:
+    for configuration in settled.experiment.configurations:
+        runs = [run for run in settled.runs if run.configuration is configuration]
+        if runs:
+            yield _group(configuration, runs)
+
+
+def _group(configuration: Configuration, runs: Sequence[SettledRun]) -> ImportedGroup:
+    return ImportedGroup(
+        label=configuration.label,
+        task=configuration.task,
+        runs=len(runs),
+        completed=sum(run.trouble is None for run in runs),
+        seeds=tuple(sorted(run.spec.seed for run in runs)),
+        steps=configuration.budget.steps,
+        score=configuration.budget.score,
+        returns=configuration.algorithm["imported"]["returns"],
+    )
+
+
+def _run_row(run: SettledRun) -> ImportedRunRow:
+    trouble = run.trouble
+    return ImportedRunRow(
+        run=run.spec.name,
+        name=run.source.name,
+        label=run.configuration.label,
+        task=run.configuration.task,
+        seed=run.spec.seed,
+        seed_known=not run.numbered,
+        step=run.step,
+        points=len(run.points),
+        beyond_budget=run.cut,
+        state=str(trouble.ending) if trouble else "completed",
+        failure=str(trouble.failure) if trouble and trouble.failure else None,
+        reason=trouble.reason if trouble else None,
+    )
+
+
+def _differing(runs: Sequence[SettledRun]) -> Iterator[DifferentParameters]:
+    """Parameters in which runs differ that are reported as one."""
+    groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for run in runs:
+        parameters = run.source.details.get("told")
+        if isinstance(parameters, dict):
+            cell = (run.configuration.label, run.configuration.task)
+            groups.setdefault(cell, []).append(parameters)
+    for (label, task), group in groups.items():
+        names = [k for k in group[0] if not k.startswith("mlflow.") and "seed" not in k.lower()]
+        differing = [k for k in names if len({parameters.get(k) for parameters in group}) > 1]
+        if differing:
+            yield DifferentParameters(label=label, task=task, parameters=tuple(differing))
+
+
+def _read(request: ImportRequest, source: Wanted, workspace: Workspace) -> ImportedStudy:
     addresses = [path for path in request.paths if SERVER in path]
     if addresses:
-        return _read_address(request, wanted, workspace)
+        return _read_address(request, source, workspace)
     paths = [workspace.folder / path for path in request.paths]
     with TemporaryDirectory(prefix="rlexp-import-") as temporary:
         files = files_of(paths, read_file, Path(temporary))
         kind = kind_of(request.kind, files, read_foreign_yaml)
         _check_options(request, kind.name)
-        return kind.read(files, wanted)
+        return kind.read(files, source)
 
 
-def _read_address(request: ImportRequest, wanted: Wanted, workspace: Workspace) -> ImportedStudy:
+def _read_address(request: ImportRequest, source: Wanted, workspace: Workspace) -> ImportedStudy:
     if len(request.paths) != 1 or request.kind not in {"mlflow", AUTO}:
         raise ConfigError("an address is that of one MLflow server: rlexp import mlflow ADDRESS")
     address = request.paths[0]
-    own = address.removeprefix("sqlite:///")
-    if own != address:
-        return _read(replace(request, kind="mlflow", paths=(own,)), wanted, workspace)
+    file = address.removeprefix("sqlite:///")
+    if file != address:
+        return _read(replace(request, kind="mlflow", paths=(file,)), source, workspace)
     # What else MLflow opens, it may write to: a database without its tables gets them.
     if not address.lower().startswith(SERVERS):
         raise ConfigError(
@@ -125,7 +332,7 @@ def _read_address(request: ImportRequest, wanted: Wanted, workspace: Workspace) 
         )
     from rlexp.exchange.importers.mlflow_server import read_mlflow_server
 
-    return read_mlflow_server(address, wanted)
+    return read_mlflow_server(address, source)
 
 
 def _safe(read: ImportedStudy) -> ImportedStudy:
@@ -137,7 +344,7 @@ def _safe(read: ImportedStudy) -> ImportedStudy:
     return replace(read, runs=tuple(runs))
 
 
-def _asked(request: ImportRequest) -> Asked:
+def _target_options(request: ImportRequest) -> Asked:
     _check_word("score", request.score, SCORES)
     return Asked(
         name=check_name(request.experiment),
@@ -147,7 +354,7 @@ def _asked(request: ImportRequest) -> Asked:
     )
 
 
-def _wanted(request: ImportRequest) -> Wanted:
+def _source_options(request: ImportRequest) -> Wanted:
     _check_word("kind", request.kind, (*KINDS, AUTO))
     _check_word("steps-unit", request.steps_unit, UNITS)
     _check_word("returns", request.returns, tuple(RETURNS))

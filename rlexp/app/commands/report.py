@@ -1,103 +1,260 @@
-"""`rlexp report`: from records to one frozen report of numbers, and from it to files."""
+"""`rlexp report`: from records to one frozen report of numbers, and from it to files.
 
+A report is a function of records, settings and code. Where no file of these has changed since it was
+written, nothing is computed again.
+"""
+
+import json
+import os
+import platform
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, ClassVar
 
+import rlexp
 from rlexp.app.gather import gather, read_target
-from rlexp.app.kept_report import Kept, Source, Told
 from rlexp.app.reporting.build import make_study, read_formats, read_phase, rendered
-from rlexp.app.workspace import Workspace
+from rlexp.app.results import NextCommand, Schema
+from rlexp.app.workspace import Workspace, cache_folder
 from rlexp.config.report import ReportParts, read_report
-from rlexp.console import Console
-from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Notice
+from rlexp.errors import ConfigError, RecordError
+from rlexp.reports.blocks import Notice, Study, Tone
 from rlexp.reports.evidence import Evidence
-from rlexp.store.files import publish
+from rlexp.store.file_systems import is_shared
+from rlexp.store.files import publish, publish_json, read_file, read_json
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
+from rlexp.store.ledger import sum_of_file
+from rlexp.store.secrets import secret_values
+from rlexp.store.stamps import SETTLED, stamp_of_tree
 
-REFUSED = 3
-"""Exit code of a check that refuses."""
 LONGEST_NAME = 80
-MOST_NAMED = 10
-"""Files that are named one by one."""
+"""Letters of the name of a report's folder."""
+IGNORED = frozenset({".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"})
+"""Files of an experiment that no report depends on."""
+COMPILED = frozenset({"__pycache__"})
+PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
+"""Packages whose versions can change a number or a figure."""
+VARIABLE = "${"
+"""What stands before the name of a variable whose value is filled in later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a report is asked for; `words` change settings of `conf/report.yaml`."""
+class ReportRequest:
+    """What to report, and how.
 
+    Attributes:
+        targets: Experiments, or labels of them (`EXPERIMENT/LABEL`).
+        formats: Any of `html`, `latex`, `csv`, `json` and `md`.
+        output: The folder to write to; without one, `reports/EXPERIMENT` in the workspace.
+        figures: The folder for figures as PDF and SVG; without one, none are drawn.
+        phase: `test`, `selection` or `tuning`; without one, test where there are test runs.
+        overrides: Changed settings of `conf/report.yaml` (`interval=percentile`).
+    """
+
+    targets: tuple[str, ...]
     formats: tuple[str, ...] = ("html",)
     output: str | None = None
     figures: str | None = None
     phase: str | None = None
-    strict: bool = False
-    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
 
 
-def report(targets: Sequence[str], wanted: Wanted, place: Workspace, console: Console) -> int:
-    """Write the reports of the targets; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """A report that was written.
+
+    Attributes:
+        files: The files that it consists of.
+        unchanged: Whether they were written by an earlier command, and nothing changed since.
+        labels: The labels under comparison.
+        notices: Verdicts, warnings, and what is missing.
+        failed_checks: The checks that `--strict` refuses, each as a sentence.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("report-files")
+
+    files: tuple[Path, ...]
+    unchanged: bool
+    labels: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    failed_checks: tuple[str, ...]
+    next: tuple[NextCommand, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a user is shown of a report besides its files; see `ReportFiles`."""
+
+    labels: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    failed_checks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, study: Study) -> "Summary":
+        """The summary of a report."""
+        return cls(
+            labels=study.labels,
+            notices=tuple(b for part in study.parts for b in part.blocks if isinstance(b, Notice)),
+            failed_checks=study.failed_checks,
+        )
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "Summary":
+        """The summary that was kept as JSON values."""
+        notices = content["notices"]
+        return cls(
+            labels=tuple(map(str, content["labels"])),
+            notices=tuple(Notice(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
+            failed_checks=tuple(map(str, content["failed_checks"])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CachedReport:
+    """A report that was written before: its files, and its summary."""
+
+    files: tuple[Path, ...]
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a report is made from.
+
+    Attributes:
+        note: Where the files and the summary of the report are kept.
+        digest: Of everything that the report is made from. There is none where the times of files
+            do not show whether that changes: while a command drives an experiment, in the moments
+            after a change, where variables of the environment are filled in, and where other
+            machines write to the experiment.
+    """
+
+    note: Path
+    digest: str | None
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        question: Mapping[str, Any],
+        experiments: Sequence[ExperimentPaths] | None,
+    ) -> "Source":
+        """The source of a report of the workspace in `folder`.
+
+        Args:
+            folder: The workspace's.
+            question: Targets and settings, as JSON values.
+            experiments: The experiments that it reports on; nothing where more than files decide.
+        """
+        name = _sum([os.path.realpath(folder), question])
+        note = cache_folder() / "reports" / f"{name[:32]}.json"
+        return cls(note, None if experiments is None else _digest(question, experiments))
+
+    def find(self) -> CachedReport | None:
+        """The report that was made from the same source, if its files are still what was written."""
+        if self.digest is None:
+            return None
+        with suppress(RecordError, KeyError, TypeError, ValueError, AttributeError):
+            content = read_json(self.note)
+            sums = {Path(name): text for name, text in content["files"].items()}
+            if content["source"] == self.digest and all(sum_of_file(p) == sums[p] for p in sums):
+                return CachedReport(tuple(sums), Summary.read(content["summary"]))
+        return None
+
+    def keep(self, files: Mapping[Path, bytes], summary: Summary) -> None:
+        """Keep what a report was made from; where nothing can be written, nothing is kept."""
+        if self.digest is None:
+            return
+        content = {
+            "source": self.digest,
+            "files": {str(path): sha256(data).hexdigest() for path, data in files.items()},
+            "summary": asdict(summary),
+        }
+        with suppress(OSError, RecordError):
+            # The sum covers secrets, at which nobody else shall guess.
+            self.note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            publish_json(self.note, content)
+
+
+def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
+    """Write one report of all targets.
 
     Raises:
         RlexpError: A target, a format or a setting is unknown; nothing was written.
     """
-    formats = read_formats(wanted.formats)
-    place.make_allowed_importable()
-    parts = read_report(wanted.words, place.folder, place.allowed)
-    read_phase(wanted.phase)
-    source = _source(targets, formats, wanted, parts, place)
+    formats = read_formats(request.formats)
+    workspace.make_allowed_importable()
+    parts = read_report(request.overrides, workspace.folder, workspace.allowed)
+    read_phase(request.phase)
+    source = _source(request, formats, parts, workspace)
     earlier = source.find()
-    found = earlier or _make(targets, formats, wanted, parts, place, source)
-    phase = ["--phase", wanted.phase] if wanted.phase else []
-    verb = "Wrote" if earlier is None else "Nothing changed since this was written:"
-    _tell(found, verb, [*targets, *phase, *place.permission], console)
-    return REFUSED if wanted.strict and found.told.failed_checks else 0
+    made = earlier or _make(request, formats, parts, workspace, source)
+    return ReportFiles(
+        files=made.files,
+        unchanged=earlier is not None,
+        labels=made.summary.labels,
+        notices=made.summary.notices,
+        failed_checks=made.summary.failed_checks,
+        next=_next(request, made.summary, workspace),
+    )
+
+
+def _next(
+    request: ReportRequest, summary: Summary, workspace: Workspace
+) -> tuple[NextCommand, ...]:
+    if len(summary.labels) < 2:
+        return ()
+    phase = ["--phase", request.phase] if request.phase else []
+    command = ["rlexp", "compare", *request.targets, *phase, *workspace.permission]
+    return (NextCommand(why="compare in the terminal", command=shlex.join(command)),)
 
 
 def _source(
-    targets: Sequence[str],
-    formats: Sequence[str],
-    wanted: Wanted,
-    parts: ReportParts,
-    place: Workspace,
+    request: ReportRequest, formats: Sequence[str], parts: ReportParts, workspace: Workspace
 ) -> Source:
-    asked = {
-        "targets": list(targets),
-        "phase": wanted.phase,
+    question = {
+        "targets": list(request.targets),
+        "phase": request.phase,
         "formats": list(formats),
-        "output": wanted.output,
-        "figures": wanted.figures,
+        "output": request.output,
+        "figures": request.figures,
         "from": str(Path.cwd()),
         "settings": parts.composed,
     }
-    names = dict.fromkeys(read_target(text).experiment for text in targets)
-    # Classes of the user's may change without a file that is known here.
-    experiments = None if place.allowed else [place.experiment(name) for name in names]
-    return Source.of(place.folder, asked, experiments)
+    names = dict.fromkeys(read_target(text).experiment for text in request.targets)
+    # The user's classes may change without a file that is known here.
+    experiments = None if workspace.allowed else [workspace.experiment(name) for name in names]
+    return Source.of(workspace.folder, question, experiments)
 
 
 def _make(
-    targets: Sequence[str],
+    request: ReportRequest,
     formats: Sequence[str],
-    wanted: Wanted,
     parts: ReportParts,
-    place: Workspace,
+    workspace: Workspace,
     source: Source,
-) -> Kept:
+) -> CachedReport:
     importance = "importance" in parts.sections
-    phase = read_phase(wanted.phase)
-    evidence = gather(targets, phase, place, importance=importance, integrity=True)
-    computed = make_study(evidence, parts)
-    folder = Path(wanted.output) if wanted.output else _folder(place, evidence)
-    files = rendered(computed, formats, folder, Path(wanted.figures) if wanted.figures else None)
+    phase = read_phase(request.phase)
+    evidence = gather(request.targets, phase, workspace, importance=importance, integrity=True)
+    study = make_study(evidence, parts)
+    folder = Path(request.output) if request.output else _folder(workspace, evidence)
+    files = rendered(study, formats, folder, Path(request.figures) if request.figures else None)
     for path, content in files.items():
         _write(path, content)
-    notices = tuple(b for part in computed.parts for b in part.blocks if isinstance(b, Notice))
-    told = Told(notices=notices, failed_checks=computed.failed_checks, labels=len(computed.labels))
-    # A run that a process holds may be lost in the next moment, and no file tells.
+    summary = Summary.of(study)
+    # A run that a process holds may be lost in the next moment, and no file shows it.
     if not evidence.running:
-        source.keep(files, told)
-    return Kept(tuple(files), told)
+        source.keep(files, summary)
+    return CachedReport(tuple(files), summary)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -111,30 +268,40 @@ def _write(path: Path, content: bytes) -> None:
         ) from error
 
 
-def _folder(place: Workspace, evidence: Evidence) -> Path:
+def _folder(workspace: Workspace, evidence: Evidence) -> Path:
     name = "+".join(e.name for e in evidence.experiments)[:LONGEST_NAME]
-    return place.folder / "reports" / name
+    return workspace.folder / "reports" / name
 
 
-def _tell(found: Kept, verb: str, targets: Sequence[str], console: Console) -> None:
-    files, told = found.files, found.told
-    following = shlex.join(["rlexp", "compare", *targets])
-    if console.as_json:
-        console.json(
-            {
-                "files": [str(path) for path in files],
-                "failed_checks": list(told.failed_checks),
-                "notices": [{"tone": str(n.tone), "text": n.text} for n in told.notices],
-                "next": following,
-            }
-        )
-        return
-    console.blocks(told.notices)
-    for text in told.failed_checks:
-        console.line(f"Check failed: {text}")
-    for path in files[:MOST_NAMED]:
-        console.line(f"{verb} {path}")
-    if len(files) > MOST_NAMED:
-        console.line(f"{verb} {len(files) - MOST_NAMED} further files")
-    if told.labels > 1:
-        console.line(f"To compare in the terminal: {following}")
+def _digest(question: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) -> str | None:
+    if VARIABLE in json.dumps(question):
+        return None
+    before = time.time() - SETTLED
+    code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
+    stamps = [code, *(_stamp(paths, before) for paths in experiments)]
+    if None in stamps:
+        return None
+    versions = [platform.python_version(), *map(_version, PACKAGES)]
+    masked = sorted(secret_values(os.environ))
+    return _sum([question, stamps, versions, masked])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _stamp(paths: ExperimentPaths, before: float) -> str | None:
+    if is_held(paths.lock) or is_shared(paths.catalogue):
+        return None
+    with suppress(OSError):
+        # Variables of a tuner are filled in whenever a sweep is read.
+        if VARIABLE.encode() not in read_file(paths.definition):
+            return stamp_of_tree(os.path.realpath(paths.folder), before, files=IGNORED)
+    return None
+
+
+def _sum(values: Sequence[Any]) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

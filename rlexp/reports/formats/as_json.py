@@ -6,34 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlexp.reports.blocks import (
-    HeatMap,
-    Intervals,
-    Lines,
-    Listing,
-    Matrix,
-    Notice,
-    Parallel,
-    Scatter,
-    Study,
-    Table,
-    Text,
-)
+from rlexp.reports.blocks import Study
 
 SCHEMA_VERSION = 1
-
-KINDS: Mapping[type, str] = {
-    Text: "text",
-    Notice: "notice",
-    Listing: "listing",
-    Table: "table",
-    Lines: "lines",
-    Intervals: "intervals",
-    Matrix: "matrix",
-    HeatMap: "heat_map",
-    Scatter: "scatter",
-    Parallel: "parallel",
-}
 
 
 def render(study: Study) -> Mapping[str, bytes]:
@@ -51,9 +26,7 @@ def render(study: Study) -> Mapping[str, bytes]:
 def plain(value: Any) -> Any:
     """A value of the study as JSON knows it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = KINDS.get(type(value))
-        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"kind": kind, **fields} if kind else fields
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):

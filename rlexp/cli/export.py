@@ -1,10 +1,18 @@
-"""The command that takes records to other tools: export."""
+"""`rlexp export`: writes records for other tools, and says what was written."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here, show_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlexp.app.export_output import ExportedFiles
+
+MOST_NAMED = 12
+"""Files that are named one by one."""
 
 
 def export(
@@ -47,10 +55,11 @@ def export(
 ) -> None:
     """Write records for other tools: scores, tables, a script, or a folder for Hugging Face."""
     from rlexp.app.commands.export import export as use_case
-    from rlexp.app.export_request import Wanted
+    from rlexp.app.export_request import ExportRequest
 
-    wanted = Wanted(
+    request = ExportRequest(
         format=format_name,
+        targets=tuple(targets),
         output=output,
         phase=phase,
         tasks=tuple(task or ()),
@@ -60,4 +69,16 @@ def export(
         normalised=normalised,
         force=force,
     )
-    raise typer.Exit(use_case(targets, wanted, here(allow_import), console_for(as_json=as_json)))
+    result = use_case(request, here(allow_import))
+    show_result(result, console_for(as_json=as_json), export_lines)
+
+
+def export_lines(result: "ExportedFiles") -> "Iterator[str]":
+    """What a reader must know of the runs, the files, and how to try them."""
+    from rlexp.cli.summaries import next_lines
+
+    yield from result.remarks
+    yield from (f"Wrote {path}" for path in result.files[:MOST_NAMED])
+    if len(result.files) > MOST_NAMED:
+        yield f"Wrote {len(result.files) - MOST_NAMED} further files in {result.output}"
+    yield from next_lines(result.next)

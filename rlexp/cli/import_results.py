@@ -1,0 +1,169 @@
+"""`rlexp import`: brings in what other tools recorded, and says what it is."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.options import Json, console_for, here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlexp.app.commands.import_results import ImportedRunRow, ImportOutcome
+    from rlexp.console import Console
+
+WORDS = (
+    "KIND, one of rl-zoo, sb3-evaluations, sb3-monitor, tensorboard, mlflow, marl-eval, csv or auto "
+    "(the default), then files, folders or archives, or the address of an MLflow server"
+)
+
+COLUMNS = ("label", "task", "runs", "completed", "seeds", "steps", "score", "returns")
+"""Fields of a group that the table shows."""
+MOST = 5
+"""Names of one sort that are shown."""
+
+
+def import_results(
+    words: Annotated[list[str], typer.Argument(metavar="[KIND] PATH...", help=WORDS)],
+    experiment: Annotated[str, typer.Option("--experiment", help="The name they get in runs/")],
+    label: Annotated[str | None, typer.Option("--label", help="Under which to report")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="On which they are scored")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the first run, if none is known")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Budget; what is beyond it is left out")
+    ] = None,
+    steps_unit: Annotated[
+        str | None, typer.Option("--steps-unit", help="environment, frames or updates")
+    ] = None,
+    frame_skip: Annotated[
+        int | None, typer.Option("--frame-skip", min=1, help="Frames of an environment step")
+    ] = None,
+    steps_per_update: Annotated[
+        int | None,
+        typer.Option("--steps-per-update", min=1, help="Environment steps of an update"),
+    ] = None,
+    score: Annotated[str | None, typer.Option("--score", help="final, auc or last_window")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Which series, where there are several")
+    ] = None,
+    returns: Annotated[
+        str | None, typer.Option("--returns", help="What they are of: evaluations or training")
+    ] = None,
+    mlflow_experiment: Annotated[
+        str | None, typer.Option("--mlflow-experiment", help="Which one, where there are several")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring results of other tools into runs/, whole or not at all, marked as imported."""
+    from rlexp.app.commands.import_results import ImportRequest
+    from rlexp.app.commands.import_results import import_results as use_case
+    from rlexp.exchange.importers.kinds import split_kind
+
+    kind, paths = split_kind(words)
+    request = ImportRequest(
+        kind=kind,
+        paths=paths,
+        experiment=experiment,
+        label=label,
+        task=task,
+        seed=seed,
+        steps=steps,
+        steps_unit=steps_unit,
+        frame_skip=frame_skip,
+        steps_per_update=steps_per_update,
+        score=score,
+        metric=metric,
+        returns=returns,
+        mlflow_experiment=mlflow_experiment,
+        dry_run=dry_run,
+    )
+    show_import(use_case(request, here()), console_for(as_json=as_json))
+
+
+def show_import(outcome: "ImportOutcome", console: "Console") -> None:
+    """Show which runs were read, what became of them, and what makes sense now."""
+    from rlexp.app.results import document, to_json
+    from rlexp.cli.summaries import next_lines
+    from rlexp.reports.sentences import numbers
+
+    if console.as_json:
+        console.json(document(outcome))
+        return
+    console.line(_head(outcome))
+    rows = [{**to_json(group), "seeds": numbers(group.seeds)} for group in outcome.groups]
+    console.table(rows, COLUMNS)
+    for line in _remarks(outcome):
+        console.line(line)
+    if not outcome.dry_run:
+        console.line(f"Records: {outcome.folder}")
+    for line in next_lines(outcome.next):
+        console.line(line)
+
+
+def _head(outcome: "ImportOutcome") -> str:
+    from rlexp.reports.sentences import counted
+
+    name, there = outcome.experiment, len(outcome.there)
+    if not outcome.new:
+        return f"nothing new: experiment {name} holds these {counted(there, 'run')} already"
+    more = f"; {there} of them were there before" if there else ""
+    verb = "would import" if outcome.dry_run else "imported"
+    runs = counted(len(outcome.new), "run")
+    return f"{verb} {runs} from {outcome.kind} into experiment {name}{more}"
+
+
+def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
+    """What the numbers do not say: of what returns are, missing seeds and scores, points left out."""
+    from rlexp.exchange.importers.study import Returns
+    from rlexp.reports.sentences import counted, shortened
+
+    if any(Returns(group.returns).of_training for group in outcome.groups):
+        yield (
+            "Returns are of training: the policy changed while they were played. Reports say so; "
+            "no evaluation of a fixed policy is among them."
+        )
+    if numbered := [run for run in outcome.runs if not run.seed_known]:
+        seeds = shortened([f"{run.name} is {run.seed}" for run in numbered], MOST)
+        yield f"Seeds are not known, and were numbered: {seeds}."
+    yield from _without_score(outcome.runs)
+    if cut := [run for run in outcome.runs if run.beyond_budget]:
+        points = sum(run.beyond_budget for run in cut)
+        yield f"Left out: {points:,} points of {counted(len(cut), 'run')} beyond the budget."
+    yield from _unequal_lengths(outcome.runs)
+    for differing in outcome.differing:
+        yield (
+            f"Runs of {differing.label} on {differing.task} differ in "
+            f"{shortened(differing.parameters, MOST)}, and are reported as one: import those of "
+            "one configuration with a --label of their own."
+        )
+    if outcome.left_out:
+        yield f"Not read: {shortened(outcome.left_out, MOST)}."
+
+
+def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
+    from rlexp.reports.sentences import counted
+
+    scoreless = [run for run in runs if run.state != "completed"]
+    for run in scoreless[:MOST]:
+        yield f"No score: {run.name}: {run.state}, {run.reason}."
+    if len(scoreless) > MOST:
+        more = counted(len(scoreless) - MOST, "further run")
+        yield f"No score: {more}; 'rlexp ls' lists them."
+
+
+def _unequal_lengths(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
+    """How to compare runs that are not equally long."""
+    for task in dict.fromkeys(run.task for run in runs):
+        ended = [run.step for run in runs if run.task == task and _ended_early(run)]
+        if ended and min(ended) > 0:
+            yield (
+                f"On {task} runs are not equally long: --steps {min(ended)} under a name of its own "
+                "compares them at what all have."
+            )
+
+
+def _ended_early(run: "ImportedRunRow") -> bool:
+    return run.state != "completed" and run.failure is None
