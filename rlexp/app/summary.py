@@ -9,23 +9,19 @@ from typing import Any
 from rlexp.app.catalogue import catalogue_of
 from rlexp.app.collector import collector_paused
 from rlexp.app.history import describe_past
+from rlexp.app.leading import Leading
 from rlexp.errors import RecordError
+from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate_words import sentence
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records import scores
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.past import Past
-from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.bootstrap import interval
-from rlexp.stats.resampling import Resampling
-from rlexp.stats.task_scores import TaskScores
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_run
-
-RESAMPLING = Resampling(seed=0, repetitions=10_000)
-"""Of every interval that is shown at once: few enough for thousands of configurations."""
 
 Entry = tuple[Configuration, StoredRun]
 """A run as its folder tells it, and the configuration that it belongs to."""
@@ -66,8 +62,17 @@ def summarise(
     experiment: Experiment,
     phase: Phase,
     entries: Sequence[Entry],
+    leading: Leading,
 ) -> dict[str, Any]:
-    """Scores, intervals, and everything that is failed or missing."""
+    """Scores, intervals, and everything that is failed or missing.
+
+    Args:
+        paths: The experiment's folder.
+        experiment: Its definition.
+        phase: Whose runs.
+        entries: These runs.
+        leading: The aggregate, and how its interval is made.
+    """
     table = scores.ScoreTable.from_records(
         (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
         phase,
@@ -82,7 +87,9 @@ def summarise(
         "folder": str(paths.folder),
         "failures": experiment.failures,
         "past": Past.of(stored.record for _, stored in entries).plain(),
-        "cells": [_cell(c, table, own.get(id(c), []), experiment) for c in configurations],
+        "cells": [
+            _cell(c, table, own.get(id(c), []), experiment, leading) for c in configurations
+        ],
         "runs": [describe_run(c, stored) for c, stored in entries],
     }
 
@@ -122,6 +129,7 @@ def _cell(
     table: scores.ScoreTable,
     own: Sequence[RunRecord],
     experiment: Experiment,
+    leading: Leading,
 ) -> dict[str, Any]:
     found = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in found.items()}
@@ -139,11 +147,17 @@ def _cell(
         "counted_as_worst": len(worst),
         "failed": len(failed),
         "missing": len(own) - len(by_seed) - len(failed),
-        "iqm": _iqm(values) if values else None,
+        **_plain_estimate(leading, leading.estimate(values, configuration.reference)),
     }
 
 
-def _iqm(values: Sequence[float]) -> dict[str, Any]:
-    """The interquartile mean of scores on one task, with its interval."""
-    found = interval(TaskScores.from_tasks([values]), interquartile_mean, RESAMPLING)
-    return asdict(found)
+def _plain_estimate(leading: Leading, found: Estimate | None) -> dict[str, Any]:
+    """The leading aggregate as JSON has it, and on one line for people."""
+    return {
+        "metric": leading.name,
+        "title": leading.title,
+        "estimate": None if found is None else asdict(found),
+        "in_words": f"{leading.title} —, no run has a score"
+        if found is None
+        else sentence(leading.title, found),
+    }

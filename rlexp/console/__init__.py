@@ -14,7 +14,7 @@ from rich.text import Text
 from rlexp.console.lines import Lines
 from rlexp.console.plans import run_plan_lines
 from rlexp.console.tables import table_of
-from rlexp.console.words import SCORES, finite, interval, json_text, printable
+from rlexp.console.words import SCORES, finite, json_text, printable
 from rlexp.reports.past import Past
 from rlexp.store.secrets import mask_known, secret_values
 
@@ -233,7 +233,7 @@ class Console:
         else:
             for seed, score in scores.items():
                 self.line(f"  seed {seed:<4} {score:10.2f}")
-        self.line(f"  {interval(one['iqm'])}")
+        self.line(f"  {one['in_words']}")
         lost = [
             f"{one[key]} {word}"
             for key, word in (("failed", "failed"), ("missing", "missing"))

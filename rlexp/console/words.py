@@ -34,22 +34,6 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
 
 
-def interval(iqm: Mapping[str, Any] | None) -> str:
-    """An aggregate with everything that belongs to it."""
-    if iqm is None:
-        return "IQM —, no run has a score"
-    if iqm["low"] is None:
-        return (
-            f"IQM {iqm['estimate']:.2f} (n = {iqm['n']}: no interval is possible, {iqm['reason']})"
-        )
-    covered = "" if iqm["coverage"] is None else f", expected coverage {iqm['coverage']:.0%}"
-    return (
-        f"IQM {iqm['estimate']:.2f}, {iqm['level']:.0%} interval "
-        f"[{iqm['low']:.2f}, {iqm['high']:.2f}] ({iqm['method']}, "
-        f"{iqm['repetitions']:,} resamples, seed {iqm['seed']}, n = {iqm['n']}{covered})"
-    )
-
-
 def cell(value: Any) -> str:
     """A value in a table."""
     if value is None:

@@ -4,12 +4,14 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rlexp.app.continuing import with_drift
 from rlexp.app.drive import drive, remember_speeds, show_plan
 from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
+from rlexp.app.leading import leading_aggregate
 from rlexp.app.mirrored import catch_up
 from rlexp.app.request import Request, read_request
 from rlexp.app.retrain import Origin, request_again
@@ -19,10 +21,8 @@ from rlexp.console import Console
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
-from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
-from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import write_experiment
@@ -86,6 +86,7 @@ def bring_to_end(
     paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
+    leading = leading_aggregate(workspace.folder, workspace.allowed)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
@@ -127,12 +128,12 @@ def bring_to_end(
         return 0
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
-    return _report(paths, experiment, request, entries, plan, again, stopped, console)
+    told = summarise(paths, experiment, request.phase, entries, leading)
+    return _report(told, request, entries, plan, again, stopped, console)
 
 
 def _report(
-    paths: ExperimentPaths,
-    experiment: Experiment,
+    summary: dict[str, Any],
     request: Request,
     entries: Sequence[Entry],
     plan: Plan,
@@ -140,7 +141,6 @@ def _report(
     stopped: int | None,
     console: Console,
 ) -> int:
-    summary = summarise(paths, experiment, request.phase, entries)
     asked = {spec.id for spec in request.specs()}
     records = [s.record for _, s in entries if s.record.spec.id in asked]
     summary["ran"] = len(plan.missing)
