@@ -16,6 +16,7 @@ from typing import Any
 
 from rlexp import load
 from rlexp.app.commands.load import Records
+from rlexp.app.leading import Leading
 from rlexp.app.results import to_json
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
@@ -75,14 +76,14 @@ def cells_of(folder: Path, found: Records) -> list[dict[str, Any]]:
     """Every cell as `rlexp show` tells it, and its steps."""
     paths = ExperimentPaths(folder)
     entries = read_entries(paths, found.experiment, Phase.TEST)
-    cells = to_json(summarise(paths, found.experiment, Phase.TEST, entries).cells)
+    cells = to_json(summarise(paths, found.experiment, Phase.TEST, entries, Leading()).cells)
     steps = {(c.label, c.task): c.budget.steps for c in found.experiment.configurations}
     kept = ("label", "task", "score", "scores", "planned")
     return [
         {
             **{key: cell[key] for key in kept},
             "steps": steps[cell["label"], cell["task"]],
-            "iqm": {key: (cell["iqm"] or {}).get(key) for key in OF_AN_INTERVAL},
+            "iqm": {key: (cell["estimate"] or {}).get(key) for key in OF_AN_INTERVAL},
         }
         for cell in cells
     ]

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from rlexp.config.front_matter import front_matter
+from rlexp.metrics.estimate_words import sentence
 from rlexp.reports.blocks import (
     Block,
     Column,
@@ -20,14 +21,15 @@ from rlexp.reports.blocks import (
 )
 from rlexp.reports.characters import one_line
 from rlexp.reports.estimates import Estimates
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.evidence import Member
 from rlexp.reports.formats.markdown import render
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, made_how, possible, with_ends
 from rlexp.reports.sections.missing import Missing
 from rlexp.reports.sections.protocol import Protocol
 from rlexp.reports.sentences import counted, listed, numbers
 from rlexp.reports.wording import state, states
+from rlexp.text import digits_for
 
 LIBRARY = "stable-baselines3"
 TAGS = ("deep-reinforcement-learning", "reinforcement-learning", LIBRARY)
@@ -88,13 +90,10 @@ def card(of: Card) -> bytes:
 def result(of: Card) -> str:
     """The metric with its interval, how that was made, and n, in one line."""
     interval = of.estimates.intervals[of.metric]
-    digits = _digits(of)
-    title = of.inquiry.metrics[of.metric].title
-    words = [f"{title} {with_ends(interval, digits)}"]
-    words += [made_how(interval)] if possible(interval) else []
+    words = [sentence(of.inquiry.metrics[of.metric].title, interval)]
     absent = [m for m in of.members if m.score is None]
     seeds = numbers(m.record.spec.seed for m in of.members)
-    words.append(f"n = {of.estimates.n} of {counted(of.estimates.planned, 'run')} (seeds {seeds})")
+    words.append(f"{of.estimates.n} of {counted(of.estimates.planned, 'run')} (seeds {seeds})")
     words += [f"{states(absent)} without a score"] if absent else []
     worst = of.estimates.n - len(of.members) + len(absent)
     words += [f"{worst} of them counted as the task's worst"] if worst else []
@@ -139,7 +138,7 @@ def _result(of: Card) -> Iterator[Block]:
         "its own. No run and no checkpoint was chosen by its score."
     )
     digits = _digits(of)
-    yield Table(
+    result_table = Table(
         name="result",
         title=f"{metric.title} of the scores",
         columns=(
@@ -149,6 +148,7 @@ def _result(of: Card) -> Iterator[Block]:
         ),
         rows=((of.task, interval, of.estimates.n),),
     )
+    yield with_every_run(result_table)
     columns = ("seed", "score", "state", "environment steps", "folder")
     yield Table(
         name="runs",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlexp.app.leading import Leading, leading_aggregate
 from rlexp.app.pushing import Pushing, pause_after, pending, place_of
 from rlexp.app.survey import DAMAGE
 from rlexp.config.validate import build
@@ -40,6 +41,7 @@ class Mirror:
     name: str
     tracker: Tracker
     paths: ExperimentPaths
+    leading: Leading | RlexpError
     say: "Answers"
     once: bool
     finishing: threading.Event
@@ -94,11 +96,17 @@ class Mirror:
             self.finishing.wait(0.5)
 
     def _push_with(self, cursors: Cursors) -> None:
-        pushing = Pushing(self.paths, self.tracker, cursors)
+        pushing = Pushing(self.paths, self.tracker, cursors, self._leading)
         try:
             self._push(pushing)
         finally:
             pushing.close()
+
+    @property
+    def _leading(self) -> Leading:
+        if isinstance(self.leading, RlexpError):
+            raise self.leading
+        return self.leading
 
     def _push(self, pushing: Pushing) -> None:
         opened = False
@@ -213,10 +221,16 @@ def _finish(mirrors: Sequence[Mirror], waits: Mapping[str, float]) -> None:
 
 def _mirrors(order: Mapping[str, Any], answers: Answers) -> list[Mirror]:
     paths = ExperimentPaths(Path(order["experiment"]))
+    leading: Leading | RlexpError
+    try:
+        leading = leading_aggregate(Path(order["folder"]), order["allowed"])
+    except RlexpError as error:
+        leading = error
     return [
         Mirror(
             name=name,
             tracker=build(plain, "tracker", order["allowed"]),
+            leading=leading,
             paths=paths,
             say=answers,
             once=bool(order.get("once")),

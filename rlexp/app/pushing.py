@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from rlexp.app.feed import Feed, count_rows, is_final
+from rlexp.app.leading import Leading
 from rlexp.app.survey import DAMAGE
 from rlexp.app.tracked import Labels, ended, tracked_experiment, tracked_run
 from rlexp.app.tracked_summary import read_summary
@@ -49,12 +50,14 @@ class Pushing:
         paths: The experiment.
         tracker: Where to.
         cursors: How far it is.
+        leading: The aggregate of its summary.
         refused: What single runs were refused for.
     """
 
     paths: ExperimentPaths
     tracker: Tracker
     cursors: Cursors
+    leading: Leading
     refused: dict[str, str] = field(default_factory=dict)
     _labels: Labels = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
@@ -128,7 +131,7 @@ class Pushing:
         return pending(self.paths, self.cursors) == (0, 0) and self._has(self._summary()[1])
 
     def _summary(self) -> tuple[Summary, str]:
-        summary, said = read_summary(self.paths, self._experiment, self._labels)
+        summary, said = read_summary(self.paths, self._experiment, self._labels, self.leading)
         return summary, sha256(canonical(said).encode()).hexdigest()
 
     def _has(self, digest: str) -> bool:

@@ -7,25 +7,19 @@ from dataclasses import dataclass
 
 from rlexp.app.catalogue import catalogue_of
 from rlexp.app.collector import collector_paused
+from rlexp.app.leading import Leading
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.errors import RecordError
+from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records import scores
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.past import Past
-from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.bootstrap import interval
-from rlexp.stats.interval import Interval
-from rlexp.stats.resampling import Resampling
-from rlexp.stats.task_scores import TaskScores
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_run
-
-RESAMPLING = Resampling(seed=0, repetitions=10_000)
-"""Of every interval that is shown at once: few enough for thousands of configurations."""
 
 Entry = tuple[Configuration, StoredRun]
 """A run as its folder tells it, and the configuration that it belongs to."""
@@ -76,7 +70,9 @@ class Cell:
         counted_as_worst: Runs without a score that count as the declared minimum.
         failed: Runs that failed.
         missing: Runs that have neither a score nor a failure.
-        iqm: The interquartile mean with its interval; nothing where no run has a score.
+        metric: The name of the aggregate (`iqm`).
+        title: What tables call it (`IQM`).
+        estimate: The aggregate with its interval; nothing where no run has a score.
     """
 
     label: str
@@ -89,7 +85,9 @@ class Cell:
     counted_as_worst: int
     failed: int
     missing: int
-    iqm: Interval | None
+    metric: str
+    title: str
+    estimate: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +163,17 @@ def summarise(
     experiment: Experiment,
     phase: Phase,
     entries: Sequence[Entry],
+    leading: Leading,
 ) -> PhaseSummary:
-    """Scores, intervals, and everything that is failed or missing."""
+    """Scores, intervals, and everything that is failed or missing.
+
+    Args:
+        paths: The experiment's folder.
+        experiment: Its definition.
+        phase: Whose runs.
+        entries: These runs.
+        leading: The aggregate, and how its interval is made.
+    """
     table = scores.ScoreTable.from_records(
         (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
         phase,
@@ -181,7 +188,8 @@ def summarise(
         failures=experiment.failures,
         past=Past.of(stored.record for _, stored in entries),
         cells=tuple(
-            _cell(c, table, records.get(id(c), []), experiment) for c in experiment.configurations
+            _cell(c, table, records.get(id(c), []), experiment, leading)
+            for c in experiment.configurations
         ),
         runs=tuple(describe_run(c, stored) for c, stored in entries),
     )
@@ -225,6 +233,7 @@ def _cell(
     table: scores.ScoreTable,
     records: Sequence[RunRecord],
     experiment: Experiment,
+    leading: Leading,
 ) -> Cell:
     scored = table.cells.get((configuration.label, configuration.task), {})
     by_seed = {seed: score for (_, seed), score in scored.items()}
@@ -242,10 +251,7 @@ def _cell(
         counted_as_worst=len(worst),
         failed=failed,
         missing=len(records) - len(by_seed) - failed,
-        iqm=_iqm(values) if values else None,
+        metric=leading.name,
+        title=leading.title,
+        estimate=leading.estimate(values, configuration.reference),
     )
-
-
-def _iqm(values: Sequence[float]) -> Interval:
-    """The interquartile mean of scores on one task, with its interval."""
-    return interval(TaskScores.from_tasks([values]), interquartile_mean, RESAMPLING)

@@ -55,6 +55,7 @@ def read_sweep_evidence(
         default=question.default,
         importances=_importances(sweeping, experiment) if with_importance else (),
         costs={str(phase): _cost(by_id.values(), phase) for phase in Phase},
+        reference=experiment.default.reference,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.feed import Feed
+from rlexp.app.leading import Leading
 from rlexp.app.summary import Cell, read_entries, summarise
 from rlexp.app.survey import DAMAGE
 from rlexp.app.tracked import Labels, tracked_run
@@ -25,15 +26,21 @@ LARGEST_REPORT = 50_000_000
 
 
 def read_summary(
-    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels
+    paths: ExperimentPaths, experiment: TrackedExperiment, labels: Labels, leading: Leading
 ) -> tuple[Summary, Mapping[str, Any]]:
     """The summary, and JSON values that differ where it does.
+
+    Args:
+        paths: The experiment's folder.
+        experiment: As the service sees it.
+        labels: Of its runs.
+        leading: The aggregate, and how its interval is made.
 
     Raises:
         RecordError: The experiment is damaged.
     """
     asked = read_experiment(paths)
-    aggregates = list(_aggregates(paths, asked))
+    aggregates = list(_aggregates(paths, asked, leading))
     winner = _winner(paths, experiment, labels, asked)
     files = _report(experiment.project / "reports" / experiment.name)
     summary = Summary(
@@ -52,18 +59,19 @@ def read_summary(
     return summary, said
 
 
-def _aggregates(paths: ExperimentPaths, asked: Experiment) -> Iterator[Aggregate]:
+def _aggregates(
+    paths: ExperimentPaths, asked: Experiment, leading: Leading
+) -> Iterator[Aggregate]:
     """Of the test runs, or of tuning runs where a workspace has only these; never of a search."""
     phases = (Phase.TEST,) if asked.sweep else (Phase.TEST, Phase.TUNING)
     for phase in phases:
         entries = read_entries(paths, asked, phase)
         if any(stored.record.state is not State.PLANNED for _, stored in entries):
-            told = summarise(paths, asked, phase, entries)
+            told = summarise(paths, asked, phase, entries, leading)
             yield from (_aggregate(cell, str(phase)) for cell in told.cells)
 
 
 def _aggregate(cell: Cell, phase: str) -> Aggregate:
-    iqm = cell.iqm
     return Aggregate(
         label=cell.label,
         task=cell.task,
@@ -74,12 +82,9 @@ def _aggregate(cell: Cell, phase: str) -> Aggregate:
         missing=cell.missing,
         score_rule=cell.score,
         scores=cell.scores,
-        iqm=iqm.estimate if iqm else None,
-        low=iqm.low if iqm else None,
-        high=iqm.high if iqm else None,
-        level=iqm.level if iqm else None,
-        method=iqm.method if iqm else None,
-        resampling_seed=iqm.seed if iqm else None,
+        metric=cell.metric,
+        title=cell.title,
+        estimate=cell.estimate,
     )
 
 

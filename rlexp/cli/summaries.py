@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from rlexp.app.results import NextCommand
 from rlexp.app.summary import Cell, PhaseSummary
-from rlexp.console.words import interval
+from rlexp.metrics.estimate_words import sentence
 from rlexp.text import SCORES
 
 MOST_SCORES = 50
@@ -21,8 +21,8 @@ def summary_lines(summary: PhaseSummary) -> Iterator[str]:
             reason = f": {run.reason}" if run.reason else ""
             kind = f" ({run.failure})" if run.failure else ""
             yield f"  {run.run} {run.state}{kind} at step {run.step:,}{reason}"
-    for sentence in summary.past.sentences():
-        yield f"  {sentence}"
+    for line in summary.past.sentences():
+        yield f"  {line}"
     yield f"Records: {summary.folder}"
 
 
@@ -42,7 +42,10 @@ def _cell_lines(cell: Cell, summary: PhaseSummary) -> Iterator[str]:
     else:
         for seed, score in cell.scores.items():
             yield f"  seed {seed:<4} {score:10.2f}"
-    yield f"  {interval(cell.iqm)}"
+    if cell.estimate is None:
+        yield f"  {cell.title} —, no run has a score"
+    else:
+        yield f"  {sentence(cell.title, cell.estimate)}"
     yield f"  {_count(cell)}"
     if cell.threshold is not None and cell.scores:
         reached = sum(score >= cell.threshold for score in cell.scores.values())

@@ -7,10 +7,17 @@ from rich.console import Console as RichConsole
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from rlexp.metrics.estimate_words import (
+    digits_of,
+    ends,
+    footnotes,
+    no_interval,
+    possible,
+    too_narrow,
+)
 from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
-from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
 from rlexp.stats.interval import Interval
-from rlexp.text import printable
+from rlexp.text import number, plain_value, printable
 
 STYLES = {Tone.GOOD: "green", Tone.NOTE: "", Tone.WARNING: "yellow", Tone.PROBLEM: "red"}
 SIGNS = {Tone.GOOD: "", Tone.NOTE: "", Tone.WARNING: "Warning: ", Tone.PROBLEM: "Problem: "}
@@ -147,7 +154,7 @@ def cell(value: Value, column: Column) -> str:
 
 
 def _interval(value: Interval, digits: int) -> str:
-    shown = number(value.estimate, digits)
+    shown = number(value.estimate, digits_of(value, digits))
     if not possible(value):
         return f"{shown} [—]"
     return f"{shown} {ends(value, digits)}{'†' if too_narrow(value) else ''}"
@@ -155,6 +162,6 @@ def _interval(value: Interval, digits: int) -> str:
 
 def _notes(block: Table) -> Sequence[str]:
     intervals = [v for row in block.rows for v in row if isinstance(v, Interval)]
-    impossible = dict.fromkeys(i.reason for i in intervals if not possible(i) and i.reason)
-    reasons = [f"[—] No interval: {reason}." for reason in impossible]
+    impossible = dict.fromkeys(no_interval(i) for i in intervals if not possible(i) and i.reason)
+    reasons = [f"[—] {reason[:1].upper()}{reason[1:]}." for reason in impossible]
     return [*filter(None, [block.note]), *footnotes(intervals), *reasons]

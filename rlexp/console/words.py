@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
-    from rlexp.stats.interval import Interval
 
 
 def progress(running: "Running") -> str:
@@ -25,20 +24,6 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     reason = f": {record.reason}" if record.reason else ""
     more = "; trying again" if again else ""
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
-
-
-def interval(iqm: "Interval | None") -> str:
-    """An aggregate with everything that belongs to it."""
-    if iqm is None:
-        return "IQM —, no run has a score"
-    if iqm.low is None or iqm.high is None:
-        return f"IQM {iqm.estimate:.2f} (n = {iqm.n}: no interval is possible, {iqm.reason})"
-    covered = "" if iqm.coverage is None else f", expected coverage {iqm.coverage:.0%}"
-    return (
-        f"IQM {iqm.estimate:.2f}, {iqm.level:.0%} interval "
-        f"[{iqm.low:.2f}, {iqm.high:.2f}] ({iqm.method}, "
-        f"{iqm.repetitions:,} resamples, seed {iqm.seed}, n = {iqm.n}{covered})"
-    )
 
 
 def json_text(value: Any) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.metrics.estimate_words import made_how, possible
 from rlexp.reports.blocks import Axis, HeatMap, Line, Lines
 from rlexp.reports.context_maps import Places, cells, places, varied
 from rlexp.reports.context_tests import LEVEL, ContextTests
-from rlexp.reports.number_words import made_how, possible
 from rlexp.reports.sentences import listed
 from rlexp.reports.settings import Settings
 from rlexp.stats.interval import Interval

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlexp.reports.axes import tick_step, tick_texts
 from rlexp.reports.context_tests import LEVEL, ContextTests, PlayedContexts
 from rlexp.reports.generalisation import over_runs
-from rlexp.reports.possible import possible_scores
+from rlexp.reports.scale import possible_scores
 from rlexp.reports.settings import Settings
 from rlexp.stats.interval import Interval
 

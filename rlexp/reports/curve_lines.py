@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics.estimate_words import SHORT_OF_NOMINAL
 from rlexp.reports.blocks import Line
 from rlexp.reports.curve_data import Curve, Curves, common_points, thinned
-from rlexp.reports.number_words import SHORT_OF_NOMINAL, per_cent
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
 from rlexp.stats.curves import Band, align, band
+from rlexp.text import per_cent
 
 Array = NDArray[np.float64]
 

@@ -10,17 +10,23 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from rlexp.metrics import Metric
+from rlexp.metrics.estimate import Estimate, largest_difference
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.possible import cut_to, possible_scores
-from rlexp.reports.scale import Scales, common_scale, scales, task_scores, without_anchors
+from rlexp.reports.scale import (
+    Scales,
+    common_scale,
+    possible_ends,
+    possible_scores,
+    scales,
+    task_scores,
+    without_anchors,
+)
 from rlexp.reports.sentences import listed
 from rlexp.reports.wording import states
 from rlexp.stats.aggregate import aggregate_of
-from rlexp.stats.bootstrap import intervals
 from rlexp.stats.comparison import PrimaryTest
 from rlexp.stats.difference import tasks_of_both
-from rlexp.stats.interval import Interval
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.verdict import Decision, verdicts
 
@@ -46,7 +52,7 @@ class Estimates:
     tasks: tuple[str, ...]
     n: int
     planned: int
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     scores: tuple[float, ...] = ()
 
@@ -124,10 +130,16 @@ def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     labels = combinations(inquiry.evidence.labels, 2)
     found = [_joined(a, b, inquiry.evidence) for a, b in labels]
     scored = [_scores_of_both(pair, inquiry, scale) for pair in found]
+    compared = [
+        (both, _furthest(pair, inquiry.evidence, scale))
+        for pair, both in zip(found, scored, strict=True)
+        if not isinstance(both, str)
+    ]
     decisions = iter(
         verdicts(
-            [both for both in scored if not isinstance(both, str)],
+            [both for both, _ in compared],
             settings.resampling,
+            furthest=[far for _, far in compared],
             alpha=settings.alpha,
             margin=settings.margin,
             primary=PRIMARY,
@@ -152,7 +164,7 @@ def _estimates(
     label: str, inquiry: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
 ) -> Estimates:
     cells = [c for c in inquiry.evidence.of_label(label) if c.task in tasks]
-    computed: dict[str, Interval] = {}
+    computed: dict[str, Estimate] = {}
     reasons = dict.fromkeys(inquiry.metrics, reason or "")
     if reason is None:
         computed, reasons = _computed(cells, inquiry, scale)
@@ -170,21 +182,19 @@ def _estimates(
 
 def _computed(
     cells: list[Cell], inquiry: Inquiry, scale: Scales | None
-) -> tuple[dict[str, Interval], dict[str, str]]:
+) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
-    settings, reasons = inquiry.settings, {}
+    reasons: dict[str, str] = {}
     capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
     plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
     known = scale or _scales_of(cells, inquiry)
     if capped and (reason := without_anchors(known, inquiry)):
         reasons, capped = dict.fromkeys(capped, reason), {}
-    found: dict[str, Interval] = {}
+    found: dict[str, Estimate] = {}
     for metrics, own in ((plain, scale), (capped, known)):
         if metrics:
-            scores = task_scores(cells, own)
-            made = intervals(scores, metrics, settings.resampling, method=settings.interval)
-            ends = (0.0, None) if metrics is capped else possible_scores(cells, own)
-            found |= {name: cut_to(one, *ends) for name, one in made.items()}
+            ends = possible_scores(cells, own)
+            found |= inquiry.settings.estimator.estimates(task_scores(cells, own), metrics, ends)
     return {name: found[name] for name in inquiry.metrics if name in found}, reasons
 
 
@@ -206,6 +216,12 @@ def _empty(cells: Sequence[Cell]) -> str | None:
     """Where a label has no score, and why."""
     told = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
     return f"{cells[0].label} has no score on {listed(told)}" if told else None
+
+
+def _furthest(pair: Pair, evidence: Evidence, scale: Scales | None) -> float | None:
+    """The largest difference that the tasks of a pair allow."""
+    cells = [evidence.cells[pair.first, task] for task in pair.tasks]
+    return largest_difference(possible_ends(cells, scale))
 
 
 def _joined(first: str, second: str, evidence: Evidence) -> Pair:

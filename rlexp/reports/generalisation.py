@@ -6,23 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference
 from rlexp.reports.context_tests import ContextTests, mixed
 from rlexp.reports.evidence import Cell
 from rlexp.reports.final_episodes import final_episodes, mean_return
-from rlexp.reports.possible import cut_to, possible_scores
+from rlexp.reports.scale import possible_ends, possible_scores
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
 from rlexp.reports.wording import states
 from rlexp.stats.aggregate import mean
-from rlexp.stats.bootstrap import intervals
-from rlexp.stats.interval import Interval
 from rlexp.stats.lower_tail import tail_mean
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
-Ends = tuple[float | None, float | None]
-"""The least and the greatest value that is possible."""
 SHARES: Ends = (0.0, 1.0)
 
 
@@ -38,9 +35,9 @@ class Gap:
 
     cell: Cell
     n: int
-    in_distribution: Interval | None = None
-    held_out: Interval | None = None
-    gap: Interval | None = None
+    in_distribution: Estimate | None = None
+    held_out: Estimate | None = None
+    gap: Estimate | None = None
     gaps: tuple[float, ...] = ()
     remark: str | None = None
 
@@ -50,9 +47,9 @@ class Robustness:
     """The worst contexts of a label's test on a task; `mastered` where a threshold is known."""
 
     tests: ContextTests
-    worst: Interval
-    tail: Interval
-    mastered: Interval | None
+    worst: Estimate
+    tail: Estimate
+    mastered: Estimate | None
     remark: str | None
 
 
@@ -62,11 +59,10 @@ def over_runs(
     ends: Ends,
     *,
     resampling: Resampling | None = None,
-) -> Interval:
+) -> Estimate:
     """The mean over runs of a number of each, by the report's method, within what is possible."""
-    scores = TaskScores.from_tasks([values])
-    how = resampling or settings.resampling
-    return cut_to(intervals(scores, {"": mean}, how, method=settings.interval)[""], *ends)
+    how = Estimator(method=settings.interval, resampling=resampling or settings.resampling)
+    return how.estimate(TaskScores.from_tasks([values]), mean, ends)
 
 
 def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
@@ -89,12 +85,13 @@ def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
         held_out = over_runs(alone, settings, ends) if alone else None
         return Gap(cell, len(alone), held_out=held_out, remark=remark)
     gaps = sorted(known - new for known, new in pairs)
+    far = largest_difference(possible_ends([cell], None))
     return Gap(
         cell,
         len(pairs),
         over_runs([known for known, _ in pairs], settings, ends),
         over_runs([new for _, new in pairs], settings, ends),
-        over_runs(gaps, settings, (None, None)),
+        over_runs(gaps, settings, (None if far is None else -far, far)),
         tuple(gaps),
         remark,
     )
@@ -106,7 +103,7 @@ def robustness(
     """Worst case, tail mean and share of mastered contexts: of each run, then over the runs."""
     ends = possible_scores([tests.cell], None)
 
-    def told(statistic: Callable[[Array], float], ends: Ends) -> Interval:
+    def told(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
         return over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
 
     return Robustness(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.reports.context_tests import mixed
 from rlexp.reports.evidence import Cell
 from rlexp.reports.final_episodes import (
@@ -13,10 +14,9 @@ from rlexp.reports.final_episodes import (
     measure_names,
     measured,
 )
-from rlexp.reports.generalisation import SHARES, Ends, absent, over_runs
+from rlexp.reports.generalisation import SHARES, absent, over_runs
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
-from rlexp.stats.interval import Interval
 
 FIRST = ("success", "cost", "violations")
 """Measures that stand before others, which follow by name."""
@@ -40,8 +40,8 @@ class Measured:
     name: str
     cell: Cell
     n: int
-    held_out: Interval | None = None
-    in_distribution: Interval | None = None
+    held_out: Estimate | None = None
+    in_distribution: Estimate | None = None
     runs: tuple[float, ...] = ()
     ends: Ends = (None, None)
     remark: str | None = None

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics.estimate import UNKNOWN, Ends
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence import Member
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.possible import cut_to, possible_scores
-from rlexp.reports.scale import scale_of
+from rlexp.reports.scale import possible_scores, scale_of
 from rlexp.reports.wording import states
 from rlexp.stats.curves import align, common_grid
+from rlexp.stats.interval import limited
 from rlexp.stats.reliability import LearningCurves
 from rlexp.stats.reliability_estimates import Reliability
 from rlexp.stats.reliability_summary import rollout_reliability, training_reliability
@@ -78,9 +79,8 @@ def _assessed(inquiry: Inquiry, task: str, label: str, kind: Kind) -> Assessed:
         told.append(f"{len(completed) - len(used)} whose {kind.of} are missing or not all finite")
     metrics = kind.compute(inquiry, task, used) if used else ()
     scale = scale_of(task, inquiry.evidence, inquiry.settings)
-    if scale:
-        ends = possible_scores([cell], {task: scale})
-        metrics = tuple(_possible(metric, ends) for metric in metrics)
+    ends = possible_scores([cell], {task: scale}) if scale else UNKNOWN
+    metrics = tuple(_possible(metric, ends) for metric in metrics)
     if used and not metrics:
         told.append("its runs have no step in common")
     return Assessed(
@@ -93,11 +93,12 @@ def _assessed(inquiry: Inquiry, task: str, label: str, kind: Kind) -> Assessed:
     )
 
 
-def _possible(metric: Reliability, ends: tuple[float | None, float | None]) -> Reliability:
+def _possible(metric: Reliability, ends: Ends) -> Reliability:
     """A metric that is a normalised score has no interval beyond the scores that are possible."""
-    if metric.metric not in SCORES or metric.interval is None:
+    if metric.interval is None:
         return metric
-    return replace(metric, interval=cut_to(metric.interval, *ends))
+    own = ends if metric.metric in SCORES else UNKNOWN
+    return replace(metric, interval=limited(metric.interval, *own))
 
 
 def _has_curve(member: Member) -> bool:

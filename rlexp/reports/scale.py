@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.metrics.estimate import Ends, common_ends, declared_ends
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed
@@ -71,6 +72,30 @@ def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
             raise ValueError(f"{cell.task} has no anchors to normalise by")
         arrays.append(own.normalised(cell.scores) if own else cell.scores)
     return TaskScores.from_tasks(arrays)
+
+
+def possible_ends(cells: Sequence[Cell], scale: Scales | None) -> list[Ends]:
+    """The least and the greatest score of each task, on its scale if there is one.
+
+    An end is missing where a task does not declare it (`environment.reference.minimum`,
+    `.maximum`).
+    """
+    return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
+
+
+def possible_scores(cells: Sequence[Cell], scale: Scales | None) -> Ends:
+    """The least and the greatest score of any of the tasks, on their scale if there is one."""
+    return common_ends(possible_ends(cells, scale))
+
+
+def _possible(cell: Cell, scale: Scale | None) -> Ends:
+    declared = declared_ends(cell.members[0].configuration.reference)
+    if scale is None:
+        return declared
+    least, greatest = (
+        None if end is None else float(scale.normalised(np.asarray([end]))[0]) for end in declared
+    )
+    return least, greatest
 
 
 def without_anchors(scale: Scales, inquiry: Inquiry) -> str | None:

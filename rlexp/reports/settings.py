@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
+from rlexp.metrics.estimate import Estimator
 from rlexp.stats.resampling import Resampling
 
 Open = Annotated[float, Gt(0), Lt(1)]
@@ -45,6 +46,11 @@ class Settings:
     def resampling(self) -> Resampling:
         """Of aggregates, comparisons and matrices."""
         return Resampling(seed=self.seed, repetitions=self.repetitions, level=self.level)
+
+    @property
+    def estimator(self) -> Estimator:
+        """Of every aggregate with its interval."""
+        return Estimator(method=self.interval, resampling=self.resampling)
 
     @property
     def curve_resampling(self) -> Resampling:

@@ -89,6 +89,7 @@ class SweepEvidence:
         default: The value of every parameter in the default configuration.
         importances: By method; empty until there are trials enough.
         costs: By phase (`tuning`, `selection`, `test`).
+        reference: Known scores of the task (`environment.reference`).
     """
 
     experiment: str
@@ -101,3 +102,4 @@ class SweepEvidence:
     default: Mapping[str, Any]
     importances: tuple[Importance, ...]
     costs: Mapping[str, PhaseCost]
+    reference: Mapping[str, Any] = field(default_factory=dict)

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sweep_evidence import SweepEvidence
 from rlexp.reports.sweeps import by_number, test_cell
 from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.bootstrap import intervals
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
-from rlexp.stats.interval import Interval
+from rlexp.stats.interval import Interval, limited
 from rlexp.stats.optimism import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.task_scores import TaskScores
 
@@ -36,7 +36,7 @@ class Measured:
     trial: int
     planned: int
     scores: tuple[float, ...]
-    mean: Interval | None
+    mean: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def worth(own: SweepEvidence, selection: Selection, inquiry: Inquiry) -> Worth:
     tuning = known.get(("tuning", selection.winner))
     test, default = known.get(("test", selection.winner)), known.get(("test", DEFAULT))
     level = inquiry.settings.level
-    gap = None if tuning is None or test is None else optimism(tuning, test, level)
+    gap = None if tuning is None or test is None else _optimism(tuning, test, level, own)
     return Worth(
         measured=tuple(measured),
         optimism=gap,
@@ -98,17 +98,24 @@ def _measured(
             trial=trial,
             planned=planned,
             scores=tuple(sorted(scores)),
-            mean=_mean(scores, inquiry),
+            mean=_mean(scores, own, inquiry),
         )
 
 
-def _mean(scores: Sequence[float], inquiry: Inquiry) -> Interval | None:
+def _optimism(
+    tuning: Sequence[float], test: Sequence[float], level: float, own: SweepEvidence
+) -> Interval:
+    """What tuning overstated, no further than two scores of the task can be apart."""
+    far = largest_difference([declared_ends(own.reference)])
+    return limited(optimism(tuning, test, level), None if far is None else -far, far)
+
+
+def _mean(scores: Sequence[float], own: SweepEvidence, inquiry: Inquiry) -> Estimate | None:
     """The mean with its interval; nothing where there is no score, or one is beyond all use."""
     if not scores or not all(abs(score) <= LARGEST_SCORE for score in scores):
         return None
-    own, settings = TaskScores.from_tasks([scores]), inquiry.settings
-    made = intervals(own, {"mean": MEAN}, settings.resampling, method=settings.interval)
-    return made["mean"]
+    runs, ends = TaskScores.from_tasks([scores]), declared_ends(own.reference)
+    return inquiry.settings.estimator.estimate(runs, MEAN, ends)
 
 
 def _improvement(
@@ -117,7 +124,7 @@ def _improvement(
     if test is None or default is None:
         return None
     first, second = (TaskScores.from_tasks([side]) for side in (test, default))
-    return probability_of_improvement(first, second, inquiry.settings.resampling)
+    return limited(probability_of_improvement(first, second, inquiry.settings.resampling))
 
 
 def _model(own: SweepEvidence) -> TuningModel | str:

@@ -12,7 +12,7 @@ from rlexp.stats.hypothesis_tests import (
     mann_whitney_test,
     welch_test,
 )
-from rlexp.stats.interval import Interval
+from rlexp.stats.interval import Interval, limited
 from rlexp.stats.permutation import permutation_tests
 from rlexp.stats.power import check_levels
 from rlexp.stats.resampling import Resampling
@@ -135,8 +135,17 @@ def comparisons(
     *,
     alpha: float = 0.05,
     margin: float | None = None,
+    furthest: Sequence[float | None] | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare every pair of labels, to the bit as alone; many take little longer than one.
+
+    Args:
+        pairs: As `compare` takes one.
+        resampling: Of the permutation tests, and level of the intervals.
+        alpha: Level of the tests.
+        margin: The largest difference that does not matter, in units of the scores.
+        furthest: The largest difference that is possible, of each pair, beyond which no interval
+            goes; nothing where it is not known.
 
     Raises:
         ValueError: As `compare`.
@@ -144,7 +153,7 @@ def comparisons(
     check_levels(alpha)
     return tuple(
         Comparison(
-            difference=difference_interval(x, y, level=resampling.level),
+            difference=_difference(x, y, resampling.level, far),
             permutation=permutation,
             welch=welch_test(x, y),
             mann_whitney=mann_whitney_test(x, y),
@@ -153,5 +162,16 @@ def comparisons(
             sizes=(x.sizes, y.sizes),
             alpha=alpha,
         )
-        for (x, y), permutation in zip(pairs, permutation_tests(pairs, resampling), strict=True)
+        for (x, y), permutation, far in zip(
+            pairs,
+            permutation_tests(pairs, resampling),
+            furthest or [None] * len(pairs),
+            strict=True,
+        )
     )
+
+
+def _difference(x: TaskScores, y: TaskScores, level: float, furthest: float | None) -> Interval:
+    """The difference with its interval, neither end of it further than is possible."""
+    least = None if furthest is None else -furthest
+    return limited(difference_interval(x, y, level=level), least, furthest)

@@ -1,7 +1,8 @@
 """Which runs each repetition of a bootstrap draws, block by block."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import comb, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,13 @@ from rlexp.stats.resampling import Resampling
 
 BLOCK = 100_000
 """Drawn runs of a block of repetitions: what is computed at a time stays in a core's cache."""
+
+MOST_DISTINCT = 2_000
+"""Different draws of few runs that are kept, at most: 7 runs of one task have 1,716 of them."""
+MOST_CODED = 15
+"""Runs whose places make one whole number of 64 bits, at most."""
+SHARED = 10
+"""Repetitions for each different draw from which on it pays to look for those that are alike."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +69,34 @@ def draw(sizes: tuple[int, ...], resampling: Resampling, block: int) -> Draws:
     words = generator.integers(0, 2**64, size=pairs, dtype=np.uint64).astype("<u8", copy=False)
     halves = words.view("<u4").astype(np.uint32, copy=False)
     return Draws(halves[: rows * n].reshape(rows, n), sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctDraws:
+    """The draws of all repetitions, each of them once whatever the order of its runs.
+
+    Attributes:
+        draws: Of shape (k, N): those that differ.
+        places: Of shape (repetitions,): which of them each repetition drew.
+    """
+
+    draws: Draws
+    places: NDArray[np.intp]
+
+
+@lru_cache(maxsize=16)
+def distinct_draws(sizes: tuple[int, ...], resampling: Resampling) -> DistinctDraws | None:
+    """The draws of few runs, which repeat; nothing where too many of them differ.
+
+    A statistic of them is then computed once for thousands of repetitions, and the draws are the
+    same for all labels with as many runs.
+    """
+    most, n = prod(comb(2 * size - 1, size) for size in sizes), sum(sizes)
+    if n > MOST_CODED or most > MOST_DISTINCT or most * SHARED > resampling.repetitions:
+        return None
+    every = [draw(sizes, resampling, block) for block in blocks(n, resampling)]
+    ordered = np.concatenate([np.sort(own.positions, axis=1) for own in every])
+    codes = ordered @ (n ** np.arange(n, dtype=np.int64))
+    _, first, places = np.unique(codes, return_index=True, return_inverse=True)
+    words = np.concatenate([own.words for own in every])[first]
+    return DistinctDraws(Draws(words, sizes), places.reshape(-1))

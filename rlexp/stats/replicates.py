@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
 from rlexp.stats.compiled import Sums, kernel
-from rlexp.stats.draws import BLOCK, Draws, blocks, draw, rows_of_block
+from rlexp.stats.draws import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.whole_numbers import PooledRuns, TaskSums, fits
@@ -43,6 +43,13 @@ def replicates(
     Returns:
         An array of shape (repetitions,) for each statistic.
     """
+    if all(_is_exact(statistic, scores) for statistic in statistics.values()):
+        few = distinct_draws(scores.sizes, resampling)
+        if few is not None:
+            return {
+                k: _evaluation(s, scores, None)(few.draws)[few.places]
+                for k, s in statistics.items()
+            }
     cells = resampling.repetitions * scores.n
     sums = kernel(cells)
     evaluations = {name: _evaluation(s, scores, sums) for name, s in statistics.items()}
@@ -106,11 +113,17 @@ def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> 
     """How to compute a statistic of draws."""
     aggregate = aggregate_of(statistic)
     # That must not depend on what is installed, or on threads: the bytes would.
-    if aggregate is None or not fits(aggregate.capped(scores)):
+    if aggregate is None or not _is_exact(aggregate, scores):
         return lambda draws: statistic(TaskScores(scores.values[draws.positions], scores.sizes))
     centre = _centre(aggregate, sums)(aggregate.capped(scores))
     cap = aggregate.cap
     return centre if cap is None else lambda draws: cap - centre(draws)
+
+
+def _is_exact(statistic: Statistic, scores: TaskScores) -> bool:
+    """Whether a statistic is summed in whole numbers, so that the order of draws does not matter."""
+    aggregate = aggregate_of(statistic)
+    return aggregate is not None and fits(aggregate.capped(scores))
 
 
 def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], Evaluation]:

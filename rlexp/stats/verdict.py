@@ -38,6 +38,7 @@ def verdicts(
     margin: float | None = None,
     primary: PrimaryTest = PrimaryTest.PERMUTATION,
     power: float = 0.8,
+    furthest: Sequence[float | None] | None = None,
 ) -> tuple[Decision, ...]:
     """Judge every pair, with the p-values of the primary test adjusted over all pairs by Holm.
 
@@ -56,6 +57,7 @@ def verdicts(
         margin: The largest difference that does not matter, in units of the scores.
         primary: The test that decides, declared before the scores are seen.
         power: How often the further seeds of an undecided pair are to decide it.
+        furthest: The largest difference that is possible, of each pair; see `comparisons`.
 
     Returns:
         A decision for each pair, in the order given.
@@ -65,7 +67,7 @@ def verdicts(
             is none.
     """
     check_levels(alpha, power)
-    found = comparisons(pairs, resampling, alpha=alpha, margin=margin)
+    found = comparisons(pairs, resampling, alpha=alpha, margin=margin, furthest=furthest)
     members = family(found, primary=primary, alpha=alpha)
     return tuple(
         _decide(member, x, y, margin, power) for member, (x, y) in zip(members, pairs, strict=True)

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate_words import sentence
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -143,12 +146,9 @@ class Aggregate:
         missing: How many have no score yet.
         score_rule: `final`, `auc` or `last_window`.
         scores: By seed.
-        iqm: Interquartile mean; none without a score.
-        low: Lower bound of its interval.
-        high: Upper bound of its interval.
-        level: Nominal coverage of the interval.
-        method: How the interval was computed.
-        resampling_seed: The random seed of the interval; none of an exact one.
+        metric: Name of the aggregate (`iqm`).
+        title: What tables call it (`IQM`).
+        estimate: The aggregate with its interval; none without a score.
     """
 
     label: str
@@ -160,12 +160,24 @@ class Aggregate:
     missing: int
     score_rule: str
     scores: Mapping[int, float]
-    iqm: float | None
-    low: float | None
-    high: float | None
-    level: float | None
-    method: str | None
-    resampling_seed: int | None
+    metric: str
+    title: str
+    estimate: Estimate | None
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """The estimate and the ends of its interval, under the names that services show."""
+        found = self.estimate
+        ends = (None,) * 3 if found is None else (found.estimate, found.low, found.high)
+        names = (self.metric, f"{self.metric}_low", f"{self.metric}_high")
+        return dict(zip(names, ends, strict=True))
+
+    @property
+    def in_words(self) -> str:
+        """The estimate with everything that belongs to it, on one line."""
+        if self.estimate is None:
+            return f"{self.title} —, no run has a score"
+        return sentence(self.title, self.estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

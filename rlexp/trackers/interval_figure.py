@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate_words import ends, made_how, no_interval, possible
+from rlexp.text import number
 from rlexp.trackers import Aggregate
 
 WIDTH, LABELS, LINE, MARGIN = 720, 260, 28, 24
@@ -10,9 +13,10 @@ WIDTH, LABELS, LINE, MARGIN = 720, 260, 28, 24
 
 
 def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
-    """Each interquartile mean with its interval on a line, as SVG: an own scale for each task.
+    """Each aggregate with its interval on a line, as SVG: an own scale for each task.
 
-    Where there is no interval, there is only the point; without a score, a word says so.
+    Where there is no interval, there is only the point; without a score, a word says so. Few runs
+    are dots beside the point.
     """
     tasks = list(dict.fromkeys(a.task for a in aggregates))
     parts: list[str] = []
@@ -34,33 +38,35 @@ def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
 
 def _method(aggregates: Sequence[Aggregate]) -> str:
     """What is drawn, and how the intervals were computed."""
-    known = dict.fromkeys(
-        (a.level, a.method, a.resampling_seed) for a in aggregates if a.low is not None and a.level
-    )
-    told = [
-        f"{level:.0%} interval: {method}" + ("" if seed is None else f", seed {seed}")
-        for level, method, seed in known
-    ]
-    return "; ".join(["Interquartile mean over seeds", *told])
+    found = [a.estimate for a in aggregates if a.estimate is not None]
+    how = dict.fromkeys(made_how(i) if possible(i) else no_interval(i) for i in found)
+    titles = dict.fromkeys(f"{a.title} over seeds" for a in aggregates)
+    return "; ".join([*titles, *how])
 
 
 def _line(aggregate: Aggregate, own: Sequence[Aggregate], top: float) -> Iterator[str]:
     yield from _text(MARGIN, top, _short(f"{aggregate.label} (n = {aggregate.n})"))
-    if aggregate.iqm is None:
+    found = aggregate.estimate
+    if found is None:
         yield from _text(LABELS, top, "no score")
         return
     middle = top - 4
-    if aggregate.low is not None and aggregate.high is not None:
-        low, high = (_place(value, own) for value in (aggregate.low, aggregate.high))
+    if found.low is not None and found.high is not None:
+        low, high = (_place(value, own) for value in (found.low, found.high))
         yield (
             f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" '
             'stroke="#3465a4" stroke-width="6" stroke-opacity="0.4"/>'
         )
-    yield f'<circle cx="{_place(aggregate.iqm, own):.1f}" cy="{middle}" r="4" fill="#204a87"/>'
-    shown = f"{aggregate.iqm:.4g}"
-    if aggregate.low is not None and aggregate.high is not None:
-        shown += f" [{aggregate.low:.4g}, {aggregate.high:.4g}]"
-    yield from _text(WIDTH - 190, top, shown)
+    yield f'<circle cx="{_place(found.estimate, own):.1f}" cy="{middle}" r="4" fill="#204a87"/>'
+    for run in _runs(found):
+        yield f'<circle cx="{_place(run, own):.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
+    shown = number(found.estimate, found.digits)
+    interval = f" {ends(found, found.digits)}" if possible(found) else ""
+    yield from _text(WIDTH - 190, top, f"{shown}{interval}")
+
+
+def _runs(found: Estimate) -> list[float]:
+    return [run for runs in found.runs for run in runs]
 
 
 def _axis(own: Sequence[Aggregate], top: float) -> Iterator[str]:
@@ -76,7 +82,8 @@ def _place(value: float, own: Sequence[Aggregate]) -> float:
 
 
 def _range(own: Sequence[Aggregate]) -> tuple[float, float]:
-    values = [v for a in own for v in (a.iqm, a.low, a.high) if v is not None]
+    known = [a.estimate for a in own if a.estimate is not None]
+    values = [v for i in known for v in (i.estimate, i.low, i.high, *_runs(i)) if v is not None]
     return (min(values), max(values)) if values else (0.0, 1.0)
 
 

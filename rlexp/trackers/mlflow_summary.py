@@ -21,7 +21,9 @@ SENT = "rlexp.report"
 """The tag that says which figures and files a run has."""
 ABOUT = "rlexp.aggregates"
 """The tag that names the tags of aggregates that a run has."""
-NUMBERS = ("iqm", "iqm_low", "iqm_high", "n", "planned", "failed", "missing")
+COUNTS = ("n", "planned", "failed", "missing")
+METRIC = "metric"
+"""The tag that names the aggregate."""
 MOST = 900
 
 
@@ -67,7 +69,10 @@ class Summariser:
 
     def _measure(self, parent: Found, wanted: Mapping[str, float], now: int) -> None:
         """Write the numbers that changed, newer than the old ones whatever the clock says."""
-        gone = {k: math.nan for k in parent.metrics if _is_ours(k) and k not in wanted}
+        ours = _names(parent)
+        gone = {
+            k: math.nan for k in parent.metrics if k.partition("/")[0] in ours and k not in wanted
+        }
         changed = []
         for key, value in {**gone, **wanted}.items():
             latest = parent.metrics.get(key)
@@ -112,7 +117,7 @@ class Summariser:
             if (aggregate.label, aggregate.task) == (winner.run.label, winner.run.task):
                 tags |= {
                     "n": aggregate.n,
-                    "iqm": aggregate.iqm,
+                    **aggregate.numbers,
                     "score_rule": aggregate.score_rule,
                 }
         self.service.register(name, run, MODEL, dict(tags_of(tags)))
@@ -122,11 +127,8 @@ def _numbers(aggregates: Sequence[Aggregate]) -> dict[str, float]:
     """Numbers of a group by key: the task is part of it where there are several."""
     told = {}
     for aggregate in aggregates:
-        numbers = (
-            *(aggregate.iqm, aggregate.low, aggregate.high),
-            *(aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing),
-        )
-        for name, number in zip(NUMBERS, numbers, strict=True):
+        counts = {name: getattr(aggregate, name) for name in COUNTS}
+        for name, number in {**aggregate.numbers, **counts}.items():
             if number is not None:
                 told[legal_key(name + _which(aggregate, aggregates))] = float(number)
     return told
@@ -139,13 +141,22 @@ def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
             "task": aggregate.task,
             "phase": aggregate.phase,
             "score_rule": aggregate.score_rule,
-            "method": aggregate.method,
-            "level": aggregate.level,
-            "resampling_seed": aggregate.resampling_seed,
+            METRIC: aggregate.metric,
+            "in_words": aggregate.in_words,
+            **_interval(aggregate),
         }
         which = _which(aggregate, aggregates)
         told |= {f"{name}{which}": word for name, word in words.items()}
     return told
+
+
+def _interval(aggregate: Aggregate) -> dict[str, object]:
+    """How the interval was made, or why there is none."""
+    found = aggregate.estimate
+    if found is None:
+        return {}
+    made = {"method": found.method, "level": found.level, "resampling_seed": found.seed}
+    return {**made, "reason": found.reason}
 
 
 def _which(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
@@ -156,8 +167,10 @@ def _which(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
     return phase + (f"/{aggregate.task}" if len(tasks) > 1 else "")
 
 
-def _is_ours(key: str) -> bool:
-    return key.partition("/")[0] in NUMBERS
+def _names(parent: Found) -> set[str]:
+    """Names of numbers that were said of a group, whichever aggregate led then."""
+    led = {v for k, v in parent.tags.items() if k.partition("/")[0] == METRIC} | {"iqm"}
+    return {*COUNTS, *(f"{name}{end}" for name in led for end in ("", "_low", "_high"))}
 
 
 def _same(one: float, other: float) -> bool:

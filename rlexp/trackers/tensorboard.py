@@ -104,11 +104,12 @@ class EventFiles:
     def summarise(self, summary: Summary) -> None:
         """Write the aggregates of each label anew."""
         for aggregate in summary.aggregates:
-            if aggregate.iqm is not None:
+            if aggregate.estimate is not None:
                 label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
                 path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
                 file = EventFile(path, 0, 0.0)
                 file.scalars(dict(_numbers(aggregate)), aggregate.n, 0.0)
+                file.summary(_text("aggregate/in words", aggregate.in_words), aggregate.n, 0.0)
                 file.length()
                 file.close()
 
@@ -190,10 +191,22 @@ def _session(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
 
 
 def _numbers(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
-    for name in ("iqm", "low", "high", "n", "planned", "failed", "missing"):
-        value = getattr(aggregate, name)
+    names = (aggregate.metric, "low", "high", "n", "planned", "failed", "missing")
+    counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
+    for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):
         if value is not None:
             yield f"aggregate/{name}", float(value)
+
+
+def _text(tag: str, words: str) -> Any:
+    """Words, as its text plug-in reads them."""
+    from tensorboard.compat.proto.summary_pb2 import Summary as Values
+    from tensorboard.plugins.text import metadata
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    about = metadata.create_summary_metadata(display_name="", description="")
+    tensor = make_tensor_proto(words.encode())
+    return Values(value=[Values.Value(tag=tag, metadata=about, tensor=tensor)])
 
 
 def _single(value: float) -> float:

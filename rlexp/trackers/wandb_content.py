@@ -10,10 +10,8 @@ from rlexp.trackers import Aggregate, Ended, Summary, TrackedExperiment, Tracked
 
 LONGEST = 128
 """Characters of a name or a group."""
-COLUMNS = (
-    *("label", "task", "phase", "n", "planned", "failed", "missing"),
-    *("IQM", "low", "high", "level", "method", "seed"),
-)
+COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
+INTERVAL = ("low", "high", "level", "method", "seed", "in words")
 _ACTIVE = re.compile(
     r"<\s*(script|foreignobject|iframe|object|embed)|\bon\w+\s*=|javascript:", re.IGNORECASE
 )
@@ -71,7 +69,7 @@ def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
         "id": sha256(f"summary of {experiment.id}".encode()).hexdigest()[:32],
         "name": _short(experiment.name),
         "config": {"experiment": experiment.name, "is_sweep": experiment.is_sweep},
-        "columns": COLUMNS,
+        "columns": (*COUNTS, _title(summary), *INTERVAL),
         "rows": [_shown(_row(aggregate)) for aggregate in summary.aggregates],
         "figures": {name: svg for name, svg in summary.figures.items() if _is_still(svg)},
         "summary": _shown(values),
@@ -81,13 +79,22 @@ def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
 def _row(aggregate: Aggregate) -> list[Any]:
     a = aggregate
     counts = [a.label, a.task, a.phase, a.n, a.planned, a.failed, a.missing]
-    return [*counts, a.iqm, a.low, a.high, a.level, a.method, a.resampling_seed]
+    found = a.estimate
+    if found is None:
+        return [*counts, *[None] * len(INTERVAL), a.in_words]
+    how = (found.level, found.method, found.seed)
+    return [*counts, found.estimate, found.low, found.high, *how, a.in_words]
+
+
+def _title(summary: Summary) -> str:
+    """What the aggregate is called, which is the same of every label."""
+    return next((a.title for a in summary.aggregates), "IQM")
 
 
 def _values(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
     """Single values by which a project's experiments are sorted."""
-    for name in ("iqm", "low", "high", "n"):
-        value = getattr(aggregate, name)
+    names = (aggregate.metric, "low", "high", "n")
+    for name, value in zip(names, (*aggregate.numbers.values(), aggregate.n), strict=True):
         if value is not None:
             yield f"{name}/{aggregate.label}/{aggregate.task}", value
 

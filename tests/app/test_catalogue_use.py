@@ -17,6 +17,7 @@ from stored_runs import STARTED, Stored, console, ended, evaluated, failed, outp
 from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.show import Part, show
 from rlexp.app.commands.status import show_status
+from rlexp.app.leading import Leading
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
@@ -71,7 +72,7 @@ def said(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:
     show_status("alpha", place, console(as_json=True), watch=False)
     printed = output(capsys)
     entries = read_entries(made.paths, made.experiment, Phase.TEST)
-    return [printed, summarise(made.paths, made.experiment, Phase.TEST, entries)]
+    return [printed, summarise(made.paths, made.experiment, Phase.TEST, entries, Leading())]
 
 
 def without_catalogue(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:

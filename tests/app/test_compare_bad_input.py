@@ -62,7 +62,7 @@ def test_one_seed_decides_nothing(place: Workspace, say: Callable[..., str]) -> 
     with_scores(place, {"ppo": (10.0,), "a2c": (90.0,)})
     text = say("alpha")
     assert "Undecided between ppo and a2c" in text
-    assert "[—] No interval: " in text
+    assert "[—] Too few runs for an interval (n = 1)." in text
     assert re.search(r"^CartPole-v1  ppo +1 of 1 +10.* \[—\]", text, re.MULTILINE)
 
 

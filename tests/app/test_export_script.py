@@ -272,8 +272,8 @@ def test_a_folder_for_the_hub_says_how_much_it_knows(exported: Exported) -> None
     assert "stable-baselines3" == plain["library_name"]
     value = plain["model-index"][0]["results"][0]["metrics"][0]["value"]
     assert value.startswith("IQM ")
-    assert " (no interval: one run" in value
-    assert "n = 1 of 3 runs (seeds 0–2), 2 planned without a score" in value
+    assert "too few runs for an interval (n = 1)" in value
+    assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in value
     for told in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
         assert told in body
     results = json.loads((hub / "results.json").read_text())

@@ -72,7 +72,8 @@ def test_an_experiment_is_one_row(
         "last": STARTED + 200.0,
         "problem": None,
     }
-    assert expected == row
+    assert (100.0, None) == (row["interval"]["estimate"], row["interval"]["low"])
+    assert expected == {key: value for key, value in row.items() if key != "interval"}
 
 
 def test_a_failure_counts_as_the_worst_score_where_it_was_declared(
@@ -201,10 +202,10 @@ def test_groups_are_configurations_with_intervals(
         a2c[k] for k in ("label", "n", "iqm", "low", "failed", "missing")
     )
     shown = text(tmp_path, capsys, Selection(group=True))
-    assert (
-        "95% interval of the IQM (t with bootstrap standard error, 10,000 resamples, seed 0)"
-        in shown
-    )
+    how = "95 % interval, method t with bootstrap standard error, 50,000 repetitions, seed 0"
+    assert f"low and high: {how}, of the IQM" in shown
+    assert "20 (n = 3: 10, 20, 30)" in shown
+    assert "too few runs for an interval (n = 1)" in shown
 
 
 @pytest.mark.parametrize("make", [False, True])

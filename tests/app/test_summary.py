@@ -15,15 +15,16 @@ from samples import (
     started,
 )
 
+from rlexp.app.leading import Leading
 from rlexp.app.results import to_json
 from rlexp.app.summary import PhaseSummary, read_entries, summarise
 from rlexp.errors import ProtocolError
+from rlexp.metrics.estimate import Estimator, declared_ends
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Failure
 from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.bootstrap import interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.store.journal import JournalWriter
@@ -62,7 +63,7 @@ def scored(paths: ExperimentPaths, asked: Experiment, *results: float | Failure 
 
 def summary(paths: ExperimentPaths, asked: Experiment) -> PhaseSummary:
     """The summary of the experiment's test runs."""
-    return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST))
+    return summarise(paths, asked, Phase.TEST, read_entries(paths, asked, Phase.TEST), Leading())
 
 
 def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
@@ -75,8 +76,8 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
     assert ("ppo", "a2c", 2.5, 25.0) == (
         ppo.label,
         a2c.label,
-        ppo.iqm and ppo.iqm.estimate,
-        a2c.iqm and a2c.iqm.estimate,
+        ppo.estimate and ppo.estimate.estimate,
+        a2c.estimate and a2c.estimate.estimate,
     )
     assert [4, 4, 0, 0, 0] == [
         getattr(ppo, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
@@ -93,11 +94,12 @@ def test_the_interval_does_not_depend_on_the_order_of_the_seeds(paths: Experimen
     asked = experiment(test=(9, 2, 5))
     scored(paths, asked, 3.0, 1.0, 2.0)
     (cell,) = summary(paths, asked).cells
-    told = cell.iqm
+    told = cell.estimate
     assert told is not None
     assert told.seed is not None
-    resampling = Resampling(seed=told.seed, repetitions=told.repetitions)
-    expected = interval(TaskScores.from_tasks([[1.0, 2.0, 3.0]]), interquartile_mean, resampling)
+    made = Estimator(resampling=Resampling(seed=told.seed, repetitions=told.repetitions))
+    values, ends = TaskScores.from_tasks([[1.0, 2.0, 3.0]]), declared_ends(REFERENCE)
+    expected = made.estimate(values, interquartile_mean, ends)
     assert expected == told
 
 
@@ -109,7 +111,7 @@ def test_failed_and_missing_runs_are_counted_and_never_scored(paths: ExperimentP
     assert [2, 4, 1, 1, 0] == [
         getattr(cell, key) for key in ("n", "planned", "failed", "missing", "counted_as_worst")
     ]
-    assert ({0: 5.0, 3: 7.0}, 6.0) == (cell.scores, cell.iqm and cell.iqm.estimate)
+    assert ({0: 5.0, 3: 7.0}, 6.0) == (cell.scores, cell.estimate and cell.estimate.estimate)
 
 
 def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: ExperimentPaths) -> None:
@@ -122,24 +124,24 @@ def test_a_failure_counts_as_the_worst_where_that_was_declared(paths: Experiment
     assert [3, 1, 1, 1] == [
         getattr(cell, key) for key in ("n", "counted_as_worst", "failed", "missing")
     ]
-    assert ({0: 5.0, 3: 7.0}, 3.0) == (cell.scores, cell.iqm and cell.iqm.estimate)
+    assert ({0: 5.0, 3: 7.0}, 3.0) == (cell.scores, cell.estimate and cell.estimate.estimate)
 
 
 def test_without_scores_there_is_no_mean(paths: ExperimentPaths) -> None:
     """Nothing ran, or everything failed."""
     asked = experiment()
-    assert None is summary(paths, asked).cells[0].iqm
+    assert None is summary(paths, asked).cells[0].estimate
     scored(paths, asked, NAN, NAN)
     (cell,) = summary(paths, asked).cells
-    assert (None, 0, 2, 0) == (cell.iqm, cell.n, cell.failed, cell.missing)
+    assert (None, 0, 2, 0) == (cell.estimate, cell.n, cell.failed, cell.missing)
 
 
 def test_one_score_has_no_interval(paths: ExperimentPaths) -> None:
     """One run does not say how much runs differ."""
     asked = experiment(test=1)
     scored(paths, asked, 5.0)
-    told = summary(paths, asked).cells[0].iqm
-    assert (5.0, None, None, 1, "one run alone shows no spread") == tuple(
+    told = summary(paths, asked).cells[0].estimate
+    assert (5.0, None, None, 1, "too few runs for an interval (n = 1)") == tuple(
         getattr(told, key) for key in ("estimate", "low", "high", "n", "reason")
     )
 

@@ -88,7 +88,7 @@ def test_a_failure_counts_as_the_worst_score_only_where_declared(study: StudyFol
     declared = ("failures=worst", "environment.reference.minimum=0")
     _, output = study.give("run", *words, "experiment=worst", *declared, "--json")
     cell = json.loads(output[output.index("{\n") :])["cells"][0]
-    assert (cell["n"], cell["counted_as_worst"], cell["iqm"]["estimate"]) == (1, 1, 0.0)
+    assert (cell["n"], cell["counted_as_worst"], cell["estimate"]["estimate"]) == (1, 1, 0.0)
     _, output = study.give("run", *words, "experiment=missing", "--json")
     cell = json.loads(output[output.index("{\n") :])["cells"][0]
-    assert (cell["n"], cell["failed"], cell["iqm"]) == (0, 1, None)
+    assert (cell["n"], cell["failed"], cell["estimate"]) == (0, 1, None)

@@ -18,7 +18,7 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.reports.blocks import Intervals, Tone
 from rlexp.reports.estimates import aggregates
-from rlexp.reports.sections.aggregates import Aggregates, digits_of
+from rlexp.reports.sections.aggregates import Aggregates
 from rlexp.stats.interval import Interval
 
 
@@ -36,7 +36,7 @@ def test_the_table_holds_what_was_estimated() -> None:
     own = table(part_of(Aggregates(), typical()), "aggregates")
     found = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
     assert found == {row[0]: list(row[2:]) for row in own.rows}
-    assert ["10 of 10"] * 3 == column(own, "runs")
+    assert ["10 of 10: 5 on each of 2 tasks"] * 3 == column(own, "runs")
     titles = ["label", "runs", "IQM", "median", "mean", "optimality gap"]
     assert titles == [c.title for c in own.columns]
 
@@ -95,7 +95,7 @@ def test_all_failed_says_so_for_every_label() -> None:
 def test_no_interval_is_a_warning_with_its_reason() -> None:
     """One run, or equal scores: an estimate stands there alone."""
     warned = notices(part_of(Aggregates(), one_run()))
-    assert (Tone.WARNING, "No interval for ppo: one run alone shows no spread.") in warned
+    assert (Tone.WARNING, "No interval for ppo: too few runs for an interval (n = 1).") in warned
     warned = notices(part_of(Aggregates(), constant()))
     assert (Tone.WARNING, "No interval for ppo and a2c: all runs are equal.") in warned
 
@@ -113,11 +113,3 @@ def test_narrow_intervals_are_warned_of() -> None:
 def test_nothing_asked_for_has_no_part() -> None:
     """There is nothing to aggregate."""
     assert None is Aggregates().part(inquiry(empty()))
-
-
-def test_digits_tell_intervals_apart() -> None:
-    """As many as the narrowest interval of a column needs."""
-    wide, narrow = interval(400.0, 50.0), interval(0.5, 0.01)
-    assert [0, 3, 3, 2, 2] == [
-        digits_of(own) for own in ([wide], [narrow], [wide, narrow], [interval(1.0, None)], [])
-    ]

@@ -162,6 +162,8 @@ def test_mastered_contexts_by_hand() -> None:
     assert [0.75] == estimates(given_, "mastered (≥ 250)")
     declared = table(part_of(section(mastery="threshold"), own), "generalisation-contexts")
     assert [0.375] == estimates(declared, "mastered (≥ 475)")
+    three = on_levels([[1.0, 250.0, 300.0, 480.0], [200.0, 480.0, 475.0, 480.0], [1.0] * 4])
+    declared = table(part_of(section(mastery="threshold"), three), "generalisation-contexts")
     share = column(declared, "mastered (≥ 475)")[0]
     assert isinstance(share, Interval)
     assert (0.0, 1.0) == (share.low, share.high)
@@ -274,7 +276,7 @@ def test_one_run_has_estimates_without_intervals() -> None:
     """And says why."""
     gap = column(table(part_of(section(), one_measured_run()), "generalisation"), "gap")[0]
     assert isinstance(gap, Interval)
-    assert (None, "one run alone shows no spread") == (gap.low, gap.reason)
+    assert (None, "too few runs for an interval (n = 1)") == (gap.low, gap.reason)
 
 
 def test_other_methods_of_intervals_are_used_where_they_are_asked_for() -> None:

@@ -8,9 +8,8 @@ import pytest
 from evidence_samples import typical
 
 from rlexp.reports.evidence import Cell
-from rlexp.reports.possible import cut_to, possible_scores
-from rlexp.reports.scale import Scale
-from rlexp.stats.interval import Interval
+from rlexp.reports.scale import Scale, possible_scores
+from rlexp.stats.interval import Interval, limited
 
 FOUND = Interval(
     estimate=5.0, low=-2.0, high=12.0, level=0.95, method="t", repetitions=100, n=3, seed=0
@@ -31,7 +30,7 @@ def test_an_interval_ends_where_scores_do(
     least: float | None, greatest: float | None, ends: tuple[float, float]
 ) -> None:
     """Unless the estimate lies beyond: then the declared end is wrong, and nothing is cut."""
-    cut = cut_to(FOUND, least, greatest)
+    cut = limited(FOUND, least, greatest)
     assert ends == (cut.low, cut.high)
     assert replace(FOUND, low=cut.low, high=cut.high) == cut
 
@@ -39,7 +38,15 @@ def test_an_interval_ends_where_scores_do(
 def test_no_interval_stays_none() -> None:
     """There is nothing to cut."""
     none = replace(FOUND, low=None, high=None, reason="one run alone shows no spread")
-    assert none == cut_to(none, 0.0, 10.0)
+    assert none == limited(none, 0.0, 10.0)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_runs_have_no_interval(n: int) -> None:
+    """Whatever was computed of them, the reason is that they are too few."""
+    found = limited(replace(FOUND, n=n), 0.0, 10.0)
+    assert (None, None, None) == (found.low, found.high, found.seed)
+    assert f"too few runs for an interval (n = {n})" == found.reason
 
 
 def cells(*references: dict[str, Any]) -> list[Cell]:

@@ -56,6 +56,7 @@ def test_what_was_not_asked_for_keeps_its_row() -> None:
         None,
         None,
         None,
+        None,
         "dqn was not asked for on Pendulum-v1",
     )
     assert expected == own.rows[-1]

@@ -171,14 +171,18 @@ def test_one_label_says_what_it_reached() -> None:
     (tone, text), *rest = said(one_label())
     assert [] == rest
     assert Tone.GOOD is tone
-    assert text.startswith("ppo reaches 0.97 [0.90, 1.04]: IQM of the normalised score, 10 of 10")
+    assert text.startswith(
+        "ppo reaches 0.970 [0.895, 1.045]: IQM of the normalised score, 10 of 10"
+    )
 
 
 def test_one_run_has_no_interval() -> None:
     """The result of a single run is a warning."""
     tone, text = said(one_run())[0]
     assert Tone.WARNING is tone
-    assert text.startswith("ppo reaches 400.00 (no interval: one run")
+    assert text.startswith(
+        "ppo reaches 400.00 (n = 1: 400.00; too few runs for an interval (n = 1))"
+    )
 
 
 def test_one_label_without_a_score_is_a_problem() -> None:

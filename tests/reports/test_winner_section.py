@@ -43,8 +43,11 @@ def test_the_verdict_is_about_test_scores() -> None:
     """Of the winner and the default, with probability and optimism: 490 in tuning, 450 in test."""
     tone, text = notices(part_of(Winner(), swept()))[0]
     assert Tone.GOOD is tone
-    assert text.startswith("Trial 5 of 12 won sample; it scores 450 on 5 test seeds. ")
-    assert "The default scores 320 on 5 test seeds; a run of the winner beats one" in text
+    runs = "450 [431, 469] (n = 5: 430, 440, 450, 460, 470)"
+    assert text.startswith(f"Trial 5 of 12 won sample; it scores {runs} on 5 test seeds. ")
+    assert (
+        "(n = 5: 300, 310, 320, 330, 340) on 5 test seeds; a run of the winner beats one" in text
+    )
     assert "with probability 1.00 (no interval: on each task every run" in text
     assert " Tuning overstated by 40 [18, 62]." in text
 
@@ -105,7 +108,7 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
     assert "with one seed they cannot be told apart" in str(told["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
-    assert "(no interval: one run alone shows no spread" in text
+    assert "Tuning overstated by 12.0 (too few runs for an interval (n = 2))" in text
 
 
 def test_every_hyperparameter_stands_beside_the_default() -> None:
@@ -210,7 +213,10 @@ def test_planned_runs_without_a_score_are_told() -> None:
     planned = RunRecord(spec=replace(member.record.spec, seed=9))
     lacking = replace(member, record=planned)
     part = part_of(Winner(), replace(own, members=(*own.members, lacking)))
-    assert "it scores 450 on 5 of 6 test seeds" in notices(part)[0][1]
+    assert (
+        "it scores 450 [431, 469] (n = 5: 430, 440, 450, 460, 470) on 5 of 6 test seeds"
+        in notices(part)[0][1]
+    )
 
 
 def test_several_sweeps_have_blocks_of_their_own() -> None:

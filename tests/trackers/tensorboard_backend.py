@@ -73,7 +73,7 @@ def _points(path: Path) -> list[Point]:
         (value.tag, event.step, float(make_ndarray(value.tensor)))
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
-        if not value.tag.startswith("_hparams_")
+        if not value.tag.startswith("_hparams_") and value.tag != "aggregate/in words"
     ]
 
 

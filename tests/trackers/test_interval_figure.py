@@ -1,8 +1,9 @@
 """The picture of intervals that services show."""
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from tracked_samples import aggregate
+from tracked_samples import aggregate, estimate
 
 from rlexp.trackers.interval_figure import draw_intervals
 
@@ -24,20 +25,30 @@ def test_it_says_n_and_method() -> None:
     written = texts(drawn({}))
     assert "ppo (n = 3)" in written
     assert "450 [400, 500]" in written
-    assert "Interquartile mean over seeds; 95% interval: percentile, seed 7" in written
+    assert (
+        "IQM over seeds; 95 % interval, method percentile bootstrap, 1,000 repetitions, seed 7"
+        in written[-1]
+    )
 
 
 def test_a_longer_interval_is_a_longer_line() -> None:
     """On one scale for each task."""
-    picture = drawn({}, {"label": "a2c", "low": 300.0, "high": 500.0}, {"task": "Pendulum-v1"})
+    picture = drawn({}, {"label": "a2c", "estimate": estimate(low=300.0)}, {"task": "Pendulum-v1"})
     lines = [float(e.attrib["x2"]) - float(e.attrib["x1"]) for e in picture.iter(f"{SVG}line")]
     assert lines[1] == 2 * lines[0] == lines[2]
 
 
 def test_what_is_missing_is_said() -> None:
-    """One run has no interval, and none has no point."""
-    picture = drawn({"n": 1, "low": None, "high": None}, {"label": "b", "n": 0, "iqm": None})
-    assert len(list(picture.iter(f"{SVG}circle"))) == 1
+    """One run has no interval, and none has no point; few runs are dots."""
+    alone = replace(
+        estimate(n=1, sizes=(1,), runs=((450.0,),)),
+        low=None,
+        high=None,
+        reason="too few runs for an interval (n = 1)",
+    )
+    picture = drawn({"n": 1, "estimate": alone}, {"label": "b", "n": 0, "estimate": None})
+    assert ["4", "2"] == [dot.attrib["r"] for dot in picture.iter(f"{SVG}circle")]
+    assert texts(picture)[-1].endswith("; too few runs for an interval (n = 1)")
     assert not list(picture.iter(f"{SVG}line"))
     assert "no score" in texts(picture)
 

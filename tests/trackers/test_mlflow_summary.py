@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 from mlflow_backend import Embedded, mlflow_backend
-from tracked_samples import aggregate, ended, experiment_of, pushed, rows, run_of, variables_kept
+from tracked_samples import (
+    aggregate,
+    ended,
+    estimate,
+    experiment_of,
+    pushed,
+    rows,
+    run_of,
+    variables_kept,
+)
 
 from rlexp.errors import TrackerRefused
 from rlexp.trackers import Aggregate, Summary, TrackedExperiment, TrackedRun, Winner
@@ -60,7 +69,9 @@ def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExpe
     metrics = {"iqm": 450.0, "iqm_low": 400.0, "iqm_high": 500.0, "n": 3.0, "planned": 3.0}
     assert told["ppo"].data.metrics == {**metrics, "failed": 1.0, "missing": 0.0}
     tags = {
-        "method": "percentile",
+        "method": "percentile bootstrap",
+        "metric": "iqm",
+        "in_words": aggregate().in_words,
         "level": "0.95",
         "resampling_seed": "7",
         "phase": "test",
@@ -77,7 +88,7 @@ def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExpe
 def test_tasks_have_keys_of_their_own(backend: Embedded, experiment: TrackedExperiment) -> None:
     """Where a group has several; the key without a task no longer says anything then."""
     summarise(backend, experiment, aggregate())
-    both = aggregate(), aggregate(task="Acrobot-v1", iqm=-80.0, method="exact")
+    both = aggregate(), aggregate(task="Acrobot-v1", estimate=estimate(-80.0, method="exact"))
     found = summarise(backend, experiment, *both)["ppo"].data
     assert found.metrics["iqm/CartPole-v1"] == 450.0
     assert found.metrics["iqm/Acrobot-v1"] == -80.0
@@ -91,10 +102,10 @@ def test_what_has_not_changed_is_not_written(
 ) -> None:
     """A changed value is the newest one, though the clock goes backwards; others stay one."""
     for value in (450.0, 450.0, 460.0):
-        found = summarise(backend, experiment, aggregate(iqm=value))
+        found = summarise(backend, experiment, aggregate(estimate=estimate(value)))
     monkeypatch.setattr(time, "time", lambda: 1_000_000_000.0)
     for value in (455.0, 455.0):
-        found = summarise(backend, experiment, aggregate(iqm=value))
+        found = summarise(backend, experiment, aggregate(estimate=estimate(value)))
     assert history(backend, found["ppo"], "iqm") == [450.0, 460.0, 455.0]
     assert found["ppo"].data.metrics["iqm"] == 455.0
     assert history(backend, found["ppo"], "n") == [3.0]
@@ -103,7 +114,7 @@ def test_what_has_not_changed_is_not_written(
 def test_no_score_any_more(backend: Embedded, experiment: TrackedExperiment) -> None:
     """An aggregate that lost its scores does not go on showing them."""
     summarise(backend, experiment, aggregate())
-    gone = aggregate(n=0, missing=3, iqm=None, low=None, high=None, method=None)
+    gone = aggregate(n=0, missing=3, estimate=None)
     for _ in range(2):
         found = summarise(backend, experiment, gone)["ppo"]
     assert math.isnan(found.data.metrics["iqm"])
@@ -111,6 +122,14 @@ def test_no_score_any_more(backend: Embedded, experiment: TrackedExperiment) -> 
     assert found.data.metrics["missing"] == 3.0
     assert "method" not in found.data.tags
     assert found.info.status == "RUNNING"
+
+
+def test_another_aggregate_may_lead(backend: Embedded, experiment: TrackedExperiment) -> None:
+    """What the one before said is gone."""
+    for name in ("median", "mean"):
+        found = summarise(backend, experiment, aggregate(metric=name, title=name))["ppo"].data
+    assert found.metrics["mean"] == 450.0
+    assert math.isnan(found.metrics["median"])
 
 
 def test_a_group_with_more_runs_goes_on(backend: Embedded, experiment: TrackedExperiment) -> None:
@@ -136,7 +155,13 @@ def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExper
     """Its model is a version of the registered model, with what it is worth, however often."""
     winner = Winner(trial=4, parameters={}, run=finished(backend, experiment))
     for iqm in (450.0, 460.0):
-        summarise(backend, experiment, aggregate(iqm=iqm), winner=winner, register="best 'one'")
+        summarise(
+            backend,
+            experiment,
+            aggregate(estimate=estimate(iqm)),
+            winner=winner,
+            register="best 'one'",
+        )
     (version,) = [v for v in backend.client().search_model_versions() if v.name == "best 'one'"]
     assert {"trial": "4", "n": "3", "iqm": "460.0"}.items() <= version.tags.items()
     assert str(version.source).endswith("/artifacts/model")

@@ -12,7 +12,7 @@ import pytest
 from backends import Backend, BackendOf, Point, Seen, rows_of
 from mlflow_backend import mlflow_backend
 from tensorboard_backend import tensorboard_backend
-from tracked_samples import BEGUN, aggregate, ended, pushed, run_of
+from tracked_samples import BEGUN, aggregate, ended, estimate, pushed, run_of
 from wandb_backend import forked_wandb, wandb_offline_backend, wandb_online_backend
 
 from rlexp.errors import TrackerUnreachable
@@ -191,7 +191,7 @@ def test_a_summary_replaces_the_one_before(
     sink.end(run, ended(step=10))
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"></svg>'
     for value in (450.0, 460.0, 455.0):
-        told = [aggregate(iqm=value)]
+        told = [aggregate(estimate=estimate(value))]
         sink.summarise(Summary(aggregates=told, groups=["ppo"], figures={"intervals": svg}))
     sink.close()
     assert list(backend.aggregates(experiment).values()) == [455.0]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from rlexp.metrics.estimate import Estimate
 from rlexp.trackers import (
     Aggregate,
     Ended,
@@ -84,14 +85,29 @@ def aggregate(**changes: Any) -> Aggregate:
         missing=0,
         score_rule="final",
         scores={0: 400.0, 1: 450.0, 2: 500.0},
-        iqm=450.0,
+        metric="iqm",
+        title="IQM",
+        estimate=estimate(),
+    )
+    return replace(told, **changes)
+
+
+def estimate(value: float = 450.0, **changes: Any) -> Estimate:
+    """The IQM of three runs."""
+    made = Estimate(
+        estimate=value,
         low=400.0,
         high=500.0,
         level=0.95,
-        method="percentile",
-        resampling_seed=7,
+        method="percentile bootstrap",
+        repetitions=1000,
+        n=3,
+        seed=7,
+        digits=0,
+        sizes=(3,),
+        runs=((400.0, 450.0, 500.0),),
     )
-    return replace(told, **changes)
+    return replace(made, **changes)
 
 
 def rows(steps: Sequence[int], **metrics: float) -> list[Row]:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from tracked_samples import estimate
+
 from rlexp.trackers import Aggregate, Ended, TrackedExperiment, TrackedRun
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"><text>PPO</text></svg>'
@@ -69,10 +71,7 @@ def aggregate(iqm: float | None, label: str = "PPO") -> Aggregate:
         missing=3 if iqm is None else 0,
         score_rule="final",
         scores={},
-        iqm=iqm,
-        low=iqm,
-        high=iqm,
-        level=0.95,
-        method="bootstrap",
-        resampling_seed=7,
+        metric="iqm",
+        title="IQM",
+        estimate=None if iqm is None else estimate(iqm),
     )

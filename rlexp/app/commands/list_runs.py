@@ -2,20 +2,33 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rlexp.app.leading import Leading, leading_aggregate
 from rlexp.app.select import Row, order_rows, read_conditions
 from rlexp.app.summary import describe_run, summarise, worst_scores
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
+from rlexp.console.words import ago
 from rlexp.errors import ConfigError
+from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate_words import (
+    few_runs,
+    made_how,
+    no_interval,
+    possible,
+    runs_beside,
+)
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.past import Past
 from rlexp.reports.sentences import listed, shortened
-from rlexp.text import ago
+from rlexp.text import number
+
+IQM = "iqm"
+"""The column of the aggregate, where nothing else leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,21 @@ class Columns:
     def all(self) -> tuple[str, ...]:
         """Everything that a condition or an order can name."""
         return (*self.words, *self.numbers)
+
+    def named(self, metric: str) -> "Columns":
+        """The columns with the name of the aggregate that leads."""
+        if metric == IQM:
+            return self
+
+        def named(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(metric if name == IQM else name for name in names)
+
+        return replace(
+            self,
+            numbers=named(self.numbers),
+            printed=named(self.printed),
+            optional=named(self.optional),
+        )
 
     def shared(self, rows: Sequence[Row]) -> list[str]:
         """The values that all rows have in common and that stand above the table."""
@@ -101,12 +129,14 @@ def list_all(selection: Selection, workspace: Workspace, console: Console) -> in
     Raises:
         RlexpError: There is no such experiment or column, or a condition is none.
     """
-    columns = GROUPS if selection.group else RUNS if selection.experiment else EXPERIMENTS
-    conditions = _conditions(selection, columns)
+    leading = leading_aggregate(workspace.folder, workspace.allowed)
+    plain = GROUPS if selection.group else RUNS if selection.experiment else EXPERIMENTS
+    columns = plain.named(leading.name)
+    conditions = _conditions(selection, columns, plain)
     name = selection.experiment
     places = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     surveys = [survey(place, brief=True) for place in places]
-    rows = [row for one in surveys for row in _rows(one, columns)]
+    rows = [row for one in surveys for row in _rows(one, plain, leading)]
     wanted = [row for row in rows if all(c.holds(row) for c in conditions)]
     ordered = order_rows(wanted, selection.sort, columns.all)
     if console.as_json:
@@ -121,27 +151,28 @@ def list_all(selection: Selection, workspace: Workspace, console: Console) -> in
     else:
         if shared := columns.shared(ordered):
             console.line(" · ".join(shared))
-        console.table([_aged(row) for row in ordered], columns.shown(ordered))
-        _explain(ordered, columns, console)
-    _remark(surveys, columns, console)
+        told = [_worded(_aged(row), leading.name) for row in ordered]
+        console.table(told, columns.shown(ordered))
+        _explain(ordered, plain, leading, console)
+    _remark(surveys, plain, console)
     return 0
 
 
-def _conditions(selection: Selection, columns: Columns) -> list[Any]:
+def _conditions(selection: Selection, columns: Columns, plain: Columns) -> list[Any]:
     try:
         conditions = read_conditions(selection.where, columns.numbers, columns.words)
         order_rows((), selection.sort, columns.all)
     except ConfigError as error:
-        if columns is not EXPERIMENTS:
+        if plain is not EXPERIMENTS:
             raise
         raise ConfigError(f"{error}; runs have further columns: rlexp ls EXPERIMENT") from error
     return conditions
 
 
-def _rows(one: Survey, columns: Columns) -> Iterable[dict[str, Any]]:
+def _rows(one: Survey, columns: Columns, leading: Leading) -> Iterable[dict[str, Any]]:
     if columns is GROUPS:
-        return _groups(one)
-    return [_row(f) for f in one.runs] if columns is RUNS else [_experiment(one)]
+        return _groups(one, leading)
+    return [_row(f) for f in one.runs] if columns is RUNS else [_experiment(one, leading)]
 
 
 def _row(found: Found) -> dict[str, Any]:
@@ -160,13 +191,14 @@ def _row(found: Found) -> dict[str, Any]:
     }
 
 
-def _experiment(one: Survey) -> dict[str, Any]:
+def _experiment(one: Survey, leading: Leading) -> dict[str, Any]:
     planned = [f for f in one.runs if f.planned and f.stored]
     states = [f.stored.record.state for f in planned if f.stored]
     past = Past.of(f.stored.record for f in planned if f.stored)
     done = sum(s in {State.COMPLETED, State.PRUNED} for s in states)
     running, failed = states.count(State.RUNNING), states.count(State.FAILED)
     named = [f.configuration for f in planned or one.runs if f.configuration]
+    single = _single(one, leading)
     times = [t for f in one.runs if f.stored and (t := f.stored.record.last) is not None]
     return {
         "experiment": one.paths.name,
@@ -181,44 +213,42 @@ def _experiment(one: Survey) -> dict[str, Any]:
         "continued": past.continued,
         "restarted": past.restarted,
         "damaged": sum(f.damaged for f in one.runs),
-        "iqm": _single_iqm(one),
+        leading.name: None if single is None else single.estimate,
+        "interval": None if single is None else asdict(single),
         "last": max(times, default=None),
         "problem": one.problem,
     }
 
 
-def _single_iqm(one: Survey) -> float | None:
-    """The IQM of an experiment of one configuration: of its test phase, or of its only one."""
+def _single(one: Survey, leading: Leading) -> Estimate | None:
+    """The aggregate of an experiment of one configuration: of its test phase, or its only one."""
     if one.experiment is None or len(one.experiment.configurations) != 1 or not one.phases:
         return None
-    from rlexp.stats.aggregate import interquartile_mean
-    from rlexp.stats.task_scores import TaskScores
-
     entries = one.entries(Phase.TEST if len(one.phases) > 1 else one.phases[0])
     records = [stored.record for _, stored in entries]
     scoreless = sum(record.scoreless for record in records)
     worst = worst_scores(one.experiment.configurations[0], one.experiment, scoreless)
     scores = [r.score for r in records if r.score is not None] + worst
-    return float(interquartile_mean(TaskScores.from_tasks([scores]))) if scores else None
+    return leading.estimate(scores, one.experiment.configurations[0].reference)
 
 
-def _groups(one: Survey) -> Iterator[dict[str, Any]]:
+def _groups(one: Survey, leading: Leading) -> Iterator[dict[str, Any]]:
     if one.experiment is None:
         return
     for phase in one.phases:
-        summary = summarise(one.paths, one.experiment, phase, one.entries(phase))
+        summary = summarise(one.paths, one.experiment, phase, one.entries(phase), leading)
         for cell in summary["cells"]:
-            iqm: Mapping[str, Any] = cell["iqm"] or {}
+            estimate: Mapping[str, Any] = cell["estimate"] or {}
             yield {
                 "experiment": one.paths.name,
                 **{key: cell[key] for key in ("label", "task")},
                 "phase": str(phase),
                 **{key: cell[key] for key in ("planned", "n", "failed", "missing")},
                 "counted_as_worst": cell["counted_as_worst"],
-                "iqm": iqm.get("estimate"),
-                "low": iqm.get("low"),
-                "high": iqm.get("high"),
-                "interval": cell["iqm"],
+                leading.name: estimate.get("estimate"),
+                "low": estimate.get("low"),
+                "high": estimate.get("high"),
+                "interval": cell["estimate"],
             }
 
 
@@ -239,17 +269,28 @@ def _aged(row: Row) -> dict[str, Any]:
     return {**row, "last": None if last is None else ago(time.time() - last)}
 
 
-def _explain(rows: Sequence[Row], columns: Columns, console: Console) -> None:
-    """Say how the intervals of a table of configurations were made."""
+def _worded(row: Row, name: str) -> dict[str, Any]:
+    """A row whose aggregate stands there in words, with the digits of every other surface."""
+    if not row.get("interval"):
+        return dict(row)
+    found = Estimate(**row["interval"])
+    ends = {
+        key: None if value is None else number(value, found.digits)
+        for key, value in (("low", found.low), ("high", found.high))
+    }
+    runs = f" ({runs_beside(found)})" if few_runs(found) else ""
+    return {**row, name: f"{number(found.estimate, found.digits)}{runs}", **ends}
+
+
+def _explain(rows: Sequence[Row], columns: Columns, leading: Leading, console: Console) -> None:
+    """Say how the intervals of a table of configurations were made, and why some have none."""
     if columns is not GROUPS:
         return
-    told = [i for row in rows if (i := row["interval"]) and i["low"] is not None]
-    if told:
-        i = told[0]
-        console.line(
-            f"low and high: {i['level']:.0%} interval of the IQM ({i['method']}, "
-            f"{i['repetitions']:,} resamples, seed {i['seed']})",
-        )
+    found = [Estimate(**row["interval"]) for row in rows if row["interval"]]
+    for how in dict.fromkeys(made_how(i) for i in found if possible(i)):
+        console.line(f"low and high: {how}, of the {leading.title}")
+    for reason in dict.fromkeys(no_interval(i) for i in found if not possible(i)):
+        console.line(f"—: {reason}")
 
 
 def _remark(surveys: Sequence[Survey], columns: Columns, console: Console) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.app.leading import leading_aggregate
+from rlexp.app.summary import worst_scores
 from rlexp.app.survey import Found, survey
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
+from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord
@@ -32,6 +35,41 @@ class Records:
     records: tuple[RunRecord, ...] = field(repr=False)
     problems: tuple[str, ...]
     experiment: Experiment = field(repr=False)
+    folder: Path = field(repr=False)
+
+    def estimate(
+        self,
+        label: str | None = None,
+        task: str | None = None,
+        phase: str = "test",
+    ) -> Estimate | None:
+        """The aggregate of one configuration, as `rlexp show` and reports have it.
+
+        Args:
+            label: Needed where the experiment has several.
+            task: Needed where the experiment has several.
+            phase: `test`, `selection` or `tuning`.
+
+        Returns:
+            The leading metric of `conf/report.yaml` (the interquartile mean) of the scores, with
+            its interval; nothing where no run has a score.
+
+        Raises:
+            ProtocolError: No configuration matches, or several do.
+            ConfigError: The workspace's `conf/report.yaml` is wrong.
+        """
+        rows = self._rows(label, task, phase)
+        if not rows:
+            return None
+        named = [str(self.table[column][rows[0]]) for column in ("label", "task")]
+        configuration = next(
+            c for c in self.experiment.of_phase(Phase(phase)) if [c.label, c.task] == named
+        )
+        records = [self.records[row] for row in rows]
+        worst = worst_scores(configuration, self.experiment, sum(r.scoreless for r in records))
+        scores = [r.score for r in records if r.score is not None]
+        leading = leading_aggregate(self.folder.parent.parent)
+        return leading.estimate([*scores, *worst], configuration.reference)
 
     def scores(
         self,
@@ -112,6 +150,7 @@ def load(folder: str | PathLike[str]) -> Records:
         records=records,
         problems=tuple(found.problems),
         experiment=found.experiment,
+        folder=paths.folder,
     )
 
 

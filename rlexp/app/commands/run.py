@@ -4,7 +4,6 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from signal import Signals
 from typing import ClassVar
 
 from rlexp.app.continuing import with_drift
@@ -12,6 +11,7 @@ from rlexp.app.drive import drive, remember_speeds, run_plan
 from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
+from rlexp.app.leading import leading_aggregate
 from rlexp.app.mirrored import catch_up
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
@@ -23,10 +23,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
-from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
-from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import write_experiment
@@ -123,6 +121,7 @@ def bring_to_end(
     paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
+    leading = leading_aggregate(workspace.folder, workspace.allowed)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
@@ -150,7 +149,14 @@ def bring_to_end(
     detached = options.detach and bool(plan.missing) and interrupted is None
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
-    return _outcome(paths, experiment, request, entries, plan, again, interrupted, detached)
+    return RunOutcome(
+        summary=summarise(paths, experiment, request.phase, entries, leading),
+        ran=len(plan.missing),
+        complete=all(r.state is State.COMPLETED for r in _requested(entries, request)),
+        detached=detached,
+        interrupted=interrupted.name if interrupted else None,
+        next=tuple(_next(_requested(entries, request), again, request)),
+    )
 
 
 def _check_detached(request: Request, options: RunOptions) -> None:
@@ -175,26 +181,10 @@ def _driving(
     )
 
 
-def _outcome(
-    paths: ExperimentPaths,
-    experiment: Experiment,
-    request: Request,
-    entries: Sequence[Entry],
-    plan: Plan,
-    command: Sequence[str],
-    interrupted: Signals | None,
-    detached: bool,
-) -> RunOutcome:
+def _requested(entries: Sequence[Entry], request: Request) -> list[RunRecord]:
+    """The records of the runs that are asked for."""
     requested = {spec.id for spec in request.specs()}
-    records = [s.record for _, s in entries if s.record.spec.id in requested]
-    return RunOutcome(
-        summary=summarise(paths, experiment, request.phase, entries),
-        ran=len(plan.missing),
-        complete=all(r.state is State.COMPLETED for r in records),
-        detached=detached,
-        interrupted=interrupted.name if interrupted else None,
-        next=tuple(_next(records, command, request)),
-    )
+    return [s.record for _, s in entries if s.record.spec.id in requested]
 
 
 def _plan(entries: Sequence[Entry], request: Request, options: RunOptions) -> Plan:

@@ -10,6 +10,7 @@ from rlexp.app.commands.status import sweep_lines
 from rlexp.app.final_measures import describe_measures, tell_measures
 from rlexp.app.history import describe_attempts, describe_checkpoints, tell_attempts
 from rlexp.app.imported import imported_lines, source_in_words
+from rlexp.app.leading import leading_aggregate
 from rlexp.app.summary import describe_run, summarise
 from rlexp.app.survey import configuration_of, read_now, survey
 from rlexp.app.workspace import Workspace
@@ -72,8 +73,9 @@ def _show_experiment(paths: ExperimentPaths, workspace: Workspace, console: Cons
         raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
     # Of a sweep, trials and finalists are many and each has few runs: `ls` lists them.
     shown = found.phases if found.experiment.sweep is None else (Phase.TEST,)
+    leading = leading_aggregate(workspace.folder, workspace.allowed)
     summaries = [
-        summarise(paths, found.experiment, phase, found.entries(phase)) for phase in shown
+        summarise(paths, found.experiment, phase, found.entries(phase), leading) for phase in shown
     ]
     if console.as_json:
         plain = {"experiment": paths.name, "folder": str(paths.folder)}

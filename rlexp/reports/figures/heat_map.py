@@ -7,8 +7,8 @@ from rlexp.reports.blocks import HeatMap
 from rlexp.reports.figures.axes import say_nothing
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, INK, PALE, SINGLE_COLUMN, empty_figure
 from rlexp.reports.figures.lettering import LETTER, axis_title, height, label, title
-from rlexp.reports.number_words import digits_for, number
 from rlexp.reports.palette import RISING_LIGHT, shade
+from rlexp.text import digits_for, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlexp.metrics.estimate_words import possible, too_narrow
 from rlexp.reports.axes import Scale, scale
 from rlexp.reports.blocks import Intervals, Mark, Panel
 from rlexp.reports.figures.axes import say_nothing, set_x
@@ -14,7 +15,6 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, axis_title, height, label, title, within
-from rlexp.reports.number_words import possible, too_narrow
 from rlexp.reports.palette import Style
 
 if TYPE_CHECKING:

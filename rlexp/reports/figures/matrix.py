@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+from rlexp.metrics.estimate_words import ends, possible, too_narrow
 from rlexp.reports.blocks import Matrix
 from rlexp.reports.figures.axes import say_nothing
 from rlexp.reports.figures.canvas import (
@@ -13,9 +14,9 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, height, label, title
-from rlexp.reports.number_words import ends, number, possible, too_narrow
 from rlexp.reports.palette import LIGHT
 from rlexp.stats.interval import Interval
+from rlexp.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

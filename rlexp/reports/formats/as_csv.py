@@ -4,7 +4,9 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
+from rlexp.metrics.estimate import Estimate
 from rlexp.reports.blocks import (
     Figure,
     HeatMap,
@@ -25,8 +27,11 @@ from rlexp.stats.interval import Interval
 
 Row = Sequence[Value]
 
-INTERVAL = tuple(field.name for field in fields(Interval))
-"""Columns of an interval: estimate, low, high, level, method, repetitions, n, tasks, seed, …"""
+INTERVAL = tuple(field.name for field in fields(Estimate))
+"""Columns of an interval: estimate, low, high, level, method, repetitions, n, tasks, seed, …
+
+The last three are those of an estimate: digits, sizes (runs of each task), and runs.
+"""
 
 EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Beginnings of a cell that a spreadsheet may take for a formula."""
@@ -68,7 +73,7 @@ def written(rows: Iterator[Row]) -> bytes:
     return text.getvalue().encode(errors="replace")
 
 
-def _cell(value: Value) -> str:
+def _cell(value: Value | tuple[Any, ...]) -> str:
     match value:
         case None:
             return ""
@@ -78,12 +83,16 @@ def _cell(value: Value) -> str:
             return f"'{value}" if value.startswith(EXECUTED) else value
         case float():
             return repr(float(value))
+        case tuple():
+            # Runs of a task are apart by a space, tasks by a semicolon.
+            nested = value and isinstance(value[0], tuple)
+            return ("; " if nested else " ").join(map(_cell, value))
         case _:
             return str(value)
 
 
 def _of(interval: Interval | None) -> Row:
-    return [getattr(interval, name) if interval else None for name in INTERVAL]
+    return [getattr(interval, name, None) if interval else None for name in INTERVAL]
 
 
 def _table(table: Table) -> Iterator[Row]:

@@ -1,8 +1,16 @@
 """Tables in words, as Markdown and LaTeX print them before they escape them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rlexp.metrics.estimate_words import (
+    digits_of,
+    ends,
+    footnotes,
+    no_interval,
+    possible,
+    too_narrow,
+)
 from rlexp.reports.blocks import (
     Column,
     Figure,
@@ -13,10 +21,10 @@ from rlexp.reports.blocks import (
     Table,
     Value,
 )
-from rlexp.reports.number_words import ends, footnotes, number, plain_value, possible, too_narrow
 from rlexp.reports.parallel_places import parallel_words
 from rlexp.reports.scatter_places import left_out_words
 from rlexp.stats.interval import Interval
+from rlexp.text import number, plain_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +65,12 @@ def cell(value: Value, column: Column) -> str:
 def interval_notes(intervals: Iterable[Interval]) -> list[str]:
     """How intervals were made, what the marks mean, and every reason that one of them gives."""
     every = list(intervals)
-    missing = dict.fromkeys(i.reason or "the data allow none" for i in every if not possible(i))
+    missing = dict.fromkeys(map(_why_not, (i for i in every if not possible(i))))
     caveats = dict.fromkeys(i.reason for i in every if possible(i) and i.reason)
     return [
         *footnotes(every),
         *map(_sentence, caveats),
-        *([f"‡ No interval: {_sentence('; '.join(missing))}"] if missing else []),
+        *([f"‡ {_sentence('; '.join(missing))}"] if missing else []),
     ]
 
 
@@ -96,10 +104,17 @@ def _intervals(figure: Figure) -> Iterator[Interval]:
 
 
 def _interval(interval: Interval, digits: int) -> str:
-    estimate = number(interval.estimate, digits)
+    estimate = number(interval.estimate, digits_of(interval, digits))
     if not possible(interval):
         return f"{estimate} ‡"
     return f"{estimate} {ends(interval, digits)}{' †' if too_narrow(interval) else ''}"
+
+
+def _why_not(interval: Interval) -> str:
+    """That there is no interval, and why, as a sentence begins."""
+    known = interval if interval.reason else replace(interval, reason="the data allow none")
+    words = no_interval(known)
+    return words[:1].upper() + words[1:]
 
 
 def _sentence(words: str) -> str:

@@ -19,8 +19,8 @@ from rlexp.reports.blocks import (
     Thread,
     Value,
 )
-from rlexp.reports.number_words import digits_for, number
 from rlexp.reports.parallel_places import choice
+from rlexp.text import digits_for, number
 
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from rlexp.reports.axes import Scale
 from rlexp.reports.blocks import Line
-from rlexp.reports.number_words import digits_for
 from rlexp.reports.palette import Style
+from rlexp.text import digits_for
 
 UNITS = 10_000
 

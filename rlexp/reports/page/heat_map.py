@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate_words import everything, footnotes
 from rlexp.reports.axes import Scale
 from rlexp.reports.blocks import HeatMap
-from rlexp.reports.number_words import digits_for, footnotes, number, told
 from rlexp.reports.palette import RISING_LIGHT, shade
 from rlexp.stats.interval import Interval
+from rlexp.text import digits_for, number
 
 ROOM, LETTER, LINE = 250, 7.5, 14
 """Pixels across that every screen has for names, of one of their letters, and of a line."""
@@ -123,7 +124,7 @@ def _cell(
         top=place[1],
         shade=shade(stands if high > low else 0.5),
         estimate=number(value.estimate, digits),
-        told=f"{figure.label}\n{where}\n{told(value, digits)}",
+        told=f"{figure.label}\n{where}\n{everything(value, digits)}",
     )
 
 

@@ -4,10 +4,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate_words import digits_of, ends, everything, lacks_runs, too_narrow
 from rlexp.reports.axes import Scale, Tick, scale
 from rlexp.reports.blocks import Intervals, Mark, Panel
-from rlexp.reports.number_words import digits_for, ends, number, told, too_narrow
 from rlexp.reports.palette import Style
+from rlexp.text import digits_for, number
 
 TICKS = 4
 NARROW = 8
@@ -95,6 +96,7 @@ def _values(panel: Panel) -> Iterator[float | None]:
 
 def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
     interval = mark.interval
+    is_told = interval.low is not None or lacks_runs(interval)
     low, high = _place(drawn, interval.low), _place(drawn, interval.high)
     places = (_place(drawn, dot) for dot in mark.dots)
     return Row(
@@ -103,9 +105,9 @@ def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
         at=_place(drawn, interval.estimate),
         bar=None if low is None or high is None else (low, high),
         dots=[at for at in places if at is not None],
-        estimate=number(interval.estimate, digits),
-        ends=ends(interval, digits) if interval.low is not None else "no interval",
-        told=f"{mark.label}\n{told(interval, digits)}",
+        estimate=number(interval.estimate, digits_of(interval, digits)),
+        ends=ends(interval, digits) if is_told else "no interval",
+        told=f"{mark.label}\n{everything(interval, digits)}",
         too_narrow=too_narrow(interval),
     )
 

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate_words import ends, everything, footnotes, too_narrow
 from rlexp.reports.blocks import Matrix
-from rlexp.reports.number_words import ends, footnotes, number, told, too_narrow
 from rlexp.reports.palette import Style
 from rlexp.stats.interval import Interval
+from rlexp.text import number
 
 SHADES = 10
 """Shades on each side of the neutral middle."""
@@ -92,6 +93,6 @@ def _pair(figure: Matrix, label: str, other: str, value: Interval | None, style:
         shade=shade(value.estimate, figure.low, figure.high),
         estimate=number(value.estimate, DIGITS),
         ends=ends(value, DIGITS) if value.low is not None else "no interval",
-        told=f"{label} against {other}\n{told(value, DIGITS)}",
+        told=f"{label} against {other}\n{everything(value, DIGITS)}",
         too_narrow=too_narrow(value),
     )

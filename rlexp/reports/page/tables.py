@@ -3,10 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate_words import (
+    digits_of,
+    ends,
+    everything,
+    footnotes,
+    possible,
+    too_narrow,
+)
 from rlexp.reports.blocks import Column, Table, Value
-from rlexp.reports.number_words import ends, footnotes, number, possible, told, too_narrow
 from rlexp.reports.palette import Style
 from rlexp.stats.interval import Interval
+from rlexp.text import number
 
 LONG = 30
 """Rows beyond which a table scrolls in its box on a screen."""
@@ -79,9 +87,9 @@ def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> Cell:
 def _interval(interval: Interval, digits: int) -> Cell:
     return Cell(
         kind="interval" if possible(interval) else "estimate",
-        text=number(interval.estimate, digits),
+        text=number(interval.estimate, digits_of(interval, digits)),
         ends=ends(interval, digits),
-        told=told(interval, digits),
+        told=everything(interval, digits),
         too_narrow=too_narrow(interval),
     )
 

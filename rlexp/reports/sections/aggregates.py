@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rlexp.metrics.estimate_words import few_runs, too_narrow
 from rlexp.reports.blocks import (
     Axis,
     Block,
@@ -18,11 +19,11 @@ from rlexp.reports.blocks import (
     Value,
 )
 from rlexp.reports.estimates import Estimates, aggregates, is_capped, unit
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, per_cent, too_narrow
 from rlexp.reports.scale import scales
 from rlexp.reports.sentences import listed
-from rlexp.stats.interval import Interval
+from rlexp.text import per_cent, runs_by_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,13 @@ def _figure(found: Sequence[Estimates], inquiry: Inquiry) -> Intervals:
         name="aggregates-figure",
         title="Aggregates with intervals",
         panels=tuple(_panel(name, found, inquiry) for name in names),
-        note=f"{per_cent(inquiry.settings.level)} intervals.{_lower_is_better(names, inquiry)}",
+        note=f"{per_cent(inquiry.settings.level)} intervals{_dots(found)}.{_lower_is_better(names, inquiry)}",
     )
+
+
+def _dots(found: Sequence[Estimates]) -> str:
+    few = any(few_runs(i) for own in found for i in own.intervals.values())
+    return "; dots are runs, where they are few" if few else ""
 
 
 def _lower_is_better(names: Sequence[str], inquiry: Inquiry) -> str:
@@ -120,7 +126,11 @@ def _panel(name: str, found: Sequence[Estimates], inquiry: Inquiry) -> Panel:
         title=inquiry.metrics[name].title,
         axis=Axis(title=_axis(name, inquiry)),
         marks=tuple(
-            Mark(label=own.label, interval=own.intervals[name])
+            Mark(
+                label=own.label,
+                interval=own.intervals[name],
+                dots=tuple(run for runs in own.intervals[name].runs for run in runs),
+            )
             for own in found
             if name in own.intervals
         ),
@@ -129,10 +139,8 @@ def _panel(name: str, found: Sequence[Estimates], inquiry: Inquiry) -> Panel:
 
 def _table(found: Sequence[Estimates], inquiry: Inquiry) -> Table:
     columns = [Column(title="label", label=True), Column(title="runs")]
-    for name, metric in inquiry.metrics.items():
-        own = [e.intervals[name] for e in found if name in e.intervals]
-        columns.append(Column(title=metric.title, digits=digits_of(own)))
-    return Table(
+    columns += [Column(title=metric.title) for metric in inquiry.metrics.values()]
+    table = Table(
         name="aggregates",
         title="Aggregates",
         columns=tuple(columns),
@@ -140,6 +148,7 @@ def _table(found: Sequence[Estimates], inquiry: Inquiry) -> Table:
         note=f"Runs: with a score, of those asked for. In units of the {unit(inquiry.evidence)}"
         f"{_other_units(inquiry)}.{_lower_is_better(list(inquiry.metrics), inquiry)}",
     )
+    return with_every_run(table)
 
 
 def _other_units(inquiry: Inquiry) -> str:
@@ -148,18 +157,16 @@ def _other_units(inquiry: Inquiry) -> str:
     return f"; {listed(capped)} of normalised scores" if capped and not several else ""
 
 
-def digits_of(intervals: Sequence[Interval]) -> int:
-    """Digits after the point that tell the intervals of a column apart."""
-    widths = [i.high - i.low for i in intervals if i.low is not None and i.high is not None]
-    estimates = [i.estimate for i in intervals]
-    spans = widths or ([max(estimates) - min(estimates)] if estimates else [])
-    positive = [span for span in spans if span > 0]
-    return digits_for(min(positive)) if positive else 2
-
-
 def _row(own: Estimates, inquiry: Inquiry) -> tuple[Value, ...]:
     values = (own.intervals.get(name) for name in inquiry.metrics)
-    return (own.label, f"{own.n:,} of {own.planned:,}", *values)
+    return (own.label, _runs(own), *values)
+
+
+def _runs(own: Estimates) -> str:
+    """Runs with a score of those asked for; of several tasks, how many each of them has."""
+    count = f"{own.n:,} of {own.planned:,}"
+    sizes = next((i.sizes for i in own.intervals.values()), ())
+    return f"{count}: {runs_by_task(sizes)}" if len(sizes) > 1 else count
 
 
 def _anchors(inquiry: Inquiry) -> Block:

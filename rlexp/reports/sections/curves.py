@@ -8,7 +8,7 @@ from rlexp.reports.curve_data import Curves, by_seconds, by_steps
 from rlexp.reports.curve_lines import SHOWN, Drawn, aggregate, single_lines
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.possible import possible_scores
+from rlexp.reports.scale import possible_scores
 from rlexp.reports.sentences import counted
 
 Reader = Callable[[Evidence, str, str], Curves]

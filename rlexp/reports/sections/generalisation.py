@@ -23,14 +23,15 @@ from rlexp.reports.blocks import (
 )
 from rlexp.reports.context_figures import figures
 from rlexp.reports.context_tests import ContextTests, context_tests, unlike
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.final_episodes import has_contexts, is_examined
 from rlexp.reports.generalisation import Gap, Robustness, generalisation_gap, robustness
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, per_cent
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import listed
 from rlexp.stats.interval import Interval
+from rlexp.text import digits_for, per_cent
 
 ABOUT = (
     "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "
@@ -126,7 +127,7 @@ class Generalisation:
             rows=tuple(rows),
             note=f"{WORST.format(tail=per_cent(self.tail))}{self._share()}",
         )
-        return remarked(table)
+        return with_every_run(remarked(table))
 
     def _share(self) -> str:
         if self.mastery is None:
@@ -225,7 +226,7 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
         ),
         note=f"{GAP}{_counted_as_worst([own.cell for own in gaps])}",
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 def _counted_as_worst(cells: Sequence[Cell]) -> str:

@@ -12,7 +12,7 @@ from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import listed, shortened
 from rlexp.stats.improvement import probabilities_of_improvement
-from rlexp.stats.interval import Interval
+from rlexp.stats.interval import Interval, limited
 from rlexp.stats.task_scores import TaskScores
 
 ABOUT = (
@@ -66,7 +66,7 @@ def _pairs(inquiry: Inquiry) -> list[Pair]:
         for (a, b), own in zip(both, tasks, strict=True)
         if own
     ]
-    found = iter(probabilities_of_improvement(sides, inquiry.settings.resampling))
+    found = map(limited, probabilities_of_improvement(sides, inquiry.settings.resampling))
     runs = iter([(x.n, y.n) for x, y in sides])
     return [
         Pair(a, b, next(found) if own else None, next(runs) if own else (0, 0), own)

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.blocks import Axis, Block, Column, Intervals, Mark, Panel, Part, Table, Value
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.final_episodes import has_measures, is_examined
 from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.measures import Measured, measures
-from rlexp.reports.number_words import digits_for, per_cent
 from rlexp.reports.remarks import REMARK, remarked
+from rlexp.text import digits_for, per_cent
 
 ABOUT = (
     "Of each run the mean over the episodes of its final evaluation, then the mean over the runs, "
@@ -87,7 +88,7 @@ def _table(every: Sequence[Measured], *, examined: bool) -> Table:
         rows=tuple(rows),
         note=" ".join([ABOUT, *([f"Here {'; '.join(told)}."] if told else [])]),
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 def _row(one: Measured) -> tuple[Value, ...]:

@@ -9,10 +9,10 @@ from rlexp.reports.bounds import Bounds, bounds
 from rlexp.reports.estimates import unit
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for
 from rlexp.reports.past import Past
 from rlexp.reports.sentences import counted, listed
 from rlexp.reports.wording import state, states
+from rlexp.text import digits_for
 
 MEANING = {
     Phase.TUNING: "hyperparameters may have been chosen by these very scores",

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from rlexp.reports.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import per_cent
 from rlexp.reports.scale import Scales, common_scale, task_scores, without_anchors
 from rlexp.reports.sentences import counted
 from rlexp.reports.wording import states
 from rlexp.stats.profile import Profile, performance_profile
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import per_cent
 
 ABOUT = (
     "The share of runs that score more than τ, every task weighing the same. A curve above "

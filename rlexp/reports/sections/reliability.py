@@ -3,19 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rlexp.metrics.estimate import Estimator
 from rlexp.records.run import State
 from rlexp.reports.blocks import Column, Part, Table, Text, Value
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.evidence import Cell
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, per_cent
 from rlexp.reports.reliability_metrics import Assessed, of_final_policies, of_training
 from rlexp.reports.remarks import REMARK, remarked
+from rlexp.reports.scale import possible_scores
 from rlexp.reports.sentences import shortened
-from rlexp.stats.bootstrap import interval
-from rlexp.stats.interval import Interval
+from rlexp.stats.interval import Interval, limited
 from rlexp.stats.reliability_estimates import Reliability as Metric
 from rlexp.stats.risk import SHARE, cvar, failure_rate, worst_count
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import digits_for, per_cent
 
 WORST_ALONE = "the worst run alone"
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -73,7 +75,7 @@ def _training(found: Sequence[Assessed]) -> Table:
         ),
         note=" ".join([TRAINING, *_remarks(found)]),
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 def _final(found: Sequence[Assessed], others: Sequence[tuple[Value, Value]]) -> Table:
@@ -94,7 +96,7 @@ def _final(found: Sequence[Assessed], others: Sequence[tuple[Value, Value]]) -> 
         ),
         note=" ".join([FINAL, *_remarks(found)]),
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 _FIRST = (Column(title="task"), Column(title="label", label=True), Column(title="runs"))
@@ -166,16 +168,17 @@ def _scores_and_failures(cell: Cell | None, inquiry: Inquiry) -> tuple[Value, Va
     ended = [m for m in cell.members if m.record.state in {State.COMPLETED, State.FAILED}]
     failures = sum(member.record.state is State.FAILED for member in ended)
     level = inquiry.settings.level
-    failed = failure_rate(failures, len(ended), level) if ended else None
+    failed = limited(failure_rate(failures, len(ended), level)) if ended else None
     return _worst_scores(cell, inquiry) if cell.n else None, failed
 
 
 def _worst_scores(cell: Cell, inquiry: Inquiry) -> Interval:
     """The CVaR of the scores; a single worst run cannot be resampled as new ones would vary."""
-    scores = TaskScores.from_tasks([cell.scores])
     resampling = inquiry.settings.curve_resampling
     if worst_count(cell.n) > 1:
-        return interval(scores, lambda s: cvar(s.values), resampling, method="percentile")
+        by_quantiles = Estimator(method="percentile", resampling=resampling)
+        scores, ends = TaskScores.from_tasks([cell.scores]), possible_scores([cell], None)
+        return by_quantiles.estimate(scores, lambda s: cvar(s.values), ends)
     return Interval(
         estimate=float(cvar(cell.scores)),
         low=None,

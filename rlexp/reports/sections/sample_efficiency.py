@@ -5,21 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
 from rlexp.reports.blocks import Axis, Block, Column, Lines, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.curve_data import by_steps
 from rlexp.reports.curve_lines import Drawn, aggregate
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.possible import cut_to, possible_scores
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.scale import Scale, Scales, common_scale, without_anchors
+from rlexp.reports.scale import Scale, Scales, common_scale, possible_scores, without_anchors
 from rlexp.reports.sentences import listed
 from rlexp.reports.wording import states
 from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.bootstrap import interval
 from rlexp.stats.curves import area_under_curve
-from rlexp.stats.interval import Interval
 from rlexp.stats.task_scores import TaskScores
 
 ALL_TASKS = "all tasks, normalised"
@@ -122,7 +121,7 @@ def _table(inquiry: Inquiry, scale: Scales | None) -> Table:
         rows=tuple(rows),
         note=AREAS,
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 def _areas(evidence: Evidence, label: str, task: str) -> Areas:
@@ -146,10 +145,10 @@ def _area(member: Member) -> float | None:
 
 
 def _row(inquiry: Inquiry, task: str, label: str, areas: Areas) -> tuple[Value, ...]:
-    found = _interval(inquiry, [areas.values]) if areas.values else None
     cell = inquiry.evidence.cell(label, task)
-    if found and cell:
-        found = cut_to(found, *possible_scores([cell], None))
+    found = None
+    if cell and areas.values:
+        found = _estimate(inquiry, [areas.values], possible_scores([cell], None))
     runs = f"{len(areas.values)} of {areas.planned}"
     return (task, label, runs, found, areas.reason or None)
 
@@ -165,7 +164,7 @@ def _over_all(
         return (ALL_TASKS, label, runs, None, f"none on {listed(lacking)}")
     normalised = [_normalised(areas.values, scale[task]) for task, areas in own.items()]
     ends = possible_scores(inquiry.evidence.of_label(label), scale)
-    return (ALL_TASKS, label, runs, cut_to(_interval(inquiry, normalised), *ends), None)
+    return (ALL_TASKS, label, runs, _estimate(inquiry, normalised, ends), None)
 
 
 def _normalised(values: Sequence[float], scale: Scale | None) -> Sequence[float]:
@@ -173,7 +172,6 @@ def _normalised(values: Sequence[float], scale: Scale | None) -> Sequence[float]
     return tuple(scale.normalised(np.asarray(values, dtype=np.float64)).tolist())
 
 
-def _interval(inquiry: Inquiry, tasks: Sequence[Sequence[float]]) -> Interval:
-    settings = inquiry.settings
+def _estimate(inquiry: Inquiry, tasks: Sequence[Sequence[float]], ends: Ends) -> Estimate:
     scores = TaskScores.from_tasks(tasks)
-    return interval(scores, interquartile_mean, settings.resampling, method=settings.interval)
+    return inquiry.settings.estimator.estimate(scores, interquartile_mean, ends)

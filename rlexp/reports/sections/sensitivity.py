@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import per_cent
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.setting_grids import SettingGrid, runs_of, setting_grids
@@ -17,6 +16,7 @@ from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity import SHARE, percentile_anchors
 from rlexp.stats.sensitivity_intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.setting_runs import means
+from rlexp.text import per_cent
 
 ABOUT = (
     "Φ = P − C is what an algorithm loses by one setting for all tasks: P is its score with the "

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlexp.metrics.estimate_words import too_narrow
 from rlexp.reports.blocks import (
     Axis,
     Block,
@@ -18,9 +19,11 @@ from rlexp.reports.blocks import (
     Value,
 )
 from rlexp.reports.estimates import Estimates, is_capped, per_task
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, per_cent, too_narrow
+from rlexp.reports.remarks import REMARK
 from rlexp.reports.sentences import listed
+from rlexp.text import digits_for, per_cent
 
 MARKED = ("random", "threshold")
 """Known scores of a task that figures mark."""
@@ -101,7 +104,7 @@ def _table(name: str, found: Sequence[Estimates], inquiry: Inquiry) -> Table:
     spans = [own.scores[-1] - own.scores[0] for own in found if own.scores]
     digits = digits_for(min([span for span in spans if span > 0], default=0.0))
     title = inquiry.metrics[name].title
-    return Table(
+    table = Table(
         name="tasks",
         title=f"{title} of every label on every task",
         columns=(
@@ -111,12 +114,13 @@ def _table(name: str, found: Sequence[Estimates], inquiry: Inquiry) -> Table:
             Column(title=title, digits=digits),
             Column(title="lowest run", digits=digits),
             Column(title="highest run", digits=digits),
-            Column(title="remark"),
+            REMARK,
         ),
         rows=tuple(_row(name, own) for own in found),
         note=f"Runs: with a score, of those asked for. {_units(name, inquiry)}"
         f"{_counted_as_worst(inquiry)}",
     )
+    return with_every_run(table)
 
 
 def _units(name: str, inquiry: Inquiry) -> str:

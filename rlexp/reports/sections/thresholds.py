@@ -11,7 +11,7 @@ from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.reaching import Followed, follow
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted, listed
-from rlexp.stats.interval import Interval
+from rlexp.stats.interval import Interval, limited
 from rlexp.stats.multiplicity import holm
 from rlexp.stats.survival import Median, SurvivalCurve, median_time, restricted_mean
 from rlexp.stats.threshold import LogRank, log_rank, wilson
@@ -142,7 +142,7 @@ def _horizons(tasks: Sequence[Sequence[Followed]]) -> Iterator[str]:
 
 def _row(own: Followed, horizon: float | None, level: float) -> tuple[Value, ...]:
     curve = own.curve(level)
-    share = wilson(own.successes, own.decided, level) if own.decided else None
+    share = limited(wilson(own.successes, own.decided, level)) if own.decided else None
     return (
         own.task,
         own.label,
@@ -160,7 +160,7 @@ def _median(median: Median) -> Interval | str:
         return NOT_REACHED
     both = median.low is not None and median.high is not None
     known = "" if median.low is None else f"from {median.low:,.0f}, "
-    return Interval(
+    found = Interval(
         estimate=median.estimate,
         low=median.low if both else None,
         high=median.high if both else None,
@@ -170,13 +170,14 @@ def _median(median: Median) -> Interval | str:
         n=median.n,
         reason=None if both else f"{known}without an upper end",
     )
+    return limited(found)
 
 
 def _mean(curve: SurvivalCurve, horizon: float | None) -> Interval | str:
     if horizon is None:
         return "no run completed"
     followed = curve.follow_up >= horizon or curve.at(curve.follow_up) == 0
-    return restricted_mean(curve, horizon) if followed else "no run was followed that far"
+    return limited(restricted_mean(curve, horizon)) if followed else "no run was followed that far"
 
 
 def _tests(tasks: Sequence[Sequence[Followed]]) -> list[Table]:

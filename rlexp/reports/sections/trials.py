@@ -6,10 +6,10 @@ from math import isfinite
 from rlexp.reports.blocks import Column, Part, Table, Value
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
 from rlexp.reports.sweeps import OBJECTIVES, kind, suffix, titled, value_of, valued
+from rlexp.text import digits_for
 
 
 @dataclass(frozen=True, slots=True)

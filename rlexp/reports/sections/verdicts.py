@@ -1,17 +1,22 @@
 """Verdicts: the question in words, and what is known about every pair of labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.metrics.estimate import FEW
+from rlexp.metrics.estimate_words import with_ends
 from rlexp.reports.blocks import Block, Notice, Part, Text, Tone
 from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.fairness import warnings
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import per_cent, with_ends
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.wording import score_in_words, states
 from rlexp.stats.family import Verdict
+from rlexp.text import digits_for, number, per_cent
 
 MANY = 15
 """Pairs beyond which there is one notice a label instead of one a pair."""
@@ -144,12 +149,23 @@ def _notice(pair: Pair, evidence: Evidence) -> Notice:
 
 
 def _runs(pair: Pair, evidence: Evidence) -> str:
-    counts = [
-        sum(evidence.cells[label, task].n for task in pair.tasks)
+    sides = [
+        [evidence.cells[label, task].scores for task in pair.tasks]
         for label in (pair.first, pair.second)
     ]
-    told = f"{counted(counts[0], 'run')} against {counts[1]:,}"
+    first, second = (sum(map(len, tasks)) for tasks in sides)
+    runs = [f" ({_every_run(tasks)})" if first + second < FEW else "" for tasks in sides]
+    told = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
     return f"{told} on {counted(len(pair.tasks), 'task')}."
+
+
+def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
+    """The scores of few runs, in units of their task's return; tasks are apart by a semicolon."""
+    span = max(float(np.ptp(scores)) for scores in tasks)
+    return "; ".join(
+        ", ".join(number(score, digits_for(span)) for score in sorted(scores.tolist()))
+        for scores in tasks
+    )
 
 
 def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:

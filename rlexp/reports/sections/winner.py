@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
+from rlexp.metrics.estimate_words import with_ends
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.every_run import with_every_run
 from rlexp.reports.evidence import Evidence
 from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.number_words import digits_for, with_ends
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings_table import settings_table
@@ -17,6 +18,7 @@ from rlexp.reports.sweeps import incumbents, objective, suffix, titled
 from rlexp.reports.worth import Measured, Worth, worth
 from rlexp.stats.interval import Interval
 from rlexp.stats.optimism import TuningModel
+from rlexp.text import digits_for
 
 FEWEST_APART = 4
 """Runs a side from which on runs that are all apart are no chance at 5 %."""
@@ -71,7 +73,7 @@ def _verdict(own: SweepEvidence, selection: Selection, found: Worth) -> Notice:
     if test is None or test.mean is None:
         text = f"{head}. It has no test score yet, and only that is a result."
         return Notice(tone=Tone.NOTE, text=text)
-    reached = f"{_short(test.mean.estimate)} on {_seeds(test)}"
+    reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
     gap = f" Tuning overstated by {_told(found.optimism)}." if found.optimism else ""
     text = f"{head}; it scores {reached}.{_against_default(found)}{gap}"
     return Notice(tone=_tone(selection, found), text=text)
@@ -82,7 +84,8 @@ def _against_default(found: Worth) -> str:
     if chance is None or default is None or default.mean is None:
         return ""
     return (
-        f" The default scores {_short(default.mean.estimate)} on {_seeds(default)}; a run of the "
+        f" The default scores {with_ends(default.mean, default.mean.digits)} on "
+        f"{_seeds(default)}; a run of the "
         f"winner beats one of the default with probability {_told(chance, 2)}."
     )
 
@@ -103,8 +106,6 @@ def _tone(selection: Selection, found: Worth) -> Tone:
 
 
 def _scores(own: SweepEvidence, found: Worth, evidence: Evidence) -> Table:
-    estimates = [s for m in found.measured for s in m.scores if m.mean]
-    digits = digits_for(max(estimates) - min(estimates)) if estimates else 2
     table = Table(
         name=f"winner-scores{suffix(own, evidence)}",
         title=titled("Scores by phase", own, evidence),
@@ -114,14 +115,14 @@ def _scores(own: SweepEvidence, found: Worth, evidence: Evidence) -> Table:
             Column(title="phase"),
             Column(title="scores", digits=0),
             Column(title="of", digits=0),
-            Column(title="mean", digits=digits),
+            Column(title="mean"),
             REMARK,
         ),
         rows=tuple(_measured(m) for m in found.measured),
         note="Only test scores are results: the winner was chosen by the others, and looks better "
         "in them than it is.",
     )
-    return remarked(table)
+    return with_every_run(remarked(table))
 
 
 def _measured(one: Measured) -> tuple[Value, ...]:

@@ -1,0 +1,363 @@
+"""One number, one function: an aggregate is the same on every surface, to the last digit shown."""
+
+import csv
+import html
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quick_parts import quick_parts
+from stored_runs import PROVENANCE, STARTED, completed
+from stored_sweeps import WORDS as SWEEP
+from stored_sweeps import StoredSweep, finished_sweep
+from typer.testing import CliRunner
+
+import rlexp
+from rlexp.app.export_card import Card, card, result
+from rlexp.app.gather import gather
+from rlexp.app.leading import Leading, leading_aggregate
+from rlexp.app.request import read_request
+from rlexp.app.tracked import Labels, tracked_experiment
+from rlexp.app.tracked_summary import read_summary
+from rlexp.app.workspace import Workspace
+from rlexp.cli import app
+from rlexp.config.report import read_report
+from rlexp.config.sources import packaged_root
+from rlexp.metrics.estimate import Estimate
+from rlexp.metrics.estimate_words import ends, every_run, sentence, with_ends
+from rlexp.protocol.seeds import Phase
+from rlexp.records.events import RunStarted
+from rlexp.reports.estimates import aggregates, per_task
+from rlexp.reports.formats.as_json import plain
+from rlexp.reports.inquiry import Inquiry
+from rlexp.store.journal import JournalWriter
+from rlexp.store.layout import Layout
+from rlexp.store.runs import new_attempt, write_experiment, write_run
+from rlexp.text import number
+from rlexp.trackers import Aggregate
+from rlexp.trackers.interval_figure import draw_intervals
+from rlexp.trackers.mlflow_summary import _numbers as numbers_in_mlflow
+from rlexp.trackers.mlflow_summary import _words as tags_in_mlflow
+from rlexp.trackers.tensorboard import EventFiles
+from rlexp.trackers.wandb_content import overview
+
+CARTPOLE, ACROBOT = "CartPole-v1", "Acrobot-v1"
+SCORES = {
+    ("a2c", CARTPOLE): (110.25, 420.5, 500.0, 333.0, 61.75),
+    ("ppo", CARTPOLE): (480.0, 497.5, 491.25, 500.0, 470.0),
+    ("a2c", ACROBOT): (-310.0, -95.5, -500.0, -120.0, -101.0),
+    ("ppo", ACROBOT): (-90.5, -88.0, -93.25, -85.0, -99.0),
+}
+SHORT = ("budget.steps=100", "budget.evaluation_every=50", "budget.final_episodes=2")
+EXPERIMENTS = {
+    "two": ("environment=cartpole", "seeds.test=2"),
+    "three": ("environment=cartpole", "seeds.test=3"),
+    "five": ("environment=cartpole", "seeds.test=5"),
+    "tasks": ("environment=cartpole,acrobot", "seeds.test=3"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A workspace with finished experiments, whose runs were made up."""
+
+    place: Workspace
+
+    def say(self, *words: str, code: int = 0) -> str:
+        """What the command line prints."""
+        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert code == done.exit_code, done.output
+        return done.stdout
+
+    def json(self, *words: str) -> Any:
+        """What it prints as JSON."""
+        return json.loads(self.say(*words, "--json"))
+
+    def estimates(self, name: str) -> dict[tuple[str, str], Estimate]:
+        """The aggregate of every label on every task of an experiment, as Python has it."""
+        loaded = rlexp.load(self.place.folder / "runs" / name)
+        tasks = (CARTPOLE, ACROBOT) if name == "tasks" else (CARTPOLE,)
+        found = {(k, t): loaded.estimate(k, t) for k in ("a2c", "ppo") for t in tasks}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def command(self, name: str) -> list[str]:
+        """The command that made an experiment."""
+        return ["algorithm=a2c,ppo", f"experiment={name}", *EXPERIMENTS[name], *SHORT]
+
+    def store(self, name: str) -> None:
+        """Store the runs of an experiment with made-up scores."""
+        request = read_request(self.command(name), self.place)
+        paths = self.place.layout.experiment(name)
+        write_experiment(paths, request.experiment)
+        for configuration, spec in request.experiment.specs(Phase.TEST):
+            run = paths.run(spec.name)
+            write_run(run, spec)
+            attempt = new_attempt(run, {"allowed": []}, PROVENANCE, "")
+            started = RunStarted(time=STARTED, attempt=1, pid=1, host="here")
+            score = SCORES[configuration.label, configuration.task][spec.seed]
+            with closing(JournalWriter(attempt.journal)) as journal:
+                for event in (started, *completed(score)):
+                    journal.append(event)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """Two labels with two, three and five runs, and on two tasks."""
+    folder = tmp_path_factory.mktemp("study")
+    made = Study(Workspace(folder, Layout(folder / "runs")))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick_parts(monkeypatch)
+        monkeypatch.chdir(folder)
+        for name in EXPERIMENTS:
+            made.store(name)
+        yield made
+
+
+def as_json(estimate: Estimate) -> Any:
+    """An estimate as JSON has it."""
+    return json.loads(json.dumps(asdict(estimate)))
+
+
+def in_table(estimate: Estimate) -> str:
+    """An estimate as a table has it: the value, and the interval where there is one."""
+    shown = number(estimate.estimate, estimate.digits)
+    return shown if estimate.low is None else f"{shown} {ends(estimate, 0)}"
+
+
+def rows_of(text: str, *words: str) -> list[str]:
+    """Lines of a text that hold all these words."""
+    return [line for line in text.splitlines() if all(word in line for word in words)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_run_and_show_say_what_python_computes(study: Study, name: str) -> None:
+    """In words and as JSON; two runs have no interval, and few runs stand beside the number."""
+    expected = study.estimates(name)
+    run = study.say("run", *study.command(name))
+    show = study.say("show", name)
+    for estimate in expected.values():
+        line = sentence("IQM", estimate)
+        assert f"  {line}\n" in run
+        assert f"  {line}\n" in show
+        assert every_run(estimate) in line
+        few = "too few runs for an interval (n = 2)"
+        assert (name == "two") == (few in line) == (estimate.low is None)
+    cells = study.json("run", *study.command(name))["cells"]
+    (shown,) = study.json("show", name)["phases"]
+    for told in (cells, shown["cells"]):
+        found = {(c["label"], c["task"]): c["estimate"] for c in told}
+        assert {key: as_json(value) for key, value in expected.items()} == found
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_lists_show_the_same(study: Study, name: str) -> None:
+    """`ls --group` shows value, ends and few runs; `status` shows no aggregate of its own."""
+    listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")
+    for (label, task), estimate in study.estimates(name).items():
+        (line,) = rows_of(listed, label, task)
+        assert f"{number(estimate.estimate, estimate.digits)} (n = " in line
+        assert every_run(estimate) in line
+        for end in (estimate.low, estimate.high):
+            assert ("—" if end is None else number(end, estimate.digits)) in line
+        (row,) = [r for r in told if (r["label"], r["task"]) == (label, task)]
+        assert as_json(estimate) == row["interval"]
+        assert (row["iqm"], row["low"]) == (estimate.estimate, estimate.low)
+    assert ("too few runs for an interval (n = 2)" in listed) == (name == "two")
+    assert "IQM" not in study.say("status", name)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_comparisons_show_the_same(study: Study, name: str) -> None:
+    """The table of every label on every task, as text and as JSON."""
+    text, told = study.say("compare", name), study.json("compare", name)
+    blocks = {b.get("name"): b for part in told["parts"] for b in part["blocks"]}
+    rows = {(row[1], row[0]): row for row in blocks["tasks"]["rows"]}
+    for (label, task), estimate in study.estimates(name).items():
+        assert as_json(estimate) == rows[label, task][3]
+        assert rows_of(text, task, label, in_table(estimate), every_run(estimate))
+    assert ("too few runs for an interval (n = 2)" in text.lower()) == (name == "two")
+    if name == "tasks":
+        assert "6 of 6: 3 on each of 2 tasks" in text
+    else:
+        leading = {row[0]: row[2] for row in blocks["aggregates"]["rows"]}
+        expected = {label: as_json(value) for (label, _), value in study.estimates(name).items()}
+        assert expected == leading
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> None:
+    """The page, CSV, LaTeX, Markdown and JSON."""
+    formats = "html,csv,latex,md,json"
+    study.say("report", name, "--format", formats, "--set", "section=[tasks,aggregates]")
+    files = {p.name: p for p in (study.place.folder / "reports" / name).rglob("*") if p.is_file()}
+    read = {key: path.read_text() for key, path in files.items()}
+    page = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", read["report.html"])))
+    latex = re.sub(r"[{}$\\~]|numprint|text|thinspace", "", read["tasks.tex"])
+    told = json.loads(read["report.json"])
+    blocks = {b.get("name"): b for part in told["parts"] for b in part["blocks"]}
+    for (label, task), estimate in study.estimates(name).items():
+        (found,) = [r for r in blocks["tasks"]["rows"] if r[:2] == [task, label]]
+        assert as_json(estimate) == found[3]
+        assert in_table(estimate) in page
+        assert every_run(estimate) in page
+        assert rows_of(
+            read["report.md"].replace("\\", ""),
+            task,
+            label,
+            in_table(estimate),
+            every_run(estimate),
+        )
+        assert in_table(estimate).replace("−", "-") in latex.replace("−", "-")
+        row = next(
+            r
+            for r in csv.DictReader(read["tasks.csv"].splitlines())
+            if (r["task"], r["label"]) == (task, label)
+        )
+        csv_ends = [row[f"IQM {key}"] for key in ("estimate", "low", "high", "reason")]
+        numbers = (estimate.estimate, estimate.low, estimate.high)
+        expected = ["" if value is None else repr(value) for value in numbers]
+        assert [*expected, estimate.reason or ""] == csv_ends
+    few = "too few runs for an interval (n = 2)"
+    for text in (page, latex, read["report.md"], read["tasks.csv"], read["report.json"]):
+        assert (name == "two") == (few in text.lower())
+
+
+def summary_of(study: Study, name: str) -> list[Aggregate]:
+    """The aggregates that trackers are told."""
+    paths = study.place.layout.experiment(name)
+    labels = Labels(paths)
+    summary, _ = read_summary(paths, tracked_experiment(paths, labels), labels, Leading())
+    found = summary.aggregates
+    rows = overview(tracked_experiment(paths, labels), summary)["rows"]
+    for aggregate, row in zip(found, rows, strict=True):
+        assert aggregate.estimate is not None
+        numbers = (aggregate.estimate.estimate, aggregate.estimate.low, aggregate.estimate.high)
+        assert (*numbers, aggregate.in_words) == (*row[7:10], row[-1])
+    EventFiles(study.place.folder / "tensorboard" / name).summarise(summary)
+    return list(found)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_trackers_receive_the_same(study: Study, name: str) -> None:
+    """MLflow's metrics and tags, W&B's table, TensorBoard's scalars and words, and the picture."""
+    expected, found = study.estimates(name), summary_of(study, name)
+    assert expected == {(a.label, a.task): a.estimate for a in found}
+    for aggregate in found:
+        estimate = expected[aggregate.label, aggregate.task]
+        ends_told = {"iqm": estimate.estimate, "iqm_low": estimate.low, "iqm_high": estimate.high}
+        told = numbers_in_mlflow([aggregate])
+        assert {k: v for k, v in ends_told.items() if v is not None} == {
+            k: v for k, v in told.items() if k.startswith("iqm")
+        }
+        tags = tags_in_mlflow([aggregate])
+        assert (sentence("IQM", estimate), estimate.reason) == (tags["in_words"], tags["reason"])
+        assert in_table(estimate) in draw_intervals([aggregate])
+        scalars = in_tensorboard(study, name, aggregate)
+        assert scalars["aggregate/in words"] == sentence("IQM", estimate)
+        assert scalars["aggregate/iqm"] == pytest.approx(estimate.estimate, rel=1e-6)
+        assert ("aggregate/low" in scalars) == (estimate.low is not None)
+
+
+def in_tensorboard(study: Study, name: str, aggregate: Aggregate) -> dict[str, Any]:
+    """What the event file of a label says."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.util.tensor_util import make_ndarray
+
+    folder = study.place.folder / "tensorboard" / name / "summary"
+    (path,) = (folder / f"{aggregate.label} {aggregate.task}").glob("*tfevents*")
+    values = (v for event in EventFileLoader(str(path)).Load() for v in event.summary.value)
+    read = {value.tag: make_ndarray(value.tensor).item() for value in values}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in read.items()}
+
+
+@pytest.mark.parametrize("name", ["two", "three", "five"])
+def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
+    """In its head, and in its table."""
+    for (label, task), estimate in study.estimates(name).items():
+        evidence = gather([f"{name}/{label}"], Phase.TEST, study.place)
+        parts = read_report(("metric=[iqm]",), study.place.folder)
+        asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+        of = Card(
+            inquiry=asked,
+            estimates=per_task(asked)[0],
+            algorithm=label,
+            model="model.zip",
+            folders={0: "seed-0"},
+            foreign=(),
+            report=False,
+        )
+        assert sentence("IQM", estimate) in result(of)
+        body = card(of).decode()
+        assert rows_of(body.replace("\\", ""), task, in_table(estimate), every_run(estimate))
+
+
+def test_a_page_over_tasks_counts_runs_by_task(study: Study) -> None:
+    """An aggregate over two tasks says how many runs each of them has."""
+    parts = read_report((), study.place.folder)
+    evidence = gather(["tasks"], Phase.TEST, study.place)
+    asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    for own in aggregates(asked):
+        assert "(n = 3 on each of 2 tasks)" in sentence("IQM", own.intervals["iqm"])
+        gap = own.intervals["optimality_gap"]
+        assert 0 <= (gap.low or 0) <= (gap.high or 0) <= 1
+
+
+@pytest.fixture
+def swept(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> StoredSweep:
+    """A sweep that is over, in the current folder."""
+    quick_parts(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return finished_sweep(tmp_path, tmp_path_factory)
+
+
+def test_a_sweep_tells_its_winner_once(swept: StoredSweep) -> None:
+    """Its outcome, `show`, the winner's section and the aggregates of the page agree."""
+    own = Study(swept.study)
+    computed = own.json("sweep", *SWEEP)
+    blocks = {b.get("name"): b for part in computed["parts"] for b in part["blocks"]}
+    columns = [column["title"] for column in blocks["winner-scores"]["columns"]]
+    scores = [dict(zip(columns, r, strict=True)) for r in blocks["winner-scores"]["rows"]]
+    parts = read_report((), own.place.folder)
+    evidence = gather(["made_up"], Phase.TEST, own.place)
+    asked = Inquiry(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
+    (shown,) = own.json("show", "made_up")["phases"]
+    outcome = own.say("sweep", *SWEEP)
+    for of_label in aggregates(asked):
+        mean = of_label.intervals["mean"]
+        (row,) = [s for s in scores if (s["label"], s["phase"]) == (of_label.label, "test")]
+        assert plain(mean) == row["mean"]
+        assert with_ends(mean, 0) in outcome
+        (cell,) = [c for c in shown["cells"] if c["label"] == of_label.label]
+        assert as_json(of_label.intervals["iqm"]) == cell["estimate"]
+
+
+def test_the_packaged_settings_are_those_that_surfaces_know(tmp_path: Path) -> None:
+    """A workspace without settings of its own need not compose them."""
+    parts = read_report((), tmp_path)
+    name, metric = next(iter(parts.metrics.items()))
+    assert Leading() == Leading(name=name, metric=metric, estimator=parts.settings.estimator)
+
+
+def test_a_workspace_may_say_what_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With settings of its own the same aggregate, made in the same way, leads everywhere."""
+    monkeypatch.chdir(tmp_path)
+    packaged = (packaged_root() / "conf" / "report.yaml").read_text()
+    changed = packaged.replace("metric: [iqm, median, mean,", "metric: [mean, iqm, median,")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "report.yaml").write_text(changed.replace("50_000", "1_000"))
+    own = Study(Workspace(tmp_path, Layout(tmp_path / "runs")))
+    own.store("five")
+    estimate = own.estimates("five")["a2c", CARTPOLE]
+    assert (1000, "mean") == (estimate.repetitions, leading_aggregate(tmp_path).name)
+    assert f"  {sentence('mean', estimate)}\n" in own.say("show", "five")
+    row = own.json("ls", "five", "--group", "--where", "mean<400")[0]
+    assert (estimate.estimate, estimate.low) == (row["mean"], row["low"])
+    blocks = [b for part in own.json("compare", "five")["parts"] for b in part["blocks"]]
+    assert as_json(estimate) == next(b for b in blocks if b.get("name") == "tasks")["rows"][0][3]

@@ -1,0 +1,152 @@
+"""Numbers, estimates and intervals in words."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from study_blocks import impossible, interval
+
+from rlexp.metrics.estimate import Estimate, Estimator
+from rlexp.metrics.estimate_words import (
+    ends,
+    everything,
+    footnotes,
+    made_how,
+    runs_beside,
+    sentence,
+    with_ends,
+)
+from rlexp.metrics.iqm import InterquartileMean
+from rlexp.stats.task_scores import TaskScores
+from rlexp.text import digits_for, number, per_cent, runs_by_task
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "expected"),
+    [
+        (0.8449, 2, "0.84"),
+        (-12300.5, 1, "−12,300.5"),
+        (1234567.0, 0, "1,234,567"),
+        (-0.0004, 2, "0.00"),
+        (0.0, 1, "0.0"),
+        (5.0, -3, "5"),
+        (math.nan, 2, "not a number"),
+        (math.inf, 2, "∞"),
+        (-math.inf, 2, "−∞"),
+    ],
+)
+def test_a_number_is_set_as_in_print(value: float, digits: int, expected: str) -> None:
+    """A true minus, thousands apart, no negative zero, and words for what is none."""
+    assert expected == number(value, digits)
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [(1.3, 2), (0.45, 2), (0.1, 3), (13.0, 1), (300.0, 0), (0.0, 2), (math.nan, 2), (1e-9, 6)],
+)
+def test_digits_tell_values_apart(span: float, expected: int) -> None:
+    """About two of them within the span."""
+    assert expected == digits_for(span)
+
+
+def test_an_interval_says_how_it_was_made() -> None:
+    """Level, method, repetitions, seed, runs, tasks and expected coverage."""
+    expected = (
+        "0.50 [0.40, 0.60]\n"
+        "95 % interval, method t, 50,000 repetitions, seed 0\n"
+        "10 runs on 3 tasks\n"
+        "expected coverage 94 %"
+    )
+    assert expected == everything(interval(0.5, 0.1), 2)
+
+
+def test_an_exact_interval_has_no_seed() -> None:
+    """Nor repetitions; and one task needs no mention."""
+    exact = replace(interval(0.5, 0.1), method="exact", seed=None, repetitions=0, tasks=1)
+    assert "95 % interval, method exact" == made_how(exact)
+    assert "\n10 runs\n" in everything(exact, 2)
+
+
+def test_a_caveat_of_an_interval_is_told() -> None:
+    """Even where the interval is possible."""
+    assert everything(replace(interval(0.5, 0.1), reason="few runs"), 2).endswith("\nfew runs")
+
+
+def test_no_interval_has_a_reason() -> None:
+    """It is never shown as a width of zero."""
+    reason = "one run has no spread; a second seed would give an interval"
+    assert f"no interval: {reason}" == ends(impossible(3.0), 1)
+    assert f"3.0 (no interval: {reason})\n1 run" == everything(impossible(3.0), 1)
+    assert "no interval" == ends(replace(impossible(3.0), reason=None), 1)
+
+
+def test_a_table_says_once_what_its_intervals_share() -> None:
+    """And by how much the marked ones are too narrow."""
+    how = "95 % interval, method t, 50,000 repetitions, seed 0."
+    fine, narrow, worse = (interval(0.5, 0.1, coverage=c) for c in (0.9, 0.88, 0.72))
+    assert (how,) == footnotes([fine, fine, impossible(1.0)])
+    assert (how, "† Too narrow: its expected coverage is 88 %.") == footnotes([narrow, fine])
+    assert "† Too narrow: its expected coverage is 72 % to 88 %." in footnotes([narrow, worse])
+    assert () == footnotes([])
+
+
+def test_shares_have_no_needless_digits() -> None:
+    """Three significant ones at most."""
+    assert ["95 %", "99.9 %", "87.5 %"] == [per_cent(s) for s in (0.95, 0.999, 0.875)]
+
+
+def estimate(*tasks: list[float]) -> Estimate:
+    """The IQM of runs within [0, 500]."""
+    scores = TaskScores.from_tasks(tasks)
+    return Estimator().estimate(scores, InterquartileMean(), (0.0, 500.0))
+
+
+def test_few_runs_stand_beside_the_number_that_they_make() -> None:
+    """Up to five of them, rising, in the digits of the estimate; more are only counted."""
+    few = estimate([420.0, 110.0, 500.0])
+    assert "343 [0, 500] (n = 3: 110, 420, 500)" == with_ends(few, 9)
+    many = estimate([420.0, 110.0, 500.0, 300.0, 310.0, 320.0])
+    assert "n = 6" == runs_beside(many)
+    assert "(" not in with_ends(many, 9)
+
+
+def test_two_runs_have_no_interval() -> None:
+    """The runs are shown, and the words say why."""
+    words = "265 (n = 2: 110, 420; too few runs for an interval (n = 2))"
+    assert f"IQM {words}" == sentence("IQM", estimate([420.0, 110.0]))
+    assert words == with_ends(estimate([420.0, 110.0]), 9)
+
+
+def test_a_sentence_says_how_an_estimate_was_made() -> None:
+    """Its title, interval, runs, method and expected coverage are on one line."""
+    assert (
+        "IQM 343 [0, 500] (n = 3: 110, 420, 500), 95 % interval, method t with bootstrap standard "
+        "error, 50,000 repetitions, seed 0, expected coverage 90.2 %"
+    ) == sentence("IQM", estimate([420.0, 110.0, 500.0]))
+
+
+def test_equal_runs_have_no_interval_either() -> None:
+    """The number of runs follows the reason."""
+    words = "IQM 500.00 (no interval: all runs are equal) (n = 6)"
+    assert words == sentence("IQM", estimate([500.0] * 6))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((3,), "3"),
+        ((3, 3), "3 on each of 2 tasks"),
+        ((3, 2), "3 + 2"),
+        ((5, 2, *[3] * 24), "2 to 5 on 26 tasks"),
+    ],
+)
+def test_runs_are_counted_by_task(sizes: tuple[int, ...], words: str) -> None:
+    """The number of runs of every task is told."""
+    assert words == runs_by_task(sizes)
+
+
+def test_runs_of_several_tasks_stand_apart() -> None:
+    """A semicolon stands between the tasks."""
+    assert "n = 2 + 3: 0.10, 0.40; 0.20, 0.30, 0.90" == runs_beside(
+        estimate([0.4, 0.1], [0.3, 0.2, 0.9])
+    )
