@@ -12,6 +12,7 @@ from rlexp.stats.interval import Interval
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.spread import acceleration, degrees_of_freedom, no_spread, unbiased
+from rlexp.stats.student import student_quantile
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]
@@ -175,15 +176,13 @@ def _ends(one: Resampled, resampling: Resampling, method: str) -> Ends:
 
 
 def _t(one: Resampled, resampling: Resampling) -> Ends:
-    from scipy.special import stdtrit
-
     largest = np.abs(one.values - one.estimate).max()
     error = largest * ((one.values - one.estimate) / largest).std()
     if one.scores.balanced:
         n = one.scores.sizes[0]
         error *= np.sqrt(n / (n - 1))
     freedom = degrees_of_freedom(one.scores, aggregate_of(one.statistic))
-    half = float(stdtrit(freedom, 1 - resampling.tail) * error)
+    half = float(student_quantile(1 - resampling.tail, freedom) * error)
     return one.estimate - half, one.estimate + half
 
 
