@@ -61,23 +61,6 @@ def worker(
     )
 
 
-def list_runs(
-    experiment: Annotated[str | None, typer.Argument(help="Show its runs")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="state=failed, task~cartpole, score>400, label=ppo …"),
-    ] = None,
-    sort: Annotated[str | None, typer.Option("--sort", help="A column; -column reverses")] = None,
-    group: Annotated[bool, typer.Option("--group", help="One row a configuration")] = False,
-    as_json: Json = False,
-) -> None:
-    """List experiments, or the runs of one."""
-    from rlexp.app.commands.list_runs import Selection, list_all
-
-    selection = Selection(experiment, tuple(where or ()), sort, group)
-    raise typer.Exit(list_all(selection, here(), console_for(as_json=as_json)))
-
-
 def show(
     target: Target,
     show_config: Annotated[bool, typer.Option("--config", help="Its configuration")] = False,
