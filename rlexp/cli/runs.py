@@ -61,20 +61,6 @@ def worker(
     )
 
 
-def show(
-    target: Target,
-    show_config: Annotated[bool, typer.Option("--config", help="Its configuration")] = False,
-    provenance: Annotated[bool, typer.Option("--provenance", help="Where it comes from")] = False,
-    as_json: Json = False,
-) -> None:
-    """Show an experiment or a run: scores, states, evaluations."""
-    from rlexp.app.commands.show import Part
-    from rlexp.app.commands.show import show as use_case
-
-    part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
-    raise typer.Exit(use_case(target, part, here(), console_for(as_json=as_json)))
-
-
 def logs(
     run_name: Run,
     attempt: Annotated[int | None, typer.Option("--attempt", help="Default: the last")] = None,

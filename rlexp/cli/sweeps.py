@@ -1,4 +1,4 @@
-"""Commands that search: sweep, and status of what goes on."""
+"""`rlexp sweep`: tunes hyperparameters, and tests the choice."""
 
 from typing import Annotated
 
@@ -35,14 +35,3 @@ def sweep(
     )
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(name, given, options, here(allow_import), console))
-
-
-def status(
-    experiment: Annotated[str | None, typer.Argument(help="Only this one")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until it ends")] = False,
-    as_json: Json = False,
-) -> None:
-    """Show how far experiments and sweeps are, whichever command drives them."""
-    from rlexp.app.commands.status import show_status
-
-    raise typer.Exit(show_status(experiment, here(), console_for(as_json=as_json), watch=watch))

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ class StudyFolder:
         """The runs of an experiment, as a summary describes them."""
         paths = ExperimentPaths(self.folder / "runs" / experiment)
         entries = read_entries(paths, read_experiment(paths), Phase.TEST)
-        return [describe_run(configuration, stored) for configuration, stored in entries]
+        return [asdict(describe_run(configuration, stored)) for configuration, stored in entries]
 
     def close(self) -> None:
         """End every command that a test left running."""

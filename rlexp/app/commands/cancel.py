@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from rlexp.app.away import end_all
+from rlexp.app.away import cancel_all
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import RecordError
@@ -62,7 +62,7 @@ def _cancel_run(run: RunPaths) -> str:
 
 def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> str:
     if not is_held(paths.lock):
-        if out := end_all(paths, workspace):
+        if out := cancel_all(paths, workspace):
             return (
                 f"took back {counted(out, 'order')} of experiment {paths.name}: what runs "
                 "is recorded as interrupted, and a repeat of its command continues"

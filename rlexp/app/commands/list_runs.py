@@ -67,8 +67,8 @@ class ExperimentRow:
         problem: Why its definition cannot be read.
     """
 
-    words: ClassVar = ("experiment", "task", "label", "phase", "problem")
-    numbers: ClassVar = (
+    words: ClassVar[tuple[str, ...]] = ("experiment", "task", "label", "phase", "problem")
+    numbers: ClassVar[tuple[str, ...]] = (
         *("planned", "done", "running", "failed", "missing", "continued", "restarted"),
         *("damaged", "iqm", "last"),
     )
@@ -120,10 +120,10 @@ class ListedRun:
         problem: What is wrong with its folder.
     """
 
-    words: ClassVar = (
+    words: ClassVar[tuple[str, ...]] = (
         *("run", "label", "task", "phase", "state", "failure", "reason", "began", "problem"),
     )
-    numbers: ClassVar = (
+    numbers: ClassVar[tuple[str, ...]] = (
         *("seed", "score", "step", "steps", "seconds", "seconds_spent", "attempts", "restarts"),
         *("unreadable_lines", "last"),
     )
@@ -172,8 +172,8 @@ class ConfigurationRow:
         interval: The estimate with everything that is needed to compute it again.
     """
 
-    words: ClassVar = ("experiment", "label", "task", "phase")
-    numbers: ClassVar = (
+    words: ClassVar[tuple[str, ...]] = ("experiment", "label", "task", "phase")
+    numbers: ClassVar[tuple[str, ...]] = (
         *("planned", "n", "iqm", "low", "high", "failed", "missing", "counted_as_worst"),
     )
 
