@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from rlexp.cli import (
+    cancel,
+    diff,
     exporting,
     hyperparameters,
     importing,
     list_runs,
+    logs,
     mirrors,
+    remove,
     run,
     runs,
     show,
@@ -20,6 +24,7 @@ from rlexp.cli import (
     status,
     study,
     sweeps,
+    verify,
 )
 from rlexp.cli.options import console_for
 
@@ -60,13 +65,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "power": statistics.power,
     "ls": list_runs.list_runs,
     "show": show.show,
-    "logs": runs.logs,
-    "diff": runs.diff,
+    "logs": logs.logs,
+    "diff": diff.diff,
     "evaluate": runs.evaluate,
     "reproduce": runs.reproduce,
-    "cancel": runs.cancel,
-    "rm": runs.remove,
-    "verify": runs.verify,
+    "cancel": cancel.cancel,
+    "rm": remove.remove,
+    "verify": verify.verify,
     "sync": mirrors.sync,
     "import": importing.import_results,
     "export": exporting.export,

@@ -1,11 +1,11 @@
-"""Commands that make runs, and look at them."""
+"""Commands that continue, execute, repeat and evaluate runs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, Yes, console_for, here
+from rlexp.cli.options import Allow, Drift, Json, Quiet, Run, Target, console_for, here
 
 
 def resume(
@@ -61,24 +61,6 @@ def worker(
     )
 
 
-def logs(
-    run_name: Run,
-    attempt: Annotated[int | None, typer.Option("--attempt", help="Default: the last")] = None,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", help="Only the last N")] = None,
-) -> None:
-    """Print what a run wrote to its output."""
-    from rlexp.app.commands.logs import logs as use_case
-
-    raise typer.Exit(use_case(run_name, attempt, lines, here(), console_for()))
-
-
-def diff(first: Run, second: Run, as_json: Json = False) -> None:
-    """Show in what two runs differ: configuration, code, packages, machine."""
-    from rlexp.app.commands.diff import diff as use_case
-
-    raise typer.Exit(use_case(first, second, here(), console_for(as_json=as_json)))
-
-
 def reproduce(
     target: Target,
     runs: Annotated[
@@ -104,38 +86,6 @@ def reproduce(
     wanted = Wanted(runs=runs, phase=phase, strict=strict, output=output)
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(target, wanted, here(allow_import), console))
-
-
-def cancel(target: Target) -> None:
-    """End the command that drives an experiment, or one run of it, gracefully."""
-    from rlexp.app.commands.cancel import cancel as use_case
-
-    raise typer.Exit(use_case(target, here(), console_for()))
-
-
-def remove(target: Target, yes: Yes = False) -> None:
-    """Remove an experiment or a run; without --yes, say what that would remove."""
-    from rlexp.app.commands.remove import remove as use_case
-
-    raise typer.Exit(use_case(target, here(), console_for(), yes=yes))
-
-
-def verify(
-    experiment: Annotated[str | None, typer.Argument(help="Default: all of them")] = None,
-    head: Annotated[
-        str | None,
-        typer.Option("--head", help="Digits that its ledger must still contain: an earlier head"),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Compare records with the ledger that was kept while they were made.
-
-    Names every record that is missing, edited or copied; exit code 1 where there is one. Whoever
-    rewrites the ledger too is found only by a head that was noted before: give it with --head.
-    """
-    from rlexp.app.commands.verify import verify as use_case
-
-    raise typer.Exit(use_case(experiment, head, here(), console_for(as_json=as_json)))
 
 
 def evaluate(

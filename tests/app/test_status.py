@@ -13,8 +13,10 @@ from rlexp.app.commands.status import RunningRun, status
 from rlexp.engine.running import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending
+from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
+from rlexp.store.orders import Order, write_order
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -50,6 +52,19 @@ def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
         printed = rlexp(tmp_path, "status", "alpha").out
     assert (RunningRun(run=name, step=70, steps=100, last_return=1.5),) == experiment.running
     assert f"  {name} at step 70 of 100, return 1.5\n" in printed
+
+
+def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -> None:
+    """Queued runs are named to machines, and counted for people with the jobs submitted for them."""
+    name = alpha.run(2).folder.name
+    write_order(alpha.paths, name, Order(after=1, settings={}, command=("rlexp",)))
+    alpha.paths.jobs.mkdir(exist_ok=True)
+    publish_json(alpha.paths.jobs / "1.json", {"executor": "slurm", "runs": [name]})
+    (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
+    assert {"waiting": [name], "taken": [], "jobs": {"slurm": 1}} == experiment["queued"]
+    printed = rlexp(tmp_path, "status").out
+    assert "  1 ordered run not taken by a worker yet\n" in printed
+    assert "  1 job submitted to slurm for ordered runs\n" in printed
 
 
 def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
