@@ -22,9 +22,13 @@ class Printed:
 
     def document(self, schema: str) -> dict[str, Any]:
         """The one JSON document on standard output, which has to be of this schema."""
-        value: dict[str, Any] = json.loads(self.out)
+        value: dict[str, Any] = json.loads(self.out, parse_constant=_refuse)
         assert value.pop("schema") == {"name": schema, "version": 1}
         return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"JSON has no number {constant}")
 
 
 def rlexp(folder: Path, *words: str) -> Printed:

@@ -7,6 +7,7 @@ import pytest
 from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, completed, ended, evaluated, stored, study
+from stored_sweeps import stored_sweep
 
 from rlexp.app.commands import status as status_command
 from rlexp.app.commands.status import RunningRun, status
@@ -73,6 +74,19 @@ def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
     printed = rlexp(tmp_path, "status", "alpha").out
     assert "  2 runs: 1 interrupted, 1 lost\n" in printed
     assert f"  damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in printed
+
+
+def test_a_sweep_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    """`status` and `show` print what is wrong in the place of the sweep's progress."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=3)
+    definition = made.paths.definition.read_text()
+    made.paths.definition.write_text(definition.replace("rlexp.tuners.", "nowhere."))
+    (experiment,) = status("made_up", study(tmp_path)).experiments
+    assert experiment.sweep is None
+    assert "nowhere" in str(experiment.sweep_problem)
+    for command in ("status", "show"):
+        assert f"  {experiment.sweep_problem}\n" in rlexp(tmp_path, command, "made_up").out
 
 
 def test_without_experiments_the_mistake_is_one_line(tmp_path: Path) -> None:
