@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlexp.app.commands.load import Records
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.commands.show import Details
+    from rlexp.app.commands.show import ExperimentDetails, RunDetails
     from rlexp.app.commands.sweep import SweepOutcome
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
@@ -206,7 +206,7 @@ def ls(
     return list_runs(selection, _workspace(folder))
 
 
-def show(target: str, *, folder: Folder = None) -> "Details":
+def show(target: str, *, folder: Folder = None) -> "ExperimentDetails | RunDetails":
     """Show an experiment or a run: what `rlexp show` does.
 
     Args:

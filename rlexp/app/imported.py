@@ -66,15 +66,21 @@ def source_in_words(spec: RunSpec) -> str | None:
     return f"imported from {marked.get('kind')}: {marked.get('returns')}{binned}"
 
 
-def imported_lines(experiment: Experiment) -> Iterator[str]:
-    """How many runs were imported, and of what their returns are, a line for each kind."""
+def imported_counts(experiment: Experiment) -> dict[str, int]:
+    """How many runs were imported, by their source and the kind of their returns, in words."""
     counts: Counter[str] = Counter()
     for configuration in experiment.configurations:
-        told = source_in_words(configuration.spec(Phase.TEST, 0, 0))
-        own = (experiment.imported or {}).get(configuration.fingerprint, ())
-        if told is not None and own:
-            counts[told] += len(own)
-    yield from (f"{counted(number, 'run')} {told}" for told, number in counts.items())
+        source = source_in_words(configuration.spec(Phase.TEST, 0, 0))
+        runs = (experiment.imported or {}).get(configuration.fingerprint, ())
+        if source is not None and runs:
+            counts[source] += len(runs)
+    return dict(counts)
+
+
+def imported_lines(experiment: Experiment) -> Iterator[str]:
+    """The same, a line for each source."""
+    counts = imported_counts(experiment)
+    yield from (f"{counted(number, 'run')} {source}" for source, number in counts.items())
 
 
 def recorded_content(provenance: Mapping[str, Any]) -> str | None:

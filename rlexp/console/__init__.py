@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,6 +89,10 @@ class Console:
         """Print a JSON value to standard output."""
         _write(json_text(finite(value)) + "\n")
 
+    def json_line(self, value: Any) -> None:
+        """Print a JSON value to standard output on one line, of which others follow."""
+        _write(json_text(finite(value), indent=None) + "\n")
+
     def note(self, text: str) -> None:
         """Print a remark to standard error."""
         print(_masked(text), file=sys.stderr)  # noqa: T201
@@ -144,32 +148,23 @@ class Console:
         else:
             yield SweepLines(self.line, view, quiet=self.quiet)
 
-    def redraw(
-        self, lines: Callable[[], tuple[Sequence[str], bool]], pause: Callable[[], None]
-    ) -> None:
-        """Show lines again and again until they are the last ones.
+    def redraw(self, looks: Iterable[Sequence[str]]) -> None:
+        """Show lines in the place of the lines before them, until there are no more.
+
+        Where there is no terminal, lines are printed below the lines before them if they differ.
 
         Args:
-            lines: The lines, and whether others will follow.
-            pause: Waits between two looks.
+            looks: The lines of each look; whoever makes them waits between two looks.
         """
         if not self.out.is_terminal or self.out.is_dumb_terminal:
             before: list[str] = []
-            follow = True
-            while follow:
-                shown, follow = lines()
-                for line in shown if list(shown) != before else ():
+            for lines in looks:
+                for line in lines if list(lines) != before else ():
                     self.line(line)
-                before = list(shown)
-                if follow:
-                    pause()
+                before = list(lines)
             return
         from rich.live import Live
 
         with Live(console=self.out, auto_refresh=False) as live:
-            follow = True
-            while follow:
-                shown, follow = lines()
-                live.update(Text("\n".join(map(printable, shown))), refresh=True)
-                if follow:
-                    pause()
+            for lines in looks:
+                live.update(Text("\n".join(map(printable, lines))), refresh=True)

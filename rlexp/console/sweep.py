@@ -12,13 +12,16 @@ from rich.markup import escape
 from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
 from rlexp.console.words import ending
-from rlexp.engine.sweep_view import SweepView, TrialLine, View
+from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
 from rlexp.reports.sentences import counted
 from rlexp.text import duration
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running
     from rlexp.records.run import RunRecord
+
+STATES = ("complete", "pruned", "failed")
+"""Of trials that have ended, in the order in which they are counted."""
 
 
 def trial_line(trial: TrialLine) -> str:
@@ -30,24 +33,36 @@ def trial_line(trial: TrialLine) -> str:
     return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}"
 
 
-def status_line(view: SweepView) -> str:
+def status_line(sweep: SweepStatus) -> str:
     """How far a sweep is, on one line."""
-    counts = dict.fromkeys(("complete", "pruned", "failed"), 0)
-    for trial in view.ended:
-        counts[trial.state] = counts.get(trial.state, 0) + 1
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    trials = f"{len(view.ended)}/{view.trials} trials ({told})" if told else "no trial yet"
-    word = "running" if view.driven else "unfinished"
-    running = f", {view.running} {word}" if view.running else ""
-    best = f" · best {view.best[1]:,.2f} (trial {view.best[0]})" if view.best else ""
-    if view.winner is not None:
-        best += f" · winner trial {view.winner}"
-    over, planned = view.runs
-    in_runs = planned and view.stage not in {"search", "done"}
-    stage = f"{view.stage} {over}/{planned} runs" if in_runs else view.stage
-    left = "" if view.left is None else f" · about {duration(view.left)} left"
-    limits = f" · {view.limits}" if view.limits else ""
-    return f"{stage}: {trials}{running}{best} · {view.steps:,} environment steps{limits}{left}"
+    trials = sweep.trials
+    best = f" · best {sweep.best.value:,.2f} (trial {sweep.best.trial})" if sweep.best else ""
+    if sweep.winner is not None:
+        best += f" · winner trial {sweep.winner}"
+    word = "running" if trials.running else "unfinished"
+    unfinished = f", {trials.unfinished} {word}" if trials.unfinished else ""
+    left = "" if sweep.seconds_left is None else f" · about {duration(sweep.seconds_left)} left"
+    limits = f" · {sweep.limits}" if sweep.limits else ""
+    return (
+        f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
+        f"{limits}{left}"
+    )
+
+
+def _stage(sweep: SweepStatus) -> str:
+    """The stage, with its runs where a stage is a number of runs."""
+    if sweep.stage_runs and sweep.stage not in {"search", "done"}:
+        return f"{sweep.stage} {sweep.stage_runs_ended}/{sweep.stage_runs} runs"
+    return sweep.stage
+
+
+def _trials(trials: TrialCounts) -> str:
+    """How many trials have ended, and in which states."""
+    order = dict.fromkeys((*STATES, *trials.by_state))
+    counts = [f"{n} {state}" for state in order if (n := trials.by_state.get(state))]
+    if not counts:
+        return "no trial yet"
+    return f"{trials.ended}/{trials.planned} trials ({', '.join(counts)})"
 
 
 def _is_told_by_its_trial(record: "RunRecord") -> bool:
@@ -76,7 +91,7 @@ class SweepLines:
         begun = view.stage != self._stage and view.runs[1] > 0
         if begun or monotonic() > self._next:
             self._stage, self._next = view.stage, monotonic() + EVERY
-            self._line(f"  {status_line(view)}")
+            self._line(f"  {status_line(view.status())}")
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print how a run ended, where its trial does not say it."""
@@ -107,7 +122,7 @@ class SweepTable(LiveTable):
 
     def _bottom(self, running: "Sequence[Running]", waiting: int) -> str:
         del running, waiting
-        return status_line(self._view())
+        return status_line(self._view().status())
 
 
 @contextmanager

@@ -26,9 +26,14 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
 
 
-def json_text(value: Any) -> str:
-    """A value as JSON, in which what a terminal would obey is written as JSON escapes it."""
-    text = json.dumps(value, indent=1, ensure_ascii=False)
+def json_text(value: Any, indent: int | None = 1) -> str:
+    """A value as JSON, in which what a terminal would obey is written as JSON escapes it.
+
+    Args:
+        value: JSON values.
+        indent: Spaces of a level; without it, the text is one line.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 

@@ -1,8 +1,7 @@
 """Whether the records of an experiment are what was written, and what is wrong where not."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 SHORT = 12
 """Digits of a head that are shown: as many as a paper has room for."""
@@ -40,10 +39,6 @@ class Finding:
     def is_fault(self) -> bool:
         """Whether a record is not what was written."""
         return self.kind in FAULTS
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {**asdict(self), "kind": str(self.kind), "fault": self.is_fault}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +78,3 @@ class Integrity:
         return (
             f"{self.matching:,} of {attempts} {verb} the ledger{late} (head {self.head[:SHORT]})"
         )
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "experiment": self.experiment,
-            "attempts": self.attempts,
-            "matching": self.matching,
-            "late": self.late,
-            "lines": self.lines,
-            "head": self.head,
-            "faults": len(self.faults),
-            "findings": [finding.plain() for finding in self.findings],
-        }

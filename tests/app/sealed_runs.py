@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from stored_runs import Stored, console, failed, output, stored, study
+from command_line import rlexp
+from stored_runs import Stored, failed, stored
 
-from rlexp.app.commands.verify import verify
 from rlexp.records.events import Event
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.ledger import read_ledger
@@ -48,16 +47,11 @@ class Verdict:
     lines: list[str]
 
 
-def told(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str | None = "alpha",
-    head: str | None = None,
-) -> Verdict:
+def told(folder: Path, name: str | None = "alpha", head: str | None = None) -> Verdict:
     """Give the command."""
-    capsys.readouterr()
-    code = verify(name, head, study(folder), console())
-    return Verdict(code, output(capsys).splitlines())
+    words = [] if name is None else [name]
+    printed = rlexp(folder, "verify", *words, *([] if head is None else ["--head", head]))
+    return Verdict(printed.code, printed.out.splitlines())
 
 
 def head_of(made: Stored) -> str:

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
-from stored_runs import STARTED, Stored, console, evaluated, output, stored, study
+from stored_runs import STARTED, Stored, evaluated, stored, study
 from warm_processes import Forked, warm_process
 
-from rlexp.app.commands.cancel import cancel
-from rlexp.app.results import to_json
-from rlexp.app.summary import describe_run, read_entries
+from rlexp.app.commands.cancel import Outcome, cancel
+from rlexp.app.summary import RunRow, describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
+from rlexp.store.orders import Order, ordered, write_order
 from rlexp.store.runs import new_attempt, read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -61,29 +62,28 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def told(target: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def told(target: str, folder: Path) -> str:
     """What `rlexp cancel` says."""
-    assert cancel(target, study(folder), console()) == 0
-    return output(capsys)
+    printed = rlexp(folder, "cancel", target)
+    assert 0 == printed.code
+    return printed.out
 
 
 def test_the_command_that_drives_an_experiment_is_asked_to_end(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """The process that holds the lock gets SIGTERM."""
     with holder(alpha.paths.lock) as process:
-        assert f"asked process {process.pid}" in told("alpha", tmp_path, capsys)
+        assert f"asked process {process.pid}" in told("alpha", tmp_path)
         assert process.wait(10) == 143
 
 
-def test_an_experiment_that_nothing_drives_is_left_alone(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_that_nothing_drives_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
     """Even if a dead command left its name behind, whose number another process has now."""
     entry = {"pid": os.getppid(), "host": socket.gethostname(), "since": 0}
     alpha.paths.lock.touch()
     alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-    shown = told("alpha", tmp_path, capsys)
+    shown = told("alpha", tmp_path)
     assert shown == "no command drives experiment alpha: nothing to cancel\n"
 
 
@@ -100,19 +100,18 @@ def test_an_experiment_that_nothing_drives_is_left_alone(
 def test_only_the_true_holder_is_signalled(
     alpha: Stored,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     entry: dict[str, Any],
     message: str,
 ) -> None:
     """A holder on another machine, or a name that is not the holder's, gets no signal."""
     with holder(alpha.paths.lock) as process:
         alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-        assert message in told("alpha", tmp_path, capsys)
+        assert message in told("alpha", tmp_path)
         assert process.poll() is None
 
 
 def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """The name left beside the lock may be another's, of a process that lives."""
     bystander = subprocess.Popen(["sleep", "60"])
@@ -120,35 +119,45 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(
         with holder(alpha.paths.lock) as process:
             entry = {"pid": bystander.pid, "host": socket.gethostname()}
             alpha.paths.lock.with_name(".lock.holder").write_text(json.dumps(entry))
-            assert "cannot be told" in told("alpha", tmp_path, capsys)
+            assert "cannot be told" in told("alpha", tmp_path)
             assert (None, None) == (bystander.poll(), process.poll())
     finally:
         bystander.kill()
         bystander.wait()
 
 
-def test_a_running_run_finds_a_request_to_stop(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_running_run_finds_a_request_to_stop(alpha: Stored, tmp_path: Path) -> None:
     """Its worker reads the request; the next attempt takes it back."""
     run = alpha.run(0)
     with hold(run.lease, "the run", now=STARTED):
-        assert f"asked run {run.folder.name} to end" in told(run.folder.name, tmp_path, capsys)
+        assert f"asked run {run.folder.name} to end" in told(run.folder.name, tmp_path)
     expected = {"ending": "interrupted", "reason": "cancelled by the user"}
     assert expected == read_json(run.stop)
     new_attempt(run, {}, {}, "")
     assert not run.stop.exists()
 
 
-def test_a_run_that_does_not_run_is_left_alone(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_does_not_run_is_left_alone(alpha: Stored, tmp_path: Path) -> None:
     """A request that nobody reads would stop a later attempt."""
     alpha.complete(1, 1.0)
     for seed, state in ((0, "lost"), (1, "completed")):
         name = f"alpha/{alpha.run(seed).folder.name}"
-        assert f"is not running (it is {state})" in told(name, tmp_path, capsys)
+        assert f"is not running (it is {state})" in told(name, tmp_path)
         assert not alpha.run(seed).stop.exists()
+
+
+def test_the_order_of_a_run_is_taken_back(alpha: Stored, tmp_path: Path) -> None:
+    """A run that waits for a worker leaves the queue, unless a command would queue it again."""
+    run = alpha.run(0)
+    write_order(alpha.paths, run.folder.name, Order(after=1, settings={}, command=("rlexp",)))
+    with hold(alpha.paths.lock, "it", now=STARTED):
+        assert Outcome.QUEUED is cancel(run.folder.name, study(tmp_path)).outcome
+    assert [run.folder.name] == ordered(alpha.paths)
+    document = rlexp(tmp_path, "cancel", run.folder.name, "--json").document("cancellation")
+    assert ("withdrawn", 1, "lost") == tuple(
+        document[key] for key in ("outcome", "withdrawn", "state")
+    )
+    assert [] == ordered(alpha.paths)
 
 
 def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -> None:
@@ -159,7 +168,7 @@ def test_a_run_that_cannot_be_asked_is_one_line(alpha: Stored, tmp_path: Path) -
         hold(run.lease, "the run", now=STARTED),
         pytest.raises(RecordError, match="cannot write to"),
     ):
-        cancel(run.folder.name, study(tmp_path), console())
+        cancel(run.folder.name, study(tmp_path))
 
 
 class Commands:
@@ -189,17 +198,17 @@ class Commands:
         assert process.returncode == 0, printed
         return printed
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[RunRow]:
         """The runs of `short`, in order of their seeds, as `rlexp ls` describes them."""
         paths = ExperimentPaths(self.folder / "runs" / "short")
         if not paths.definition.exists():
             return []
         entries = read_entries(paths, read_experiment(paths), Phase.TEST)
-        return [to_json(describe_run(configuration, one)) for configuration, one in entries]
+        return [describe_run(configuration, one) for configuration, one in entries]
 
     def states(self) -> list[str]:
         """Their states."""
-        return [row["state"] for row in self.runs()]
+        return [row.state for row in self.runs()]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
@@ -217,7 +226,7 @@ def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     command = commands.start("run", "algorithm=ppo", "environment=cartpole", *words)
     try:
         wait_for(lambda: commands.states()[:1] == ["running"], 90)
-        (name,) = (row["run"] for row in commands.runs() if row["seed"] == 0)
+        (name,) = (row.run for row in commands.runs() if row.seed == 0)
         assert f"asked run {name} to end" in commands.answer("cancel", f"short/{name}")
         wait_for(lambda: commands.states() == ["interrupted", "running"], 30)
         assert f"asked process {command.pid}" in commands.answer("cancel", "short")
@@ -225,7 +234,7 @@ def test_a_run_and_then_its_command_are_cancelled(tmp_path: Path) -> None:
     finally:
         command.kill()
     assert command.returncode == 143, printed
-    rows = json.loads(commands.answer("ls", "short", "--json"))
+    rows = json.loads(commands.answer("ls", "short", "--json"))["rows"]
     assert [("interrupted", 1), ("interrupted", 1)] == [(r["state"], r["attempts"]) for r in rows]
     assert rows[0]["reason"] == "cancelled by the user"
     assert "nothing to cancel" in commands.answer("cancel", "short")

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import rlexp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from quick_parts import quick_parts
-from stored_runs import STARTED, Stored, console, ended, evaluated, failed, output, stored, study
+from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
 
-from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.list_runs import Selection, list_runs
 from rlexp.app.commands.show import Part, show
-from rlexp.app.commands.status import show_status
+from rlexp.app.commands.status import status
 from rlexp.app.leading import Leading
+from rlexp.app.results import Result, document
 from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
@@ -63,24 +65,26 @@ def made(tmp_path: Path, eager: None) -> Stored:
     return made
 
 
-def said(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:
-    """What commands that look say of an experiment."""
-    place = study(made.paths.folder.parents[1])
-    list_all(Selection("alpha"), place, console(as_json=True))
-    list_all(Selection(group=True), place, console(as_json=True))
-    show("alpha", Part.RESULT, place, console(as_json=True))
-    show_status("alpha", place, console(as_json=True), watch=False)
-    printed = output(capsys)
+def said(made: Stored) -> list[Any]:
+    """What commands that look return of an experiment."""
+    workspace = study(made.paths.folder.parents[1])
+    results: list[Result] = [
+        list_runs(Selection("alpha"), workspace),
+        list_runs(Selection(group=True), workspace),
+        show("alpha", Part.RESULT, workspace),
+        status("alpha", workspace),
+    ]
     entries = read_entries(made.paths, made.experiment, Phase.TEST)
-    return [printed, summarise(made.paths, made.experiment, Phase.TEST, entries, Leading())]
+    summary = summarise(made.paths, made.experiment, Phase.TEST, entries, Leading())
+    return [*map(document, results), summary]
 
 
-def without_catalogue(made: Stored, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+def without_catalogue(made: Stored) -> list[Any]:
     """The same, where no catalogue is."""
     made.paths.catalogue.unlink(missing_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalogue, "FEWEST", 10**9)
-        return said(made, capsys)
+        return said(made)
 
 
 def read(made: Stored) -> dict[str, Any]:
@@ -95,22 +99,18 @@ def write(made: Stored, plain: Any) -> None:
     made.paths.catalogue.write_bytes(sha256(content).hexdigest().encode() + b"\n" + content)
 
 
-def test_what_is_over_is_catalogued_and_says_the_same(
-    made: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_over_is_catalogued_and_says_the_same(made: Stored) -> None:
     """Looking writes a catalogue of the runs that are over; read from it, nothing is different."""
-    expected = without_catalogue(made, capsys)
-    assert said(made, capsys) == expected
+    expected = without_catalogue(made)
+    assert said(made) == expected
     names = {made.run(seed).folder.name for seed in (0, 1, 2, 3, 6, 7, 8)}
     assert set(read(made)["runs"]["name"]) == names
-    assert said(made, capsys) == expected
+    assert said(made) == expected
 
 
-def test_a_catalogue_spares_the_journals(
-    made: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalogue_spares_the_journals(made: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a catalogue, no journal of a run that is over is opened."""
-    said(made, capsys)
+    said(made)
     opened: list[str] = []
     reading = os.open
 
@@ -119,7 +119,7 @@ def test_a_catalogue_spares_the_journals(
         return reading(path, *arguments, **more)
 
     monkeypatch.setattr(os, "open", noting)
-    list_all(Selection("alpha"), study(made.paths.folder.parents[1]), console(as_json=True))
+    list_runs(Selection("alpha"), study(made.paths.folder.parents[1]))
     journals = {Path(p).parents[2].name for p in opened if p.endswith("events.jsonl")}
     assert journals == {made.run(seed).folder.name for seed in (4, 5)}
 
@@ -161,30 +161,28 @@ def link(made: Stored) -> None:
     ],
 )
 def test_a_catalogue_that_is_spoilt_changes_nothing(
-    made: Stored, capsys: pytest.CaptureFixture[str], spoil: Callable[[Stored], object]
+    made: Stored, spoil: Callable[[Stored], object]
 ) -> None:
     """Missing, cut, of garbage, of another version or of nonsense: it is made again."""
-    expected = without_catalogue(made, capsys)
-    said(made, capsys)
+    expected = without_catalogue(made)
+    said(made)
     whole = read(made)
     spoil(made)
-    assert said(made, capsys) == expected
+    assert said(made) == expected
     assert read(made) == whole
 
 
 @given(st.data())
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_flipped_bytes_of_a_catalogue_are_believed(
-    made: Stored, capsys: pytest.CaptureFixture[str], data: st.DataObject
-) -> None:
+def test_no_flipped_bytes_of_a_catalogue_are_believed(made: Stored, data: st.DataObject) -> None:
     """Whatever bytes of it are different, commands say the same."""
-    expected = without_catalogue(made, capsys)
-    said(made, capsys)
+    expected = without_catalogue(made)
+    said(made)
     content = bytearray(made.paths.catalogue.read_bytes())
     for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=9)):
         content[place] ^= data.draw(st.integers(1, 255))
     made.paths.catalogue.write_bytes(content)
-    assert said(made, capsys) == expected
+    assert said(made) == expected
 
 
 def edited(path: Path, before: bytes, after: bytes) -> None:
@@ -212,48 +210,40 @@ def edited(path: Path, before: bytes, after: bytes) -> None:
         lambda made: made.run(4).attempt(1).verdict.write_text("{}"),
     ],
 )
-def test_a_change_of_a_run_is_seen(
-    made: Stored, capsys: pytest.CaptureFixture[str], touch: Callable[[Stored], object]
-) -> None:
+def test_a_change_of_a_run_is_seen(made: Stored, touch: Callable[[Stored], object]) -> None:
     """What changes after it was catalogued is told as it is, an edit that hides itself too."""
-    said(made, capsys)
+    said(made)
     touch(made)
-    now = said(made, capsys)
-    assert now == without_catalogue(made, capsys)
+    now = said(made)
+    assert now == without_catalogue(made)
 
 
-def test_a_foreign_catalogue_shows_no_escapes(
-    made: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_catalogue_shows_no_escapes(made: Stored) -> None:
     """Even one that was made on purpose, of the right files, has no control of a terminal."""
-    said(made, capsys)
+    said(made)
     change(made, "reason", lambda _: "\x1b[31mred\x07")
-    place = study(made.paths.folder.parents[1])
-    show("alpha", Part.RESULT, place, console())
-    list_all(Selection("alpha"), place, console())
-    printed = output(capsys)
+    folder = made.paths.folder.parents[1]
+    printed = rlexp(folder, "show", "alpha").out + rlexp(folder, "ls", "alpha").out
     assert "red" in printed
     assert "\x1b" not in printed
     assert "\x07" not in printed
 
 
 def test_it_is_in_the_users_cache_where_the_folder_takes_none(
-    made: Stored, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    made: Stored, tmp_path: Path
 ) -> None:
     """Where it cannot be written beside the runs, it is in the cache, and is used from there."""
-    expected = without_catalogue(made, capsys)
+    expected = without_catalogue(made)
     made.paths.catalogue.mkdir()
-    assert said(made, capsys) == expected
+    assert said(made) == expected
     (kept,) = (tmp_path / "home" / "rlexp" / "catalogues").iterdir()
     before = kept.stat().st_mtime_ns
-    assert said(made, capsys) == expected
+    assert said(made) == expected
     assert kept.stat().st_mtime_ns == before
 
 
-def test_a_new_file_is_not_yet_believed(
-    made: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_file_is_not_yet_believed(made: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changed within its clock's tick is read again, for a change may not show."""
     monkeypatch.setattr(catalogue, "SETTLED", 60.0)
-    said(made, capsys)
+    said(made)
     assert not made.paths.catalogue.exists()

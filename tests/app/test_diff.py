@@ -1,18 +1,16 @@
 """`rlexp diff`: in what two runs differ, and what of it is not known."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import (
     PROVENANCE,
     Stored,
     completed,
     configuration,
-    console,
-    output,
     stored,
     study,
 )
@@ -39,19 +37,14 @@ def alpha(tmp_path: Path) -> Stored:
     return stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
 
 
-def text(folder: Path, capsys: pytest.CaptureFixture[str], first: str, second: str) -> list[str]:
+def text(folder: Path, first: str, second: str) -> list[str]:
     """What people read, line by line."""
-    assert diff(first, second, study(folder), console()) == 0
-    return output(capsys).splitlines()
+    return rlexp(folder, "diff", first, second).out.splitlines()
 
 
-def plain(
-    folder: Path, capsys: pytest.CaptureFixture[str], first: str, second: str
-) -> dict[str, Any]:
+def plain(folder: Path, first: str, second: str) -> dict[str, Any]:
     """What machines read."""
-    assert diff(first, second, study(folder), console(as_json=True)) == 0
-    read: dict[str, Any] = json.loads(output(capsys))
-    return read
+    return rlexp(folder, "diff", first, second, "--json").document("run-differences")
 
 
 @pytest.mark.parametrize(
@@ -75,9 +68,7 @@ def test_leaves_that_differ_are_named_by_their_path(
     assert expected == leaf_differences(first, second, ignored=frozenset({"skip"}))
 
 
-def test_two_seeds_differ_in_their_seed_alone(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_seeds_differ_in_their_seed_alone(alpha: Stored, tmp_path: Path) -> None:
     """Runs of one command differ in nothing else."""
     names = [alpha.complete(seed, 1.0 + seed).folder.name for seed in (0, 1)]
     assert [
@@ -86,20 +77,16 @@ def test_two_seeds_differ_in_their_seed_alone(
         "configuration",
         "  seed: 0 → 1",
         "no difference in code, packages, machine",
-    ] == text(tmp_path, capsys, *names)
+    ] == text(tmp_path, *names)
 
 
-def test_a_run_does_not_differ_from_itself(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_does_not_differ_from_itself(alpha: Stored, tmp_path: Path) -> None:
     """No difference is said in two words."""
     name = alpha.complete(0, 1.0).folder.name
-    assert text(tmp_path, capsys, name, name)[2:] == ["no difference"]
+    assert text(tmp_path, name, name)[2:] == ["no difference"]
 
 
-def test_code_packages_and_machine_are_compared(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_packages_and_machine_are_compared(alpha: Stored, tmp_path: Path) -> None:
     """Commit, uncommitted changes by file, packages added, removed and changed, hardware."""
     other = {
         **PROVENANCE,
@@ -110,7 +97,7 @@ def test_code_packages_and_machine_are_compared(
     }
     first = alpha.attempt(0, completed(1.0), patch=PATCH + PATCH.replace("one", "two"))
     second = alpha.attempt(1, completed(1.0), provenance=other, patch=PATCH)
-    value = plain(tmp_path, capsys, first.folder.name, second.folder.name)
+    value = plain(tmp_path, first.folder.name, second.folder.name)
     assert ["commit", "changed.two.py", "changed.new.py"] == [d["path"] for d in value["code"]]
     assert [
         {"path": "numpy", "first": "2.1.0", "second": "2.2.0"},
@@ -118,42 +105,37 @@ def test_code_packages_and_machine_are_compared(
         {"path": "scipy", "first": None, "second": "1.0"},
     ] == value["packages"]
     assert ["host", "variables.OMP_NUM_THREADS"] == [d["path"] for d in value["machine"]]
-    shown = text(tmp_path, capsys, first.folder.name, second.folder.name)
+    shown = text(tmp_path, first.folder.name, second.folder.name)
     assert "  torch: 2.8.0 → —" in shown
 
 
-def test_the_same_file_changed_differently_is_a_difference(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_file_changed_differently_is_a_difference(alpha: Stored, tmp_path: Path) -> None:
     """A dirty file is compared by its change, not by its name."""
     first = alpha.attempt(0, patch=PATCH)
     second = alpha.attempt(1, patch=PATCH.replace("+y", "+z"))
-    (difference,) = plain(tmp_path, capsys, first.folder.name, second.folder.name)["code"]
+    (difference,) = plain(tmp_path, first.folder.name, second.folder.name)["code"]
     assert difference["path"] == "changed.one.py"
 
 
-def test_what_is_not_known_is_not_called_the_same(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_known_is_not_called_the_same(alpha: Stored, tmp_path: Path) -> None:
     """Without a commit the code may differ; without provenance, everything but the spec may."""
     nowhere = {**PROVENANCE, "code": {"commit": None}}
     first, second = (alpha.attempt(seed, provenance=nowhere) for seed in (0, 1))
     names = first.folder.name, second.folder.name
-    shown = text(tmp_path, capsys, *names)
+    shown = text(tmp_path, *names)
     assert "no difference in packages, machine" in shown
     assert f"the code of {names[0]} was in no git checkout" in shown
     second.attempt(1).provenance.unlink()
-    value = plain(tmp_path, capsys, *names)
-    assert {"first", "second", "configuration", "unknown"} == set(value)
+    value = plain(tmp_path, *names)
+    assert [None] * 3 == [value[part] for part in ("code", "packages", "machine")]
+    assert ["seed"] == [d["path"] for d in value["configuration"]]
     assert "is missing" in " ".join(value["unknown"])
 
 
-def test_configurations_are_compared_leaf_by_leaf(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configurations_are_compared_leaf_by_leaf(alpha: Stored, tmp_path: Path) -> None:
     """Another algorithm on the same seed shows as that."""
     first, second = alpha.complete(0, 1.0), alpha.complete(0, 1.0, label="a2c")
-    value = plain(tmp_path, capsys, first.folder.name, second.folder.name)
+    value = plain(tmp_path, first.folder.name, second.folder.name)
     assert ["algorithm._target_"] == [d["path"] for d in value["configuration"]]
 
 
@@ -161,4 +143,4 @@ def test_an_unknown_run_is_refused(alpha: Stored, tmp_path: Path) -> None:
     """Both names have to lead to one run each."""
     name = alpha.complete(0, 1.0).folder.name
     with pytest.raises(RecordError, match=r"no run under .* matches 'nothing'"):
-        diff(name, "nothing", study(tmp_path), console())
+        diff(name, "nothing", study(tmp_path))

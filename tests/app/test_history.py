@@ -1,14 +1,13 @@
 """What `show`, `ls` and `status` say of a run that took several attempts."""
 
-import json
 from pathlib import Path
 
 import pytest
-from stored_runs import Stored, completed, console, ended, evaluated, output, stored, study
+from command_line import rlexp
+from stored_runs import Stored, completed, ended, evaluated, stored, study
 
-from rlexp.app.commands.list_runs import Selection, list_all
-from rlexp.app.commands.show import Part, show
-from rlexp.app.commands.status import show_status
+from rlexp.app.commands.list_runs import ExperimentRow, Selection, list_runs
+from rlexp.app.commands.status import status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 
 SAVED = Checkpointed(time=5.0, step=40, name="checkpoints/40", seconds=1.5, bytes=600_000)
@@ -30,12 +29,10 @@ def alpha(tmp_path: Path) -> Stored:
     return own
 
 
-def test_a_run_tells_how_its_attempts_began(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_tells_how_its_attempts_began(alpha: Stored, tmp_path: Path) -> None:
     """Each with its beginning; why checkpoints were refused, and what was allowed to change."""
-    show(alpha.run(0).folder.name, Part.RESULT, study(tmp_path), console())
-    lines = [" ".join(line.split()) for line in output(capsys).splitlines()]
+    shown = rlexp(tmp_path, "show", alpha.run(0).folder.name).out
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert "100 of 100 environment steps in 6 min 40 s in 3 attempts" in lines
     assert "2 checkpoints, 3.0 s and 1.2 MB in all, 0.8 % of the time" in lines
     rows = [line for line in lines if " here" in line]
@@ -48,12 +45,9 @@ def test_a_run_tells_how_its_attempts_began(
     assert "attempt 2 continued with other versions: torch changed" in lines
 
 
-def test_machines_are_told_the_same(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_machines_are_told_the_same(alpha: Stored, tmp_path: Path) -> None:
     """Steps, reasons and costs as values."""
-    show(alpha.run(1).folder.name, Part.RESULT, study(tmp_path), console(as_json=True))
-    value = json.loads(output(capsys))
+    value = rlexp(tmp_path, "show", alpha.run(1).folder.name, "--json").document("run")
     refused = [{"step": 40, "reason": "numpy was 1, is 2"}]
     assert ([], 1, refused, []) == tuple(
         value[key] for key in ("continued", "restarts", "refused", "drift")
@@ -65,9 +59,7 @@ def test_machines_are_told_the_same(
     ]
 
 
-def test_an_experiment_counts_them(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_counts_them(alpha: Stored, tmp_path: Path) -> None:
     """After a command, with `show` and with `status`."""
     told = (
         "1 run continued from a checkpoint",
@@ -75,22 +67,18 @@ def test_an_experiment_counts_them(
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
         "1 run continued with other versions: torch changed",
     )
-    show(alpha.paths.name, Part.RESULT, study(tmp_path), console())
-    shown = output(capsys)
-    show_status(None, study(tmp_path), console(), watch=False)
-    status = output(capsys)
-    assert all(f"  {line}\n" in shown and f"  {line}\n" in status for line in told)
-    show_status(None, study(tmp_path), console(as_json=True), watch=False)
-    past = json.loads(output(capsys))[0]["past"]
-    assert (1, 1, 2) == (past["continued"], past["restarted"], past["refused"])
+    shown = rlexp(tmp_path, "show", alpha.paths.name).out
+    printed = rlexp(tmp_path, "status").out
+    assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in told)
+    (experiment,) = status(None, study(tmp_path)).experiments
+    past = experiment.past
+    assert (1, 1, 2) == (past.continued, past.restarted, past.refused)
 
 
-def test_listings_have_columns_for_them(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_listings_have_columns_for_them(alpha: Stored, tmp_path: Path) -> None:
     """Of experiments and of runs."""
-    list_all(Selection(), study(tmp_path), console(as_json=True))
-    (row,) = json.loads(output(capsys))
-    assert (1, 1) == (row["continued"], row["restarted"])
-    list_all(Selection("alpha"), study(tmp_path), console(as_json=True))
-    assert ["checkpoint 40 and 40", "anew"] == [r["began"] for r in json.loads(output(capsys))]
+    (row,) = list_runs(Selection(), study(tmp_path)).rows
+    assert isinstance(row, ExperimentRow)
+    assert (1, 1) == (row.continued, row.restarted)
+    runs = list_runs(Selection("alpha"), study(tmp_path)).rows
+    assert ["checkpoint 40 and 40", "anew"] == [getattr(run, "began", None) for run in runs]

@@ -101,7 +101,7 @@ def test_from_a_table_to_a_report() -> None:
     assert "a2c is worse than ppo" in give("compare", "alpha")
     assert "20 of 20 attempts match the ledger" in give("verify")
     assert "by the spread of" in give("power", "alpha", "--difference", "5")
-    listed = json.loads(give("ls", "alpha", "--json"))
+    listed = json.loads(give("ls", "alpha", "--json"))["rows"]
     assert {"completed"} == {row["state"] for row in listed}
     assert {0, 1, 2, 3, 4} == {row["seed"] for row in listed}
 
@@ -122,7 +122,7 @@ def test_what_is_recorded() -> None:
     path = table(*rows("ppo", "Toy-v0", [7]))
     frames = ("--steps-unit", "frames", "--frame-skip", "4")
     give("import", "csv", path, "--experiment", "alpha", *frames)
-    plain = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))
+    plain = json.loads(give("show", "alpha/ppo-test-7", "--provenance", "--json"))["content"]
     imported = plain["imported"]
     assert [path] == [file["name"] for file in imported["files"]]
     assert ("ppo/Toy-v0/7", 7, "csv") == (imported["name"], imported["seed"], imported["kind"])
@@ -254,7 +254,7 @@ def test_runs_without_a_score() -> None:
     assert "interrupted, its records end at step 30 of 100" in told
     assert "failed, its return at step 40 is nan, which is no number" in told
     assert "--steps 30 under a name of its own" in told
-    found = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))}
+    found = {r["seed"]: r for r in json.loads(give("ls", "alpha", "--json"))["rows"]}
     assert ["completed", "interrupted", "failed"] == [found[seed]["state"] for seed in range(3)]
     assert [None, None] == [found[seed]["score"] for seed in (1, 2)]
     give("report", "alpha", "--format", "md", "-o", "out")
@@ -378,7 +378,7 @@ def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> No
     """From each kind of source to a report, a comparison and a ledger that agrees."""
     words = ("import", *make(), "--experiment", "alpha")
     give(*words)
-    found = json.loads(give("ls", "alpha", "--json"))
+    found = json.loads(give("ls", "alpha", "--json"))["rows"]
     assert (runs, scores) == (len(found), sum(row["score"] is not None for row in found))
     give("report", "alpha", "--format", "md", "-o", "out")
     assert "imported from other tools" in Path("out/report.md").read_text()
@@ -423,7 +423,7 @@ def test_addresses_of_no_server(address: str) -> None:
 def test_the_log_of_an_imported_run() -> None:
     """There is none, and that is not for the run's silence."""
     give("import", two_labels(), "--experiment", "alpha", *UNIT)
-    run = json.loads(give("ls", "alpha", "--json"))[0]["run"]
+    run = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]
     told = CliRunner().invoke(app, ["logs", f"alpha/{run}"])
     assert ("", 0) == (told.stdout, told.exit_code)
     assert "was imported from csv, and holds no log" in told.stderr
@@ -436,7 +436,7 @@ def test_tables_of_our_own_come_back() -> None:
     give("export", "csv", "alpha", "--output", "own", "--level", "episodes")
     told = give("import", "own/episodes.csv", "--experiment", "beta", *UNIT)
     assert "did you mean" not in told
-    first, second = (json.loads(give("ls", name, "--json")) for name in ("alpha", "beta"))
+    first, second = (json.loads(give("ls", name, "--json"))["rows"] for name in ("alpha", "beta"))
     keys = ("label", "task", "seed", "state", "score")
     assert [[r[k] for k in keys] for r in first] == [[r[k] for k in keys] for r in second]
 
@@ -531,11 +531,11 @@ def test_killed_while_adding() -> None:
     number, seen = 0, set[int]()
     give(*first)
     while killed(words, number := number + 1):
-        [row] = json.loads(give("ls", "--group", "--json"))
+        [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         seen.add(row["n"])
         give("verify")
         give(*words)
-        [row] = json.loads(give("ls", "--group", "--json"))
+        [row] = json.loads(give("ls", "--group", "--json"))["rows"]
         assert (3, 3) == (row["planned"], row["n"])
         assert "3 of 3 attempts match" in give("verify")
         assert [] == list(Path("runs/alpha").glob(".import-*"))

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
-from stored_runs import Stored, completed, console, stored, study
+from stored_runs import Stored, completed, stored, study
 
 from rlexp.app.commands.logs import logs
 from rlexp.errors import ConfigError, RecordError
@@ -24,60 +25,69 @@ def alpha(tmp_path: Path) -> Stored:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "lines", "expected"),
+    ("options", "expected"),
     [
-        (None, None, "one\ntwo\nthree\n"),
-        (None, 2, "two\nthree\n"),
-        (None, 9, "one\ntwo\nthree\n"),
-        (None, 0, ""),
-        (1, None, "first\n"),
-        (2, 1, "three\n"),
+        ((), "one\ntwo\nthree\n"),
+        (("--lines", "2"), "two\nthree\n"),
+        (("--lines", "9"), "one\ntwo\nthree\n"),
+        (("--lines", "0"), ""),
+        (("--attempt", "1"), "first\n"),
+        (("--attempt", "2", "--lines", "1"), "three\n"),
     ],
 )
 def test_the_output_of_an_attempt_is_printed(
     alpha: Stored,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    attempt: int | None,
-    lines: int | None,
+    options: tuple[str, ...],
     expected: str,
 ) -> None:
     """The last attempt if none is named, the last lines if so many are asked for."""
-    assert logs("ppo-test-0", attempt, lines, study(tmp_path), console()) == 0
-    assert expected == capsys.readouterr().out
+    printed = rlexp(tmp_path, "logs", "ppo-test-0", *options)
+    assert (0, expected) == (printed.code, printed.out)
 
 
-def test_control_characters_are_harmless(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_machines_get_the_lines_and_how_many_there_are(alpha: Stored, tmp_path: Path) -> None:
+    """The JSON names run, attempt and file, and holds the lines that were asked for."""
+    document = rlexp(tmp_path, "logs", "ppo-test-0", "-n", "2", "--json").document("log")
+    run = alpha.run(0)
+    assert document == {
+        "experiment": "alpha",
+        "run": run.folder.name,
+        "attempt": 2,
+        "file": str(run.attempt(2).log),
+        "total": 3,
+        "lines": ["two", "three"],
+        "imported": None,
+    }
+
+
+def test_control_characters_are_harmless(tmp_path: Path) -> None:
     """Escape codes, bells and bytes that are no text become visible; tabs and lines stay."""
     alpha = stored(Layout(tmp_path / "runs"))
     alpha.attempt(0, log=b"\x1b]0;title\x07[bold]a\tb[/bold]\r\nc\rd \xff\xe2\x80\xae:smile:\n")
-    logs("ppo-test-0", None, None, study(tmp_path), console())
+    printed = rlexp(tmp_path, "logs", "ppo-test-0").out
     bad = "\N{REPLACEMENT CHARACTER}"
     expected = f"{bad}]0;title{bad}[bold]a\tb[/bold]\nc{bad}d {bad}{bad}:smile:\n"
-    assert expected == capsys.readouterr().out
+    assert expected == printed
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_an_empty_log_says_so_on_standard_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: bool
-) -> None:
+def test_an_empty_log_says_so_on_standard_error(tmp_path: Path, missing: bool) -> None:
     """Standard output stays empty, so that a pipe gets nothing that the run did not print."""
     run = stored(Layout(tmp_path / "runs")).attempt(0)
     if missing:
         run.attempt(1).log.unlink()
-    assert logs("ppo-test-0", None, None, study(tmp_path), console()) == 0
-    expected = ("", f"attempt 1 of run {run.folder.name} printed nothing\n")
-    assert expected == capsys.readouterr()
+    printed = rlexp(tmp_path, "logs", "ppo-test-0")
+    expected = (0, "", f"attempt 1 of run {run.folder.name} printed nothing\n")
+    assert expected == (printed.code, printed.out, printed.err)
 
 
 def test_what_is_not_there_is_refused(alpha: Stored, tmp_path: Path) -> None:
     """An attempt that was not made, a run that was not attempted, a count below zero."""
     write_run(alpha.run(1), alpha.spec(1))
     with pytest.raises(RecordError, match=r"no attempt 3 \(there are: 1, 2\)"):
-        logs("ppo-test-0", 3, None, study(tmp_path), console())
+        logs("ppo-test-0", 3, None, study(tmp_path))
     with pytest.raises(RecordError, match="was not attempted yet"):
-        logs("ppo-test-1", None, None, study(tmp_path), console())
+        logs("ppo-test-1", None, None, study(tmp_path))
     with pytest.raises(ConfigError, match="--lines=-1 is negative"):
-        logs("ppo-test-0", None, -1, study(tmp_path), console())
+        logs("ppo-test-0", None, -1, study(tmp_path))

@@ -1,24 +1,22 @@
 """`rlexp ls`: every experiment and every run is listed, whatever state its folder is in."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import (
     STARTED,
     Stored,
     configuration,
-    console,
     failed,
-    output,
     stored,
     study,
 )
 
-from rlexp.app.commands.list_runs import Selection, list_all
+from rlexp.app.commands.list_runs import Selection, list_runs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -37,24 +35,20 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-def rows(folder: Path, capsys: pytest.CaptureFixture[str], selection: Selection) -> Rows:
+def rows(folder: Path, *words: str) -> Rows:
     """The rows as machines read them."""
-    assert list_all(selection, study(folder), console(as_json=True)) == 0
-    read: Rows = json.loads(output(capsys))
+    read: Rows = rlexp(folder, "ls", *words, "--json").document("listing")["rows"]
     return read
 
 
-def text(folder: Path, capsys: pytest.CaptureFixture[str], selection: Selection) -> str:
+def text(folder: Path, *words: str) -> str:
     """The listing as people read it."""
-    assert list_all(selection, study(folder), console()) == 0
-    return output(capsys)
+    return rlexp(folder, "ls", *words).out
 
 
-def test_an_experiment_is_one_row(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
     """What is planned, done, failed and missing is counted, and the IQM of the rest given."""
-    (row,) = rows(tmp_path, capsys, Selection())
+    (row,) = rows(tmp_path)
     expected = {
         "experiment": "alpha",
         "task": "CartPole-v1",
@@ -72,46 +66,37 @@ def test_an_experiment_is_one_row(
         "last": STARTED + 200.0,
         "problem": None,
     }
-    assert (100.0, None) == (row["interval"]["estimate"], row["interval"]["low"])
-    assert expected == {key: value for key, value in row.items() if key != "interval"}
+    assert expected == row
 
 
-def test_a_failure_counts_as_the_worst_score_where_it_was_declared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_counts_as_the_worst_score_where_it_was_declared(tmp_path: Path) -> None:
     """The IQM of a listing is that of the summary: one completed run at 100, one worst at -10."""
     beta = stored(Layout(tmp_path / "runs"), "beta", failures="worst")
     beta.complete(0, 100.0)
     beta.attempt(1, failed())
-    (row,) = rows(tmp_path, capsys, Selection())
+    (row,) = rows(tmp_path)
     assert row["iqm"] == 45.0
 
 
-def test_test_scores_are_never_mixed_with_tuning_scores(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_test_scores_are_never_mixed_with_tuning_scores(alpha: Stored, tmp_path: Path) -> None:
     """An experiment with runs of two phases plans both, and shows the IQM of the test phase."""
     alpha.complete(0, 1000.0, phase=Phase.TUNING)
-    (row,) = rows(tmp_path, capsys, Selection())
+    (row,) = rows(tmp_path)
     assert ("tuning, test", 5, 100.0) == (row["phase"], row["planned"], row["iqm"])
 
 
-def test_a_run_is_one_row(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_one_row(alpha: Stored, tmp_path: Path) -> None:
     """Runs are listed in order of their seeds, those never started included."""
-    found = rows(tmp_path, capsys, Selection("alpha"))
+    found = rows(tmp_path, "alpha")
     assert [(0, "completed", 100.0), (1, "failed", None), (2, "planned", None)] == [
         (r["seed"], r["state"], r["score"]) for r in found
     ]
     assert ("nan", "a loss is NaN") == (found[1]["failure"], found[1]["reason"])
 
 
-def test_people_see_what_all_rows_share_once(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_see_what_all_rows_share_once(alpha: Stored, tmp_path: Path) -> None:
     """Label, task and phase stand above the table where all runs have the same."""
-    shown = text(tmp_path, capsys, Selection("alpha")).splitlines()
+    shown = text(tmp_path, "alpha").splitlines()
     assert shown[0] == "ppo · CartPole-v1 · test"
     assert shown[1].split() == ["run", "seed", "state", "failure", "score", "step", "last"]
     assert shown[2].split()[:5] == [alpha.run(0).folder.name, "0", "completed", "—", "100.00"]
@@ -135,12 +120,13 @@ def test_people_see_what_all_rows_share_once(
 def test_conditions_select_rows(
     alpha: Stored,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     conditions: tuple[str, ...],
     seeds: list[int],
 ) -> None:
     """Conditions are and-ed; a missing number is neither more nor less than any other."""
-    found = rows(tmp_path, capsys, Selection("alpha", where=conditions))
+    found = rows(
+        tmp_path, "alpha", *(word for condition in conditions for word in ("--where", condition))
+    )
     assert seeds == [row["seed"] for row in found]
 
 
@@ -151,13 +137,12 @@ def test_conditions_select_rows(
 def test_missing_values_are_sorted_last(
     alpha: Stored,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     sort: str,
     seeds: list[int],
 ) -> None:
     """Whichever way a column is sorted, rows without a value stand at the end."""
     alpha.complete(2, 50.0)
-    assert seeds == [r["seed"] for r in rows(tmp_path, capsys, Selection("alpha", sort=sort))]
+    assert seeds == [r["seed"] for r in rows(tmp_path, "alpha", "--sort", sort)]
 
 
 @pytest.mark.parametrize(
@@ -176,56 +161,50 @@ def test_a_condition_that_makes_no_sense_is_refused(
 ) -> None:
     """The message says what is wrong and what is allowed."""
     with pytest.raises(ConfigError, match=message):
-        list_all(selection, study(tmp_path), console())
+        list_runs(selection, study(tmp_path))
 
 
 def test_an_unknown_experiment_is_refused(alpha: Stored, tmp_path: Path) -> None:
     """The message names the nearest experiment and all others."""
     with pytest.raises(RecordError, match=r"no experiment 'alpa'.*did you mean 'alpha'"):
-        list_all(Selection("alpa"), study(tmp_path), console())
+        list_runs(Selection("alpa"), study(tmp_path))
 
 
-def test_groups_are_configurations_with_intervals(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
     """One row a configuration: label, task, n, IQM with its interval, failed, missing."""
     grid = stored(Layout(tmp_path / "runs"), "grid", configuration(), configuration("a2c"))
     for seed, score in enumerate((10.0, 20.0, 30.0)):
         grid.complete(seed, score)
     grid.complete(0, 5.0, label="a2c")
     grid.attempt(1, failed(), label="a2c")
-    ppo, a2c = rows(tmp_path, capsys, Selection("grid", group=True))
+    ppo, a2c = rows(tmp_path, "grid", "--group")
     assert ("ppo", 3, 20.0) == tuple(ppo[k] for k in ("label", "n", "iqm"))
     # 20 ± 4.303 · 10/√3, by the t distribution with two degrees of freedom
     assert (ppo["low"], ppo["high"]) == pytest.approx((-4.84, 44.84), abs=0.5)
     assert ("a2c", 1, 5.0, None, 1, 1) == tuple(
         a2c[k] for k in ("label", "n", "iqm", "low", "failed", "missing")
     )
-    shown = text(tmp_path, capsys, Selection(group=True))
-    how = "95 % interval, method t with bootstrap standard error, 50,000 repetitions, seed 0"
-    assert f"low and high: {how}, of the IQM" in shown
-    assert "20 (n = 3: 10, 20, 30)" in shown
-    assert "too few runs for an interval (n = 1)" in shown
+    shown = text(tmp_path, "--group")
+    assert (
+        "95% interval of the IQM (t with bootstrap standard error, 10,000 resamples, seed 0)"
+        in shown
+    )
 
 
 @pytest.mark.parametrize("make", [False, True])
-def test_empty_runs_say_so_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: bool
-) -> None:
+def test_empty_runs_say_so_in_one_line(tmp_path: Path, make: bool) -> None:
     """No runs/, or nothing in it, is nothing wrong."""
     if make:
         (tmp_path / "runs").mkdir()
         (tmp_path / "runs" / "README.md").touch()
-    shown = text(tmp_path, capsys, Selection())
+    shown = text(tmp_path)
     assert f"{tmp_path / 'runs'} holds no runs yet; 'rlexp run' makes some\n" == shown
-    assert rows(tmp_path, capsys, Selection()) == []
+    assert rows(tmp_path) == []
 
 
-def test_no_row_fulfils_the_conditions(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_row_fulfils_the_conditions(alpha: Stored, tmp_path: Path) -> None:
     """A selection without rows is told apart from an experiment without runs."""
-    shown = text(tmp_path, capsys, Selection("alpha", where=("seed>7", "state=failed")))
+    shown = text(tmp_path, "alpha", "--where", "seed>7", "--where", "state=failed")
     assert shown == "none of 3 rows fulfils seed>7 and state=failed\n"
 
 
@@ -292,50 +271,46 @@ def exchange_runs(alpha: Stored) -> str:
     ],
 )
 def test_a_damaged_run_is_listed_with_what_is_wrong(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Any
+    alpha: Stored, tmp_path: Path, damage: Any
 ) -> None:
     """Whatever happened to a folder, the run stays in the listing and has no score."""
     problem = damage(alpha)
     name = alpha.run(0).folder.name
-    (row,) = [r for r in rows(tmp_path, capsys, Selection("alpha")) if r["run"] == name]
+    (row,) = [r for r in rows(tmp_path, "alpha") if r["run"] == name]
     assert ("damaged", None) == (row["state"], row["score"])
     assert problem in row["problem"]
-    (experiment,) = rows(tmp_path, capsys, Selection())
+    (experiment,) = rows(tmp_path)
     assert experiment["damaged"] >= 1
     assert experiment["planned"] == 3
-    assert problem in text(tmp_path, capsys, Selection("alpha"))
+    assert problem in text(tmp_path, "alpha")
 
 
-def test_unreadable_lines_are_told_and_the_rest_is_kept(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_lines_are_told_and_the_rest_is_kept(alpha: Stored, tmp_path: Path) -> None:
     """A journal with a bad line still gives the run's score, and says that a line is lost."""
     journal = alpha.run(0).attempt(1).journal
     journal.write_bytes(b"nonsense\n" + journal.read_bytes())
-    row = rows(tmp_path, capsys, Selection("alpha"))[0]
+    row = rows(tmp_path, "alpha")[0]
     assert ("completed", 100.0) == (row["state"], row["score"])
     assert row["problem"] == "1 line of its journal cannot be read"
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"schema": 9}', '{"schema": 1, "name": 3}'])
 def test_an_experiment_without_its_definition_is_listed(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+    alpha: Stored, tmp_path: Path, content: str | None
 ) -> None:
     """Runs whose question is lost are still there, under what their specs suggest."""
     if content is None:
         alpha.paths.definition.unlink()
     else:
         alpha.paths.definition.write_text(content)
-    (row,) = rows(tmp_path, capsys, Selection())
+    (row,) = rows(tmp_path)
     assert ("alpha", "ppo", 0) == (row["experiment"], row["label"], row["planned"])
     assert "experiment.json" in row["problem"]
-    found = rows(tmp_path, capsys, Selection("alpha"))
+    found = rows(tmp_path, "alpha")
     assert {(0, "completed"), (1, "failed")} == {(r["seed"], r["state"]) for r in found}
 
 
-def test_hostile_entries_do_no_harm(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_entries_do_no_harm(alpha: Stored, tmp_path: Path) -> None:
     """Links in circles and to nowhere, pipes, names that a terminal would obey: all are listed."""
     root = tmp_path / "runs"
     (root / "nowhere").symlink_to("gone")
@@ -346,38 +321,36 @@ def test_hostile_entries_do_no_harm(
     (root / "notes").mkdir()
     for name in ("[link=file:___etc_passwd]x", os.fsdecode(b"\x1b[31mred\n\xff")):
         (root / name / "run" / "attempts").mkdir(parents=True)
-    shown = text(tmp_path, capsys, Selection())
+    shown = text(tmp_path)
     names = [line.split()[0] for line in shown.splitlines()[1:]]
     red = "\N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
     expected = {"alpha", "circle", "linked", "nowhere", red, "[link=file:___etc_passwd]x"}
     assert expected == set(names)
     assert "\x1b" not in shown
-    assert len(rows(tmp_path, capsys, Selection())) == 6
+    assert len(rows(tmp_path)) == 6
 
 
-def test_a_score_that_is_no_number_is_shown_as_that(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_score_that_is_no_number_is_shown_as_that(alpha: Stored, tmp_path: Path) -> None:
     """NaN is null in JSON, which has no NaN, and has no place in an order."""
     alpha.complete(2, float("nan"))
-    found = rows(tmp_path, capsys, Selection("alpha", sort="-score"))
+    found = rows(tmp_path, "alpha", "--sort", "-score")
     assert [100.0, None, None] == [r["score"] for r in found]
-    assert "nan" in text(tmp_path, capsys, Selection("alpha"))
+    assert "nan" in text(tmp_path, "alpha")
 
 
 def test_a_run_that_the_definition_does_not_ask_for_is_listed(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """A folder that came from elsewhere is shown, and counts for nothing."""
     other = stored(Layout(tmp_path / "runs"), "other", configuration(steps=200))
     run = other.complete(0, 7.0)
     run.folder.rename(alpha.paths.folder / run.folder.name)
-    last = rows(tmp_path, capsys, Selection("alpha"))[-1]
+    last = rows(tmp_path, "alpha")[-1]
     assert (7.0, "the experiment's definition does not ask for it") == (
         last["score"],
         last["problem"],
     )
-    row = rows(tmp_path, capsys, Selection(where=("experiment=alpha",)))[0]
+    row = rows(tmp_path, "--where", "experiment=alpha")[0]
     assert (3, 1, 100.0) == (row["planned"], row["done"], row["iqm"])
 
 
@@ -385,4 +358,4 @@ def test_runs_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     """A file in place of the folder is a mistake with a name."""
     (tmp_path / "runs").touch()
     with pytest.raises(RecordError, match="runs cannot be read: Not a directory"):
-        list_all(Selection(), study(tmp_path), console())
+        list_runs(Selection(), study(tmp_path))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import (
     PROVENANCE,
@@ -13,11 +14,9 @@ from stored_runs import (
     Stored,
     completed,
     configuration,
-    console,
     ended,
     evaluated,
     failed,
-    output,
     stored,
     study,
 )
@@ -44,28 +43,22 @@ def alpha(tmp_path: Path) -> Stored:
     return alpha
 
 
-def text(
-    target: str, folder: Path, capsys: pytest.CaptureFixture[str], part: Part = Part.RESULT
-) -> str:
+OPTIONS = {Part.RESULT: (), Part.CONFIG: ("--config",), Part.PROVENANCE: ("--provenance",)}
+
+
+def text(target: str, folder: Path, part: Part = Part.RESULT) -> str:
     """What people read."""
-    assert show(target, part, study(folder), console()) == 0
-    return output(capsys)
+    return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
-def plain(
-    target: str, folder: Path, capsys: pytest.CaptureFixture[str], part: Part = Part.RESULT
-) -> dict[str, Any]:
+def plain(target: str, folder: Path, schema: str = "run", part: Part = Part.RESULT) -> Any:
     """What machines read."""
-    assert show(target, part, study(folder), console(as_json=True)) == 0
-    read: dict[str, Any] = json.loads(output(capsys))
-    return read
+    return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
 
-def test_an_experiment_is_shown_as_after_its_command(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Path) -> None:
     """Scores per seed, aggregate, failures with their reason, folder."""
-    shown = text("alpha", tmp_path, capsys)
+    shown = text("alpha", tmp_path)
     assert "  seed 0        100.00\n" in shown
     assert "n = 1 of 3 runs (1 failed, 1 missing)" in shown
     assert f"  {alpha.run(1).folder.name} failed (nan) at step 60: a loss is NaN\n" in shown
@@ -74,35 +67,29 @@ def test_an_experiment_is_shown_as_after_its_command(
     assert shown.endswith("To see every run: rlexp ls alpha\n")
 
 
-def test_every_phase_that_has_runs_is_shown_apart(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_phase_that_has_runs_is_shown_apart(alpha: Stored, tmp_path: Path) -> None:
     """Tuning scores stand in a block of their own."""
-    (test,) = plain("alpha", tmp_path, capsys)["phases"]
+    (test,) = plain("alpha", tmp_path, "experiment")["phases"]
     assert test["phase"] == "test"
     alpha.complete(0, 3.0, phase=Phase.TUNING)
-    tuning, test = plain("alpha", tmp_path, capsys)["phases"]
+    tuning, test = plain("alpha", tmp_path, "experiment")["phases"]
     assert {"0": 3.0} == tuning["cells"][0]["scores"]
     assert {"0": 100.0} == test["cells"][0]["scores"]
-    assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path, capsys)
+    assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path)
 
 
-def test_damaged_runs_of_an_experiment_are_told(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_runs_of_an_experiment_are_told(alpha: Stored, tmp_path: Path) -> None:
     """A run that cannot be read counts as missing, with what is wrong."""
     alpha.run(0).spec.write_text("{")
-    shown = text("alpha", tmp_path, capsys)
+    shown = text("alpha", tmp_path)
     assert "n = 0 of 3 runs (1 failed, 2 missing)" in shown
     assert f"Damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in shown
 
 
-def test_a_run_is_shown_with_its_evaluations_and_attempts(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_shown_with_its_evaluations_and_attempts(alpha: Stored, tmp_path: Path) -> None:
     """Everything that is known of a run, evaluation by evaluation and attempt by attempt."""
     name = alpha.run(0).folder.name
-    value = plain(f"alpha/{name}", tmp_path, capsys)
+    value = plain(f"alpha/{name}", tmp_path)
     assert ("completed", 100.0, 2) == (value["state"], value["score"], value["attempts"])
     expected = {"step": 50, "mean": 37.5, "min": 25.0, "max": 50.0, "episodes": 2}
     assert {**expected, "policy": "in training"} == value["evaluations"][0]
@@ -114,7 +101,7 @@ def test_a_run_is_shown_with_its_evaluations_and_attempts(
     assert {"spec.json", "attempts/2/events.jsonl", "attempts/2/provenance.json"} <= {
         f["file"] for f in value["files"]
     }
-    shown = text(name, tmp_path, capsys)
+    shown = text(name, tmp_path)
     assert shown.startswith(f"alpha/{name}\n  ppo on CartPole-v1, test phase, seed 0\n  completed")
     assert "score 100.00, mean return of the final policy" in shown
     assert "killed by signal 11" in shown
@@ -122,40 +109,37 @@ def test_a_run_is_shown_with_its_evaluations_and_attempts(
 
 
 def test_an_attempt_that_runs_is_told_from_one_that_was_lost(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """Without an end, an attempt runs while its lease is held, at the step of its counter."""
     run = alpha.attempt(2, [evaluated(50, 1.0)])
     run.attempt(1).progress.write_bytes(PROGRESS.pack(70, 9))
     name = f"alpha/{run.folder.name}"
-    value = plain(name, tmp_path, capsys)
+    value = plain(name, tmp_path)
     assert ("lost", "lost", 50) == (value["state"], value["history"][0]["state"], value["step"])
     with hold(run.lease, "the run", now=STARTED):
-        value = plain(name, tmp_path, capsys)
+        value = plain(name, tmp_path)
     (attempt,) = value["history"]
     assert ("running", 70) == (value["state"], value["step"])
     assert ("running", 70) == (attempt["state"], attempt["step"])
 
 
-def test_long_histories_are_cut_for_people_only(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_histories_are_cut_for_people_only(alpha: Stored, tmp_path: Path) -> None:
     """People see the last evaluations and how to see all; machines see all."""
     evaluations = [evaluated(step, 1.0) for step in range(1, 101)]
     run = alpha.attempt(2, [*evaluations, ended(Ending.INTERRUPTED)])
-    assert len(plain(run.folder.name, tmp_path, capsys)["evaluations"]) == 100
-    assert "the last 40 of 100; --json shows all" in text(run.folder.name, tmp_path, capsys)
+    assert len(plain(run.folder.name, tmp_path)["evaluations"]) == 100
+    assert "the last 40 of 100; --json shows all" in text(run.folder.name, tmp_path)
 
 
-def test_the_configuration_is_yaml(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_configuration_is_yaml(alpha: Stored, tmp_path: Path) -> None:
     """What is printed can be read back: a run's spec, an experiment's definition."""
     name = alpha.run(0).folder.name
     spec = json.loads(json.dumps(alpha.spec(0).plain()))
-    assert spec == yaml.safe_load(text(name, tmp_path, capsys, Part.CONFIG))
-    assert spec == plain(name, tmp_path, capsys, Part.CONFIG)
-    definition = yaml.safe_load(text("alpha", tmp_path, capsys, Part.CONFIG))
+    assert spec == yaml.safe_load(text(name, tmp_path, Part.CONFIG))
+    document = plain(name, tmp_path, "recorded-configuration", Part.CONFIG)
+    assert {"experiment": "alpha", "run": name, "content": spec} == document
+    definition = yaml.safe_load(text("alpha", tmp_path, Part.CONFIG))
     assert ("alpha", "ppo") == (definition["name"], definition["configurations"][0]["label"])
 
 
@@ -175,50 +159,48 @@ def test_the_outline_of_any_value_is_yaml(value: dict[str, Any]) -> None:
 
 
 def test_provenance_is_that_of_the_last_attempt_with_packages_last(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """The commit comes first, the long list of packages at the end, and secrets are masked."""
     told = {**PROVENANCE, "command": ["rlexp", "run", "API_TOKEN=abcdefgh"], "python": "3.12.0"}
     run = alpha.attempt(1, completed(1.0), provenance=told, patch="diff --git a/x b/x\n")
-    shown = text(run.folder.name, tmp_path, capsys, Part.PROVENANCE)
+    shown = text(run.folder.name, tmp_path, Part.PROVENANCE)
     assert shown.splitlines()[-2:] == ['  numpy: "2.1.0"', '  torch: "2.8.0"']
     assert "abcdefgh" not in shown
-    value = plain(run.folder.name, tmp_path, capsys, Part.PROVENANCE)
-    assert (2, "3.12.0", "a" * 40) == (value["attempt"], value["python"], value["code"]["commit"])
+    value = plain(run.folder.name, tmp_path, "provenance", Part.PROVENANCE)
+    content = value["content"]
+    assert (2, "3.12.0") == (value["attempt"], content["python"])
+    assert "a" * 40 == content["code"]["commit"]
     assert value["patch"] == str(run.attempt(2).patch)
-    assert "packages" == list(value)[-1]
+    assert "abcdefgh" not in str(content)
 
 
 def test_the_provenance_of_an_experiment_is_that_of_its_newest_run(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    alpha: Stored, tmp_path: Path
 ) -> None:
     """Which run it is, is said."""
-    assert "run: ppo-test-" in text("alpha", tmp_path, capsys, Part.PROVENANCE)
+    assert "run: ppo-test-" in text("alpha", tmp_path, Part.PROVENANCE)
 
 
-def test_a_run_that_was_never_attempted_comes_from_nowhere(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_never_attempted_comes_from_nowhere(alpha: Stored, tmp_path: Path) -> None:
     """Its result can be shown, its provenance cannot."""
     from rlexp.store.runs import write_run
 
     write_run(alpha.run(2), alpha.spec(2))
     name = alpha.run(2).folder.name
-    assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path, capsys)
+    assert "planned\n  0 of 100 environment steps\n" in text(name, tmp_path)
     with pytest.raises(RecordError, match="was never attempted"):
-        show(name, Part.PROVENANCE, study(tmp_path), console())
+        show(name, Part.PROVENANCE, study(tmp_path))
 
 
-def test_an_exact_experiment_wins_over_a_part_of_a_run(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: Path) -> None:
     """A name that is an experiment's is never taken for a run's; paths may be pasted."""
     stored(Layout(tmp_path / "runs"), "ppo-test-0")
     for target in ("ppo-test-0", "runs/ppo-test-0/", str(tmp_path / "runs" / "ppo-test-0")):
-        assert plain(target, tmp_path, capsys)["experiment"] == "ppo-test-0"
+        assert plain(target, tmp_path, "experiment")["experiment"] == "ppo-test-0"
     name = alpha.run(0).folder.name
     for target in (f"runs/alpha/{name}", str(alpha.run(0).folder), name[:-3]):
-        assert plain(target, tmp_path, capsys)["run"] == name
+        assert plain(target, tmp_path)["run"] == name
 
 
 @pytest.mark.parametrize(
@@ -238,34 +220,30 @@ def test_an_unknown_target_is_refused(
 ) -> None:
     """The message says what there is."""
     with pytest.raises(RecordError, match=message):
-        show(target, Part.RESULT, study(tmp_path), console())
+        show(target, Part.RESULT, study(tmp_path))
 
 
-def test_an_unreadable_neighbour_hides_no_run(
-    alpha: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_neighbour_hides_no_run(alpha: Stored, tmp_path: Path) -> None:
     """A link in circles beside an experiment does not keep its runs from being found."""
     (tmp_path / "runs" / "circle").symlink_to("circle")
     name = alpha.run(0).folder.name
-    assert plain(name, tmp_path, capsys)["run"] == name
+    assert plain(name, tmp_path)["run"] == name
 
 
 def test_an_experiment_without_definition_is_one_line(alpha: Stored, tmp_path: Path) -> None:
     """What is wrong is said, and where its runs are listed."""
     alpha.paths.definition.write_text("{")
     with pytest.raises(RecordError, match=r"experiment\.json cannot be read.*rlexp ls alpha"):
-        show("alpha", Part.RESULT, study(tmp_path), console())
+        show("alpha", Part.RESULT, study(tmp_path))
 
 
-def test_many_scores_are_told_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_scores_are_told_in_a_line(tmp_path: Path) -> None:
     """From which to which, and the command that lists them; in the JSON they all are."""
     own = stored(study(tmp_path).layout, "alpha", configuration("ppo"), test=51)
     for seed in range(51):
         own.complete(seed, 100.0 + seed)
-    shown = text("alpha", tmp_path, capsys)
+    shown = text("alpha", tmp_path)
     assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
     assert "seed 0  " not in shown
-    (phase,) = plain("alpha", tmp_path, capsys)["phases"]
+    (phase,) = plain("alpha", tmp_path, "experiment")["phases"]
     assert 51 == len(phase["cells"][0]["scores"])

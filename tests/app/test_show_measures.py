@@ -1,13 +1,12 @@
 """`rlexp show` of a run that was examined, or measures more of its episodes than returns."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from stored_runs import console, ended, evaluated, output, stored, study
+from command_line import rlexp
+from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.show import Part, show
+from rlexp.app.commands.show import Part, RunDetails, show
 from rlexp.records.events import Ending, Examined, Measures
 from rlexp.store.layout import Layout
 
@@ -29,10 +28,9 @@ def write(folder: Path, measures: Measures | None, *, examined: bool) -> str:
     return run.folder.name
 
 
-def shown(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+def shown(name: str, folder: Path) -> list[list[str]]:
     """The table of measures, as people read it; nothing where there is none."""
-    show(name, Part.RESULT, study(folder), console())
-    lines = output(capsys).splitlines()
+    lines = rlexp(folder, "show", name).out.splitlines()
     heading = "measures of the final policy, by episode"
     if heading not in lines:
         return []
@@ -40,16 +38,14 @@ def shown(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[l
     return [line.split() for line in rows[: rows.index("")]]
 
 
-def test_measures_stand_beside_the_returns_of_both_distributions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_measures_stand_beside_the_returns_of_both_distributions(tmp_path: Path) -> None:
     """Returns first; an episode without a measure is not counted."""
     name = write(tmp_path, {"success": (1.0, 0.0), "cost": (3.0, float("nan"))}, examined=True)
-    rows = shown(name, tmp_path, capsys)
+    rows = shown(name, tmp_path)
     assert ["return", "return", "cost", "success"] == [row[0] for row in rows]
     assert ["evaluation", "in_distribution", "evaluation", "evaluation"] == [r[1] for r in rows]
-    show(name, Part.RESULT, study(tmp_path), console(as_json=True))
-    (evaluation, known, cost, _) = json.loads(output(capsys))["measures"]
+    document = rlexp(tmp_path, "show", name, "--json").document("run")
+    (evaluation, known, cost, _) = document["measures"]
     assert (15.0, 40.0) == (evaluation["mean"], known["mean"])
     assert {
         "measure": "cost",
@@ -61,20 +57,17 @@ def test_measures_stand_beside_the_returns_of_both_distributions(
     } == cost
 
 
-def test_a_run_that_measures_nothing_is_shown_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_measures_nothing_is_shown_as_before(tmp_path: Path) -> None:
     """Its returns stand among the evaluations."""
-    assert [] == shown(write(tmp_path, None, examined=False), tmp_path, capsys)
+    assert [] == shown(write(tmp_path, None, examined=False), tmp_path)
 
 
-def test_a_measure_that_no_episode_has_is_not_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_measure_that_no_episode_has_is_not_counted(tmp_path: Path) -> None:
     """Nor are numbers whose sum is none."""
     nan = float("nan")
     name = write(tmp_path, {"cost": (nan, nan), "huge": (1e308, 1e308)}, examined=False)
-    show(name, Part.RESULT, study(tmp_path), console(as_json=True))
-    cost, huge = json.loads(output(capsys))["measures"]
-    assert (None, 0) == (cost["mean"], cost["episodes"])
-    assert (None, 2) == (huge["mean"], huge["episodes"])
+    details = show(name, Part.RESULT, study(tmp_path))
+    assert isinstance(details, RunDetails)
+    cost, huge = details.measures
+    assert (None, 0) == (cost.mean, cost.episodes)
+    assert (None, 2) == (huge.mean, huge.episodes)

@@ -1,18 +1,16 @@
 """Sweeps as they stand when things went wrong, or are looked at too early: is it true, and short?"""
 
-import json
 from pathlib import Path
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
-from stored_runs import console, output
+from stored_runs import console
 from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.compare import CompareRequest, compare
-from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.report import ReportRequest, report
-from rlexp.app.commands.show import Part, show
-from rlexp.app.commands.status import show_status
+from rlexp.app.commands.status import status
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweep_view import remaining_steps
 from rlexp.app.sweep_watch import Watched
@@ -31,10 +29,9 @@ GRID = (
 )
 
 
-def told(made: StoredSweep, capsys: pytest.CaptureFixture[str]) -> str:
+def told(made: StoredSweep) -> str:
     """What `rlexp status` says of a sweep."""
-    show_status("made_up", made.study, console(), watch=False)
-    return output(capsys)
+    return rlexp(made.study.folder, "status", "made_up").out
 
 
 def never(_: RunSpec) -> None:
@@ -60,61 +57,55 @@ def test_refused_sweep_leaves_nothing_behind(tmp_path: Path, words: list[str], s
     assert not made.paths.folder.exists()
 
 
-def test_selection_runs_are_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selection_runs_are_no_damage(tmp_path: Path) -> None:
     """While finalists are scored again, their runs belong to their trials."""
     made = stored_sweep(tmp_path)
     search = len(made.go_on(until=Stage.SEARCH).records)
     made.go_on(runs=search + 1)
-    said = told(made, capsys)
+    said = told(made)
     assert "selection 1/4 runs" in said
     assert "damaged" not in said
-    list_all(Selection("made_up"), made.study, console())
-    rows = [line for line in output(capsys).splitlines() if "ppo-selection" in line]
+    listed = rlexp(tmp_path, "ls", "made_up").out
+    rows = [line for line in listed.splitlines() if "ppo-selection" in line]
     assert 1 == len(rows)
     assert "trial " in rows[0]
     made.go_on()
-    assert "damaged" not in told(made, capsys)
+    assert "damaged" not in told(made)
 
 
-def test_grid_is_over_when_it_has_no_further_point(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_grid_is_over_when_it_has_no_further_point(tmp_path: Path) -> None:
     """Whoever looks sees the stage that the command left it in, and no trials to come."""
     made = stored_sweep(tmp_path, *GRID)
     sweeping = made.go_on(until=Stage.SEARCH)
     assert sweeping.stage is Stage.SELECTION
-    assert "selection 0/2 runs: 3/3 trials (3 complete)" in told(made, capsys)
+    assert "selection 0/2 runs: 3/3 trials (3 complete)" in told(made)
 
 
-def test_sweep_that_cannot_win_says_that_it_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_that_cannot_win_says_that_it_stopped(tmp_path: Path) -> None:
     """Nothing is to come, so no time is left, and why is told to people and machines."""
     made = stored_sweep(tmp_path, "sweep.stop_after=3", score=never)
     made.go_on()
-    said = told(made, capsys)
+    said = told(made)
     assert "it stopped: 3 trials in a row failed alike, from trial 0 on: a loss is NaN" in said
     assert " left" not in said
-    show_status("made_up", made.study, console(as_json=True), watch=False)
-    (plain,) = json.loads(output(capsys))
-    assert plain["stopped"].startswith("3 trials in a row")
-    assert plain["seconds_left"] is None
+    (experiment,) = status("made_up", made.study).experiments
+    assert experiment.sweep is not None
+    assert str(experiment.sweep.stopped).startswith("3 trials in a row")
+    assert experiment.sweep.seconds_left is None
 
 
-def test_unfinished_trials_do_not_run_without_a_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unfinished_trials_do_not_run_without_a_command(tmp_path: Path) -> None:
     """After kill -9 a trial is unfinished, not running."""
     made = stored_sweep(tmp_path)
     sweeping = made.go_on(runs=3)
     spec = sweeping.take()
     assert spec is not None
-    said = told(made, capsys)
+    said = told(made)
     assert "4/8" not in said
     assert "3/8 trials (3 complete), 1 unfinished" in said
-    show_status("made_up", made.study, console(as_json=True), watch=False)
-    (plain,) = json.loads(output(capsys))
-    assert (0, 1) == (plain["trials"]["running"], plain["trials"]["unfinished"])
+    (experiment,) = status("made_up", made.study).experiments
+    assert experiment.sweep is not None
+    assert (0, 1) == (experiment.sweep.trials.running, experiment.sweep.trials.unfinished)
 
 
 def test_steps_of_attempts_that_were_lost_count(tmp_path: Path) -> None:
@@ -159,26 +150,21 @@ def test_trials_are_not_compared_by_the_scores_that_choose_them(tmp_path: Path) 
         compare(CompareRequest(targets=("made_up",)), made.study)
 
 
-def test_search_is_told_apart_from_a_test_of_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_search_is_told_apart_from_a_test_of_nothing(tmp_path: Path) -> None:
     """`rlexp show` says how far a search is, and nothing of scores that nobody asked for yet."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
-    show("made_up", Part.RESULT, made.study, console())
-    said = output(capsys)
+    said = rlexp(tmp_path, "show", "made_up").out
     assert "search: 3/8 trials" in said
     assert "no run has a score" not in said
 
 
-def test_runs_are_counted_where_the_definition_is_damaged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_counted_where_the_definition_is_damaged(tmp_path: Path) -> None:
     """What is on disk is there, though nobody knows what it was asked for."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=3)
     made.paths.definition.write_text("{")
-    said = told(made, capsys)
+    said = told(made)
     assert "3 runs: 3 completed" in said
     assert "damaged: experiment.json" in said
 

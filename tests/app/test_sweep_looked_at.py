@@ -1,18 +1,15 @@
 """A sweep that is looked at: its status, its evidence, its trials again, its mirror."""
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
 
-from rlexp.app.commands.list_runs import Selection, list_all
 from rlexp.app.commands.report import ReportRequest, report
-from rlexp.app.commands.show import Part, show
-from rlexp.app.commands.status import show_status
 from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.gather import gather
 from rlexp.app.retrain import Origin, request_again
@@ -59,25 +56,19 @@ def test_screened_trials_ended_before_promoted_ones(
     assert 800 + 2 * 2 * 100 == max(promoted)
 
 
-def test_status_says_how_far_a_sweep_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_how_far_a_sweep_is(tmp_path: Path) -> None:
     """Stage, trials, the best so far and the cost are told, to people and to machines."""
     made = stored_sweep(tmp_path)
     made.go_on(runs=4)
-    assert 0 == show_status("made_up", made.study, console(), watch=False)
-    told = output(capsys)
+    told = rlexp(tmp_path, "status", "made_up").out
     assert "no command drives it" in told
     assert "search: 4/8 trials (4 complete)" in told
     assert "400 environment steps" in told
-    show_status(None, made.study, console(as_json=True), watch=False)
-    (plain,) = json.loads(output(capsys))
-    assert ({"planned": 8, "ended": 4, "running": 0, "unfinished": 0}, "search") == (
-        plain["trials"],
-        plain["stage"],
-    )
-    show_status("made_up", made.study, console(), watch=True)
-    assert "4/8 trials" in output(capsys)
+    (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
+    counts = {"planned": 8, "ended": 4, "by_state": {"complete": 4}, "running": 0, "unfinished": 0}
+    assert (counts, "search") == (experiment["sweep"]["trials"], experiment["sweep"]["stage"])
+    assert [0, 1, 2, 3] == [trial["number"] for trial in experiment["sweep"]["latest"]]
+    assert "4/8 trials" in rlexp(tmp_path, "status", "made_up", "--watch").out
 
 
 def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
@@ -222,15 +213,12 @@ def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
         assert text in page
 
 
-def test_ls_and_show_stay_short(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """An experiment of many trials is one row, and shows its test runs only."""
     made = finished_sweep(tmp_path, tmp_path_factory)
-    list_all(Selection(), made.study, console())
-    assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in output(capsys)
-    show("made_up", Part.RESULT, made.study, console())
-    told = output(capsys)
+    folder = made.study.folder
+    assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in rlexp(folder, "ls").out
+    told = rlexp(folder, "show", "made_up").out
     assert "tuned on CartPole-v1, test seeds" in told
     assert "tuning seeds" not in told
 

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
-from rlexp.app.commands.status import show_status
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweep_watch import Watched
 from rlexp.cli.sweep import execute as sweep
@@ -20,17 +20,14 @@ from rlexp.records.run import RunRecord
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-def test_winner_is_named_beside_the_best_on_tuning_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_winner_is_named_beside_the_best_on_tuning_seeds(tmp_path: Path) -> None:
     """Selection seeds may prefer another finalist, and then the two differ."""
     made = stored_sweep(tmp_path, score=reversed_by_selection)
     selection = made.go_on().selection
     assert selection is not None
     best, winner = (f.number for f in selection.finalists)
     assert winner == selection.winner
-    show_status("made_up", made.study, console(), watch=False)
-    said = output(capsys)
+    said = rlexp(tmp_path, "status", "made_up").out
     assert f"(trial {best}) · winner trial {winner}" in said
 
 

@@ -1,12 +1,12 @@
 """`rlexp verify`: what it says of records that are as they were written, and of odd ones."""
 
-import json
 import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import rlexp
 from quick_parts import quick_parts
 from sealed_runs import (
     edit,
@@ -16,9 +16,8 @@ from sealed_runs import (
     sealed,
     told,
 )
-from stored_runs import completed, console, evaluated, output, stored, study
+from stored_runs import completed, evaluated, stored
 
-from rlexp.app.commands.verify import verify
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.ledger import SealedAttempt
@@ -31,13 +30,11 @@ from rlexp.store.sealing import Seals
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-Capture = pytest.CaptureFixture[str]
 
-
-def test_what_is_untouched_matches(tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_untouched_matches(tmp_path: Path) -> None:
     """The last line says how many attempts, and the head to note."""
     made = sealed(tmp_path)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     head = head_of(made)[:12]
     assert (0, [f"alpha: 6 of 6 attempts match the ledger (head {head})"]) == (
         found.code,
@@ -45,17 +42,18 @@ def test_what_is_untouched_matches(tmp_path: Path, capsys: Capture) -> None:
     )
 
 
-def test_json_has_everything(tmp_path: Path, capsys: Capture) -> None:
+def test_json_has_everything(tmp_path: Path) -> None:
     """One entry an experiment, with its whole head."""
     made = sealed(tmp_path)
     made.run(2).model.unlink()
-    assert 1 == verify(None, None, study(tmp_path), console(as_json=True))
+    printed = rlexp(tmp_path, "verify", "--json")
     finding = {
         "kind": "missing",
         "text": "model.zip is gone",
         "run": name_of(made, 2),
         "fault": True,
     }
+    verdict = f"5 of 6 attempts match the ledger (head {head_of(made)[:12]})"
     expected = {
         "experiment": "alpha",
         "attempts": 6,
@@ -66,16 +64,20 @@ def test_json_has_everything(tmp_path: Path, capsys: Capture) -> None:
         "faults": 1,
         "findings": [finding],
     }
-    assert [expected] == json.loads(output(capsys))
+    assert 1 == printed.code
+    (document,) = printed.document("verification")["experiments"]
+    (command,) = document.pop("next")
+    assert f"rlexp rm alpha/{name_of(made, 2)} --yes" == command["command"]
+    assert {"verdict": verdict, **expected} == document
 
 
-def test_all_experiments_are_verified(tmp_path: Path, capsys: Capture) -> None:
+def test_all_experiments_are_verified(tmp_path: Path) -> None:
     """One that is wrong makes the exit code 1; the others are told of, too."""
     sealed(tmp_path, "alpha", 1)
     beta = sealed(tmp_path, "beta", 1)
-    assert 0 == told(tmp_path, capsys, None).code
+    assert 0 == told(tmp_path, None).code
     beta.run(0).model.write_text("other")
-    found = told(tmp_path, capsys, None)
+    found = told(tmp_path, None)
     assert 1 == found.code
     starts = ["alpha: 2 of 2", f"edited: beta/{name_of(beta, 0)}", "beta: 1 of 2", "To remove it"]
     assert [True] * 4 == [
@@ -83,20 +85,20 @@ def test_all_experiments_are_verified(tmp_path: Path, capsys: Capture) -> None:
     ]
 
 
-def test_nothing_to_verify_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_nothing_to_verify_is_said(tmp_path: Path) -> None:
     """No experiment is no fault; a name that there is not is an error."""
-    found = told(tmp_path, capsys, None)
+    found = told(tmp_path, None)
     assert (0, True) == (found.code, found.lines[0].endswith("'rlexp run' makes some"))
     with pytest.raises(RecordError, match="there is no experiment 'alpha'"):
-        told(tmp_path, capsys)
+        told(tmp_path)
 
 
-def test_without_a_ledger_nothing_is_promised(tmp_path: Path, capsys: Capture) -> None:
+def test_without_a_ledger_nothing_is_promised(tmp_path: Path) -> None:
     """Which is no fault; the next command enters what is there."""
     made = stored(Layout(tmp_path / "runs"))
     made.complete(0, 1.0)
     made.paths.ledger.unlink()
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert 0 == found.code
     unsealed = (
         f"unsealed: alpha: 1 attempt of {name_of(made, 0)} ended and is not in the ledger; "
@@ -105,91 +107,87 @@ def test_without_a_ledger_nothing_is_promised(tmp_path: Path, capsys: Capture) -
     assert [unsealed, "alpha: no ledger says what its 1 attempt was"] == found.lines
     write_experiment(made.paths, made.experiment)
     Seals(made.paths).enter_late()
-    (line,) = told(tmp_path, capsys).lines
+    (line,) = told(tmp_path).lines
     assert line.startswith("alpha: 1 of 1 attempt matches the ledger, 1 entered late (head ")
 
 
-def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path, capsys: Capture) -> None:
+def test_what_a_command_drives_now_is_not_called_unsealed(tmp_path: Path) -> None:
     """It will be entered in a moment."""
     made = sealed(tmp_path, runs=2)
     made.complete(0, 1.0)
     with hold(made.paths.lock, "experiment", now=time.time()):
-        assert 1 == len(told(tmp_path, capsys).lines)
-    assert told(tmp_path, capsys).lines[0].startswith("unsealed: ")
+        assert 1 == len(told(tmp_path).lines)
+    assert told(tmp_path).lines[0].startswith("unsealed: ")
 
 
-def test_runs_that_have_not_ended_are_no_finding(tmp_path: Path, capsys: Capture) -> None:
+def test_runs_that_have_not_ended_are_no_finding(tmp_path: Path) -> None:
     """Neither those that were lost nor those that never began."""
     made = sealed(tmp_path, runs=3)
     made.attempt(0, [evaluated(10, 1.0)])
-    assert 1 == len(told(tmp_path, capsys).lines)
+    assert 1 == len(told(tmp_path).lines)
 
 
-def test_a_foreign_run_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_foreign_run_is_said(tmp_path: Path) -> None:
     """One that the definition does not ask for is no fault."""
     made = sealed(tmp_path, runs=2)
     keep(made, 7, completed(1.0))
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     text = "the experiment's definition does not ask for it"
     assert (0, f"foreign: alpha/{name_of(made, 7)}: {text}") == (found.code, found.lines[0])
 
 
-def test_unreadable_lines_of_a_journal_are_said(tmp_path: Path, capsys: Capture) -> None:
+def test_unreadable_lines_of_a_journal_are_said(tmp_path: Path) -> None:
     """They were so when the attempt ended: no fault."""
     made = sealed(tmp_path, runs=2)
     attempt = made.attempt(0, completed(3.0)).attempts()[-1]
     edit(attempt.journal, '{"event":"evaluated"', "torn")
     Seals(made.paths).enter(made.run(0), attempt.number)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     text = "1 line of its journal cannot be read"
     assert (0, f"remark: alpha/{name_of(made, 0)}: {text}") == (found.code, found.lines[0])
 
 
-def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_run_made_anew_after_it_was_removed_by_hand_is_said(tmp_path: Path) -> None:
     """It is no fault any more, and not forgotten either."""
     made = sealed(tmp_path)
     shutil.rmtree(made.run(4).folder)
     Seals(made.paths).enter_late()
-    lost = told(tmp_path, capsys)
+    lost = told(tmp_path)
     gone = f"missing: alpha/{name_of(made, 4)}: it is gone, with 2 attempts"
     assert (1, gone) == (lost.code, lost.lines[0])
     keep(made, 4, completed(1.0))
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     text = "it was run anew after its records were removed by hand"
     assert (0, f"remark: alpha/{name_of(made, 4)}: {text}") == (found.code, found.lines[0])
 
 
-def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+def test_a_ledger_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     """The other experiments are verified all the same."""
     made = sealed(tmp_path, runs=1)
     sealed(tmp_path, "beta", 1)
     made.paths.ledger.unlink()
     made.paths.ledger.mkdir()
-    found = told(tmp_path, capsys, None)
+    found = told(tmp_path, None)
     assert (1, True) == (found.code, "broken chain: alpha: ledger.jsonl cannot be" in str(found))
     assert found.lines[-1].startswith("beta: 2 of 2 ")
 
 
-def test_damaged_checkpoints_matter_while_a_run_needs_them(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_damaged_checkpoints_matter_while_a_run_needs_them(tmp_path: Path) -> None:
     """Of a run that is unfinished they are a fault, of a completed one they are said."""
     made = sealed(tmp_path, runs=2)
     unfinished = stored(Layout(tmp_path / "runs"), "beta")
     runs = [made.run(0), unfinished.attempt(0, [evaluated(10, 1.0)])]
     for run, spec in zip(runs, (made.spec(0), unfinished.spec(0)), strict=True):
         publish_checkpoint(run, Checkpoint(step=10, files={"a": b"1"}), {"run": spec.id})
-    assert 0 == told(tmp_path, capsys, None).code
+    assert 0 == told(tmp_path, None).code
     for run in runs:
         (run.checkpoints / "10" / "a").write_bytes(b"2")
-    found = told(tmp_path, capsys, None)
+    found = told(tmp_path, None)
     kinds = [line.partition(":")[0] for line in found.lines if "checkpoints" in line]
     assert (1, ["remark", "damaged"]) == (found.code, kinds)
 
 
-def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path, capsys: Capture) -> None:
+def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path) -> None:
     """It is printed without its control characters, and nothing of its name is opened."""
     made = sealed(tmp_path, runs=1)
     name = "\x1b[31m[link=file:///etc/passwd]<script>"
@@ -198,7 +196,7 @@ def test_a_hostile_name_in_a_ledger_is_harmless(tmp_path: Path, capsys: Capture)
     entry = ledger.entries[1]
     assert isinstance(entry, SealedAttempt)
     append_entry(made.paths, replace(entry, run=name))
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert 1 == found.code
     assert "\x1b" not in "".join(found.lines)
     assert any("[link=file:///etc/passwd]<script>" in line for line in found.lines)

@@ -22,8 +22,6 @@ from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.store.sealing import Seals
 from rlexp.store.sweeps import read_trials
 
-Capture = pytest.CaptureFixture[str]
-
 
 @pytest.fixture(scope="module")
 def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -41,14 +39,14 @@ def sweep(finished_sweep: Path, tmp_path: Path) -> ExperimentPaths:
     return Layout(tmp_path / "runs").experiment("made_up")
 
 
-def test_a_broken_chain_is_a_fault(tmp_path: Path, capsys: Capture) -> None:
+def test_a_broken_chain_is_a_fault(tmp_path: Path) -> None:
     """Taking the line of a bad run out with the run shows."""
     made = sealed(tmp_path)
     lines = made.paths.ledger.read_bytes().splitlines(keepends=True)
     shutil.rmtree(made.run(2).folder)
     own = name_of(made, 2).encode()
     made.paths.ledger.write_bytes(b"".join(line for line in lines if own not in line))
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     expected = (
         "broken chain: alpha: line 5 does not follow from line 4: "
         "a line was changed, moved or taken out"
@@ -56,15 +54,13 @@ def test_a_broken_chain_is_a_fault(tmp_path: Path, capsys: Capture) -> None:
     assert (1, expected) == (found.code, found.lines[0])
 
 
-def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(tmp_path: Path) -> None:
     """A consistent forgery has every sum right, and not the line that a paper names."""
     made = sealed(tmp_path)
     noted = head_of(made)[:12]
-    assert 0 == told(tmp_path, capsys, head=noted.upper()).code
+    assert 0 == told(tmp_path, head=noted.upper()).code
     keep(made, 0, completed(3.0))
-    assert 0 == told(tmp_path, capsys, head=noted).code
+    assert 0 == told(tmp_path, head=noted).code
     ledger = read_ledger(made.paths)
     assert ledger is not None
     edit(made.run(1).attempt(1).journal, "11.0", "91.0")
@@ -73,8 +69,8 @@ def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(
     for seed in range(5):
         for attempt in made.run(seed).attempts():
             Seals(made.paths).enter(made.run(seed), attempt.number)
-    assert 0 == told(tmp_path, capsys).code
-    found = told(tmp_path, capsys, head=noted)
+    assert 0 == told(tmp_path).code
+    found = told(tmp_path, head=noted)
     expected = (
         f"rewritten: alpha: no line of the ledger has the sum {noted}: "
         "it was rewritten, or cut, since then"
@@ -83,29 +79,27 @@ def test_a_rewritten_ledger_is_found_by_a_head_that_was_noted(
 
 
 @pytest.mark.parametrize("head", ["", "12", "x" * 12, "1" * 65])
-def test_a_head_that_is_none_is_refused(tmp_path: Path, capsys: Capture, head: str) -> None:
+def test_a_head_that_is_none_is_refused(tmp_path: Path, head: str) -> None:
     """With what one looks like."""
     with pytest.raises(ConfigError, match="is no head: write the 12 digits"):
-        told(tmp_path, capsys, head=head)
+        told(tmp_path, head=head)
     with pytest.raises(ConfigError, match="rlexp verify EXPERIMENT --head HEX"):
-        told(tmp_path, capsys, None, "12345678")
+        told(tmp_path, None, "12345678")
 
 
-def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_command_that_is_killed_while_it_writes_leaves_no_fault(tmp_path: Path) -> None:
     """The definition may be the one before; so it is entered before anything else is."""
     made = sealed(tmp_path)
     before = made.paths.definition.read_bytes()
     write_experiment(made.paths, read_experiment(stored(Layout(tmp_path / "other")).paths))
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
     made.paths.definition.write_bytes(before)
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
     keep(made, 0, completed(1.0))
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
 
 
-def test_a_definition_that_is_put_back_later_is_a_fault(tmp_path: Path, capsys: Capture) -> None:
+def test_a_definition_that_is_put_back_later_is_a_fault(tmp_path: Path) -> None:
     """Once something was entered after it, a definition was written; and no entry hides that."""
     made = sealed(tmp_path)
     before = made.paths.definition.read_bytes()
@@ -113,47 +107,41 @@ def test_a_definition_that_is_put_back_later_is_a_fault(tmp_path: Path, capsys: 
     keep(made, 0, completed(1.0))
     made.paths.definition.write_bytes(before)
     for score in (2.0, 3.0):
-        found = told(tmp_path, capsys)
+        found = told(tmp_path)
         assert "edited: alpha: experiment.json is not what was written" in found.lines
         keep(made, 0, completed(score))
 
 
 @pytest.mark.parametrize("name", ["selection.json", "adaptive.json"])
-def test_a_document_that_was_withdrawn_may_not_be_there(
-    tmp_path: Path, capsys: Capture, name: str
-) -> None:
+def test_a_document_that_was_withdrawn_may_not_be_there(tmp_path: Path, name: str) -> None:
     """Its command was killed before it wrote it; what lies there later was not written by one."""
     made = sealed(tmp_path)
     path = made.paths.folder / name
     publish_document(made.paths, path, {})
     path.unlink()
     keep(made, 0, completed(1.0))
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
     path.symlink_to("experiment.json")
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert (1, f"edited: alpha: {name} is not what was written") == (found.code, found.lines[0])
     path.unlink()
     publish_document(made.paths, path, {})
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
 
 
-def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_an_edited_definition_is_not_forgotten_when_it_is_written_again(tmp_path: Path) -> None:
     """A command that takes it up says what it found."""
     made = sealed(tmp_path)
     edit(made.paths.definition, '"test": 5', '"test": 6')
     write_experiment(made.paths, stored(Layout(tmp_path / "other"), test=9).experiment)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     expected = "edited: alpha: experiment.json had been edited when a command wrote it again"
     assert (1, expected) == (found.code, found.lines[0])
 
 
-def test_a_sweep_with_its_choice_matches(
-    sweep: ExperimentPaths, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_sweep_with_its_choice_matches(sweep: ExperimentPaths, tmp_path: Path) -> None:
     """Trials and choice are compared, too."""
-    found = told(tmp_path, capsys, "made_up")
+    found = told(tmp_path, "made_up")
     assert (0, 1) == (found.code, len(found.lines))
     assert len(read_trials(sweep)) == 8
 
@@ -170,7 +158,6 @@ def test_a_sweep_with_its_choice_matches(
 def test_an_edited_choice_is_named(
     sweep: ExperimentPaths,
     tmp_path: Path,
-    capsys: Capture,
     name: str,
     before: str,
     after: str,
@@ -182,24 +169,22 @@ def test_an_edited_choice_is_named(
         edit(path, before, after)
     else:
         path.write_text(path.read_text() + "{}\n")
-    found = told(tmp_path, capsys, "made_up")
+    found = told(tmp_path, "made_up")
     assert (1, True) == (found.code, any(f"edited: made_up: {expected}" in x for x in found.lines))
 
 
-def test_a_choice_that_is_gone_is_missing(
-    sweep: ExperimentPaths, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_choice_that_is_gone_is_missing(sweep: ExperimentPaths, tmp_path: Path) -> None:
     """So that it cannot be made again with the test scores known."""
     sweep.selection.unlink()
     sweep.trials.unlink()
-    found = told(tmp_path, capsys, "made_up")
+    found = told(tmp_path, "made_up")
     assert 1 == found.code
     for name in ("selection.json", "trials.jsonl"):
         assert f"missing: made_up: {name} is gone" in found.lines
 
 
-def test_a_choice_that_was_planted_is_said(tmp_path: Path, capsys: Capture) -> None:
+def test_a_choice_that_was_planted_is_said(tmp_path: Path) -> None:
     """A file that no command wrote is in no ledger."""
     made = sealed(tmp_path, runs=1)
     made.paths.selection.write_text("{}")
-    assert "unsealed: alpha: selection.json is not in the ledger" in told(tmp_path, capsys).lines
+    assert "unsealed: alpha: selection.json is not in the ledger" in told(tmp_path).lines

@@ -19,12 +19,10 @@ from sealed_runs import (
     sealed,
     told,
 )
-from stored_runs import completed, console, stored, study
+from stored_runs import completed, stored, study
 
 from rlexp.app.commands.remove import remove
 from rlexp.store.layout import Layout
-
-Capture = pytest.CaptureFixture[str]
 
 TAMPERING: dict[str, tuple[Spoil, str]] = {
     "run gone": (
@@ -91,12 +89,12 @@ TAMPERING: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize(("spoil", "expected"), TAMPERING.values(), ids=TAMPERING)
-def test_tampering_is_named(tmp_path: Path, capsys: Capture, spoil: Spoil, expected: str) -> None:
+def test_tampering_is_named(tmp_path: Path, spoil: Spoil, expected: str) -> None:
     """By what was done to which file of which run, in one line, and by the exit code."""
     made = sealed(tmp_path)
-    assert 0 == told(tmp_path, capsys).code
+    assert 0 == told(tmp_path).code
     spoil(made)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert 1 == found.code
     faults = [x for x in found.lines if x.startswith(("missing:", "edited:", "copied:"))]
     names = {str(seed): name_of(made, seed) for seed in range(5)}
@@ -105,13 +103,11 @@ def test_tampering_is_named(tmp_path: Path, capsys: Capture, spoil: Spoil, expec
     assert [expected] == faults
 
 
-def test_a_run_copied_over_another_is_named_with_its_source(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_run_copied_over_another_is_named_with_its_source(tmp_path: Path) -> None:
     """Every file that only one run can have; the attempt that the other has not is missing."""
     made = sealed(tmp_path)
     copy_folder(made)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     where, source = f"alpha/{name_of(made, 4)}", name_of(made, 3)
     assert 1 == found.code
     assert f"missing: {where}: attempt 2 is gone" in found.lines
@@ -120,51 +116,51 @@ def test_a_run_copied_over_another_is_named_with_its_source(
     assert found.lines[-2].startswith("alpha: 4 of 6 attempts match the ledger (head ")
 
 
-def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_under_the_name_of_another_is_a_copy(tmp_path: Path) -> None:
     """Its specification tells whose it is."""
     made = sealed(tmp_path)
     rename(made)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert 1 == found.code
     source = name_of(made, 3)
     expected = f"copied: alpha/ppo-test-5-0123456789: attempts/1/events.jsonl is that of {source}"
     assert expected in found.lines
 
 
-def test_copies_are_found_without_a_ledger(tmp_path: Path, capsys: Capture) -> None:
+def test_copies_are_found_without_a_ledger(tmp_path: Path) -> None:
     """Two runs never have one journal."""
     made = stored(Layout(tmp_path / "runs"))
     for seed in range(2):
         made.complete(seed, 1.0 + seed)
     shutil.copy(made.run(0).attempt(1).journal, made.run(1).attempt(1).journal)
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     names = sorted(name_of(made, seed) for seed in range(2))
     assert 1 == found.code
     expected = f"copied: alpha/{names[1]}: attempts/1/events.jsonl is that of {names[0]}"
     assert expected in found.lines
 
 
-def test_a_wrong_record_can_be_made_anew(tmp_path: Path, capsys: Capture) -> None:
+def test_a_wrong_record_can_be_made_anew(tmp_path: Path) -> None:
     """The command that is printed removes it, and what is made in its place matches."""
     made = sealed(tmp_path)
     edit(made.run(2).attempt(1).journal, "21.0", "91.0")
-    *_, hint = told(tmp_path, capsys).lines
+    *_, hint = told(tmp_path).lines
     target = f"alpha/{name_of(made, 2)}"
     command = f"rlexp rm {target} --yes"
     assert f"To remove it, so that repeating its command makes it anew: {command}" == hint
-    assert 0 == remove(target, study(tmp_path), console(), yes=True)
-    assert 0 == told(tmp_path, capsys).code
+    assert remove(target, study(tmp_path), yes=True).removed
+    assert 0 == told(tmp_path).code
     keep(made, 2, completed(5.0))
-    found = told(tmp_path, capsys)
+    found = told(tmp_path)
     assert (0, True) == (found.code, found.lines[-1].startswith("alpha: 6 of 6 "))
 
 
-def test_verifying_writes_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_verifying_writes_nothing(tmp_path: Path) -> None:
     """Whatever it finds."""
     made = sealed(tmp_path)
     copy_folder(made)
     with made.paths.ledger.open("ab") as file:
         file.write(b"garbage")
     before = {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in tmp_path.rglob("*")}
-    assert 1 == told(tmp_path, capsys).code
+    assert 1 == told(tmp_path).code
     assert before == {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in tmp_path.rglob("*")}

@@ -245,11 +245,10 @@ import sys
 from pathlib import Path
 from rlexp.app.commands.remove import remove
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.store.layout import Layout
 
 folder = Path(sys.argv[1])
-sys.exit(remove(sys.argv[2], Workspace(folder, Layout(folder / "runs")), Console(), yes=True))
+assert remove(sys.argv[2], Workspace(folder, Layout(folder / "runs")), yes=True).removed
 """
 
 

@@ -65,7 +65,7 @@ def test_a_dependency_has_its_lowest_version(requirement: Requirement) -> None:
 
 def test_runs_are_completed(study: Path) -> None:
     """Every run of the experiment has a score."""
-    runs = json.loads(rlexp(study, "ls", "duel", "--json"))
+    runs = json.loads(rlexp(study, "ls", "duel", "--json"))["rows"]
     assert ["completed"] * 6 == [run["state"] for run in runs]
 
 

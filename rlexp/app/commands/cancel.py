@@ -4,15 +4,17 @@ import os
 import signal
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar
 
-from rlexp.app.away import end_all
+from rlexp.app.away import cancel_all
+from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending, StopRequest
 from rlexp.records.run import State
-from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, holding, is_held
 from rlexp.store.orders import ordered, withdraw
@@ -21,72 +23,121 @@ from rlexp.store.runs import read_run, request_stop
 REASON = "cancelled by the user"
 
 
-def cancel(target: str, workspace: Workspace, console: Console) -> int:
-    """Ask an experiment's command, or a run, to end; returns the exit code.
+class Outcome(StrEnum):
+    """What a cancellation led to."""
+
+    ENDING = "ending"
+    """The command, or the run, was asked to end."""
+    WITHDRAWN = "withdrawn"
+    """Runs were taken from the queue of workers, and those that run were asked to end."""
+    QUEUED = "queued"
+    """The run waits for a worker, and the command that drives its experiment would queue it again."""
+    IDLE = "idle"
+    """There is nothing to cancel."""
+    ELSEWHERE = "elsewhere"
+    """A command on another machine drives the experiment."""
+    UNIDENTIFIED = "unidentified"
+    """The process that holds the experiment could not be identified."""
+    ENDED = "ended"
+    """The command ended before it could be asked to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What was done to end an experiment's command, or a run.
+
+    Attributes:
+        experiment: The experiment.
+        run: The run, if one was named.
+        outcome: What it led to.
+        state: The state of the run, if one was named.
+        withdrawn: Runs that were taken from the queue of workers.
+        process: The number of the process that was asked to end.
+        holder: Who drives the experiment on another machine.
+    """
+
+    schema: ClassVar[Schema] = Schema("cancellation")
+
+    experiment: str
+    run: str | None = None
+    outcome: Outcome
+    state: str | None = None
+    withdrawn: int = 0
+    process: int | None = None
+    holder: str | None = None
+
+
+def cancel(target: str, workspace: Workspace) -> Cancellation:
+    """Ask an experiment's command, or a run, to end.
 
     Raises:
         RlexpError: There is no such experiment or run, or it cannot be asked.
     """
-    found = workspace.find(target)
-    told = (
-        _cancel_run(found) if isinstance(found, RunPaths) else _cancel_experiment(found, workspace)
-    )
-    console.line(told)
-    return 0
+    match = workspace.find(target)
+    if isinstance(match, RunPaths):
+        return _cancel_run(match)
+    return _cancel_experiment(match, workspace)
 
 
-def _cancel_run(run: RunPaths) -> str:
+def _cancel_run(run: RunPaths) -> Cancellation:
     name, experiment = run.folder.name, ExperimentPaths(run.folder.parent)
     state = read_run(run).record.state
-    is_ordered = name in ordered(experiment)
-    if state is not State.RUNNING and is_ordered and is_held(experiment.lock):
-        return (
-            f"run {name} waits for a worker (it is {state}): cancel it once it runs, or all: "
-            f"rlexp cancel {experiment.name}"
-        )
-    if state is not State.RUNNING and not is_ordered:
-        return f"run {name} is not running (it is {state}): nothing to cancel"
+    queued, running = name in ordered(experiment), state is State.RUNNING
+    if running:
+        outcome = Outcome.ENDING
+    elif queued:
+        outcome = Outcome.QUEUED if is_held(experiment.lock) else Outcome.WITHDRAWN
+    else:
+        outcome = Outcome.IDLE
+    if outcome in {Outcome.ENDING, Outcome.WITHDRAWN}:
+        _end_run(run, experiment, running=running)
+    return Cancellation(
+        experiment=experiment.name,
+        run=name,
+        outcome=outcome,
+        state=str(state),
+        withdrawn=int(outcome is Outcome.WITHDRAWN),
+    )
+
+
+def _end_run(run: RunPaths, experiment: ExperimentPaths, *, running: bool) -> None:
+    """Take a run from the queue, and ask it to end if it runs."""
     try:
-        withdraw(experiment, name)
-        if state is State.RUNNING:
+        withdraw(experiment, run.folder.name)
+        if running:
             request_stop(run, StopRequest(Ending.INTERRUPTED, REASON))
     except OSError as error:
         raise RecordError(f"cannot write to {run.folder}: {error.strerror}") from error
-    if state is not State.RUNNING:
-        return f"took back the order of run {name}; a repeat of its command orders it again"
-    return (
-        f"asked run {name} to end: it stops at its next step and is recorded as interrupted; "
-        "'rlexp resume', or a repeat of its command, continues it"
-    )
 
 
-def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> str:
+def _cancel_experiment(paths: ExperimentPaths, workspace: Workspace) -> Cancellation:
+    name = paths.name
     if not is_held(paths.lock):
-        if out := end_all(paths, workspace):
-            return (
-                f"took back {counted(out, 'order')} of experiment {paths.name}: what runs "
-                "is recorded as interrupted, and a repeat of its command continues"
-            )
-        return f"no command drives experiment {paths.name}: nothing to cancel"
+        withdrawn = cancel_all(paths, workspace)
+        outcome = Outcome.WITHDRAWN if withdrawn else Outcome.IDLE
+        return Cancellation(experiment=name, outcome=outcome, withdrawn=withdrawn)
     entry = holding(paths.lock)
     pid, host = entry.get("pid"), entry.get("host")
     if host is not None and host != socket.gethostname():
-        return f"experiment {paths.name} is driven by {holder(paths.lock)}; cancel it there"
+        outcome = Outcome.ELSEWHERE
+        return Cancellation(experiment=name, outcome=outcome, holder=str(holder(paths.lock)))
     if not isinstance(pid, int) or not _really_holds(pid, paths.lock):
-        return f"experiment {paths.name} is in use by a process that cannot be told; try again"
+        return Cancellation(experiment=name, outcome=Outcome.UNIDENTIFIED)
+    return Cancellation(experiment=name, outcome=_end_process(pid, paths), process=pid)
+
+
+def _end_process(pid: int, paths: ExperimentPaths) -> Outcome:
+    """Ask the process that drives an experiment to end."""
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
-        return f"the command that drove experiment {paths.name} has just ended"
+        return Outcome.ENDED
     except PermissionError as error:
         raise RecordError(
             f"experiment {paths.name} is driven by {holder(paths.lock)}, "
             "which belongs to another user; ask them",
         ) from error
-    return (
-        f"asked process {pid}, which drives experiment {paths.name}, to end: "
-        "its runs are recorded as interrupted, and a repeat of its command continues"
-    )
+    return Outcome.ENDING
 
 
 def _really_holds(pid: int, lock: Path) -> bool:

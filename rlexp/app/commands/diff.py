@@ -1,100 +1,122 @@
 """`rlexp diff`: in what two runs differ."""
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.store.files import read_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_run
 
-PARTS = ("configuration", "code", "packages", "machine")
 FILE = "diff --git "
+"""Begins the changes of a file in a patch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """One of two runs that are compared.
+
+    Attributes:
+        run: Its name, behind that of its experiment (`alpha/ppo-test-0-0123456789`).
+        state: Its state.
+        score: Its score, in units of the task's return, if it has one.
+    """
+
+    run: str
+    state: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDifferences:
+    """In what two runs differ; a part that is not known of both runs is null.
+
+    Attributes:
+        first: The one run.
+        second: The other run.
+        configuration: Values of their specifications that differ.
+        code: Commits and uncommitted changes that differ.
+        packages: Versions of packages that differ.
+        machine: Hardware and environment variables that differ.
+        unknown: Why parts are not known.
+    """
+
+    schema: ClassVar[Schema] = Schema("run-differences")
+
+    first: ComparedRun
+    second: ComparedRun
+    configuration: tuple[Difference, ...] | None
+    code: tuple[Difference, ...] | None
+    packages: tuple[Difference, ...] | None
+    machine: tuple[Difference, ...] | None
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """What is compared of a run, by part, and why a part is missing."""
+class _Recorded:
+    """What is recorded of a run, by part, and why a part is missing."""
 
     parts: dict[str, Any]
     unknown: tuple[str, ...] = ()
 
 
-def diff(first: str, second: str, workspace: Workspace, console: Console) -> int:
-    """Show in what two runs differ; returns the exit code.
+def diff(first: str, second: str, workspace: Workspace) -> RunDifferences:
+    """In what two runs differ.
 
     Raises:
-        RlexpError: One of them is not there, or its spec is damaged.
+        RlexpError: One of them does not exist, or its specification is damaged.
     """
     runs = workspace.run(first), workspace.run(second)
-    one, other = (_describe(run) for run in runs)
-    unknown = sorted({*one.unknown, *other.unknown})
-    known = [part for part in PARTS if part in one.parts and part in other.parts]
-    found = {part: leaf_differences(one.parts[part], other.parts[part]) for part in known}
-    names = [f"{run.folder.parent.name}/{run.folder.name}" for run in runs]
-    value = {
-        "first": names[0],
-        "second": names[1],
-        **{part: [asdict(d) for d in differences] for part, differences in found.items()},
-        "unknown": unknown,
-    }
-    console.show(value, [*_head(runs, names), *_lines(found), *unknown])
-    return 0
+    recorded = tuple(_recorded(run) for run in runs)
+    return RunDifferences(
+        first=_compared(runs[0]),
+        second=_compared(runs[1]),
+        configuration=_differences("configuration", *recorded),
+        code=_differences("code", *recorded),
+        packages=_differences("packages", *recorded),
+        machine=_differences("machine", *recorded),
+        unknown=tuple(sorted({text for run in recorded for text in run.unknown})),
+    )
 
 
-def _head(runs: tuple[RunPaths, RunPaths], names: list[str]) -> list[str]:
-    records = [read_run(run).record for run in runs]
-    scores = [f", score {r.score:,.2f}" if r.score is not None else "" for r in records]
-    return [
-        f"{sign} {name} ({record.state}{score})"
-        for sign, name, record, score in zip("-+", names, records, scores, strict=True)
-    ]
+def _compared(run: RunPaths) -> ComparedRun:
+    record = read_run(run).record
+    name = f"{run.folder.parent.name}/{run.folder.name}"
+    return ComparedRun(run=name, state=str(record.state), score=record.score)
 
 
-def _lines(found: dict[str, list[Difference]]) -> list[str]:
-    lines = []
-    for part, differences in found.items():
-        if differences:
-            lines.append(part)
-            lines += [f"  {d.path}: {_said(d.first)} → {_said(d.second)}" for d in differences]
-    same = [part for part, differences in found.items() if not differences]
-    if len(same) == len(PARTS):
-        return ["no difference"]
-    return [*lines, f"no difference in {', '.join(same)}"] if same else lines
+def _differences(part: str, first: _Recorded, second: _Recorded) -> tuple[Difference, ...] | None:
+    """The leaves of a part that differ; nothing where a run lacks the part."""
+    if part not in first.parts or part not in second.parts:
+        return None
+    return tuple(leaf_differences(first.parts[part], second.parts[part]))
 
 
-def _said(value: Any) -> str:
-    if value is None:
-        return "—"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _describe(run: RunPaths) -> Described:
+def _recorded(run: RunPaths) -> _Recorded:
     parts: dict[str, Any] = {"configuration": read_run(run).record.spec.plain()}
     attempts = run.attempts()
     if not attempts:
-        return Described(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
+        return _Recorded(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
     try:
         parts |= _provenance(read_json(attempts[-1].provenance), attempts[-1])
     except (RecordError, TypeError, AttributeError) as error:
-        return Described(parts, (f"the code of {run.folder.name} is unknown: {error}",))
+        return _Recorded(parts, (f"the code of {run.folder.name} is unknown: {error}",))
     if parts["code"]["commit"] is None:
         del parts["code"]
-        return Described(parts, (f"the code of {run.folder.name} was in no git checkout",))
-    return Described(parts)
+        return _Recorded(parts, (f"the code of {run.folder.name} was in no git checkout",))
+    return _Recorded(parts)
 
 
-def _provenance(plain: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any]:
-    code = plain.get("code", {})
+def _provenance(content: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any]:
+    code = content.get("code", {})
     untracked = dict.fromkeys(code.get("untracked", ()), "untracked, content not recorded")
     return {
         "code": {"commit": code.get("commit"), "changed": {**untracked, **_changes(attempt)}},
-        "packages": {"python": plain.get("python"), **plain.get("packages", {})},
-        "machine": {**plain.get("machine", {}), "variables": plain.get("variables", {})},
+        "packages": {"python": content.get("python"), **content.get("packages", {})},
+        "machine": {**content.get("machine", {}), "variables": content.get("variables", {})},
     }
 
 

@@ -1,23 +1,50 @@
 """`rlexp logs`: what a run wrote to its output."""
 
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
 
+from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.files import read_file
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_spec
 
 
-def logs(
-    run_name: str,
-    attempt: int | None,
-    lines: int | None,
-    workspace: Workspace,
-    console: Console,
-) -> int:
-    """Print the output of an attempt, the last if none is named; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The output of an attempt at a run, or its last lines.
+
+    Attributes:
+        experiment: The experiment that the run belongs to.
+        run: The run.
+        attempt: The number of the attempt.
+        file: The file that holds the output.
+        total: Lines of the output.
+        lines: The lines that were asked for, without their ends.
+        imported: What the run was imported from, if it was: then it has no output.
+    """
+
+    schema: ClassVar[Schema] = Schema("log")
+
+    experiment: str
+    run: str
+    attempt: int
+    file: str
+    total: int
+    lines: tuple[str, ...]
+    imported: str | None
+
+
+def logs(run_name: str, attempt: int | None, lines: int | None, workspace: Workspace) -> Log:
+    """Read the output of an attempt.
+
+    Args:
+        run_name: The run.
+        attempt: The number of the attempt; by default, the last.
+        lines: How many lines to return, from the end; by default, all.
+        workspace: Where the run is.
 
     Raises:
         RlexpError: There is no such run or attempt, or `lines` is negative.
@@ -26,24 +53,26 @@ def logs(
         raise ConfigError(f"--lines={lines} is negative; it counts lines from the end")
     run = workspace.run(run_name)
     chosen = _attempt(run, attempt)
-    written = _read(chosen).replace("\r\n", "\n").rstrip("\n").split("\n")
+    output = _read(chosen).replace("\r\n", "\n").rstrip("\n")
+    written = output.split("\n") if output else []
     kept = written if lines is None else written[len(written) - min(lines, len(written)) :]
-    if written == [""]:
-        console.note(_why_nothing(run, chosen))
-    elif kept:
-        console.text("\n".join(kept))
-    return 0
+    return Log(
+        experiment=run.folder.parent.name,
+        run=run.folder.name,
+        attempt=chosen.number,
+        file=str(chosen.log),
+        total=len(written),
+        lines=tuple(kept),
+        imported=_source(run),
+    )
 
 
-def _why_nothing(run: RunPaths, attempt: AttemptPaths) -> str:
+def _source(run: RunPaths) -> str | None:
+    """What the run was imported from, if it was."""
     with suppress(RecordError):
-        if marked := read_spec(run).imported:
-            name = f"{run.folder.parent.name}/{run.folder.name}"
-            return (
-                f"run {run.folder.name} was imported from {marked.get('kind')}, and holds no log; "
-                f"'rlexp show {name} --provenance' says what was read"
-            )
-    return f"attempt {attempt.number} of run {run.folder.name} printed nothing"
+        if imported := read_spec(run).imported:
+            return str(imported.get("kind"))
+    return None
 
 
 def _attempt(run: RunPaths, number: int | None) -> AttemptPaths:
@@ -51,8 +80,8 @@ def _attempt(run: RunPaths, number: int | None) -> AttemptPaths:
     if not attempts:
         raise RecordError(f"run {run.folder.name} was not attempted yet, so it printed nothing")
     if number is not None and number not in attempts:
-        known = ", ".join(map(str, attempts))
-        raise RecordError(f"run {run.folder.name} has no attempt {number} (there are: {known})")
+        numbers = ", ".join(map(str, attempts))
+        raise RecordError(f"run {run.folder.name} has no attempt {number} (there are: {numbers})")
     return attempts[number or max(attempts)]
 
 

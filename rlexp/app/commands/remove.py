@@ -5,48 +5,67 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 from uuid import uuid4
 
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import NO_SPACE, RecordError
 from rlexp.records.ledger import RemovedRun
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, holder, is_held
 from rlexp.store.ledger import append_entry
 from rlexp.store.runs import folder_size
-from rlexp.text import size
 
 
-def remove(target: str, workspace: Workspace, console: Console, *, yes: bool) -> int:
-    """Remove an experiment or a run, or say what that would remove; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What was removed, or would be.
+
+    Attributes:
+        name: The experiment, or the run behind the name of its experiment.
+        removed: Whether it was removed.
+        link: Whether it is a link; then the link is removed, and not what it leads to.
+        runs: Runs that it consists of; of a link, 0.
+        bytes: The size of its files, in bytes; of a link, 0.
+        next: The command that removes it, if it was not removed.
+    """
+
+    schema: ClassVar[Schema] = Schema("removal")
+
+    name: str
+    removed: bool
+    link: bool
+    runs: int
+    bytes: int
+    next: tuple[NextCommand, ...]
+
+
+def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
+    """Remove an experiment or a run; without `yes`, only measure it.
 
     Raises:
         RlexpError: There is none, it is in use, it lies outside `runs/`, or, with `yes`, only a
             part of a run's name was given.
     """
-    found = workspace.find(target)
-    folder = found.folder
+    match = workspace.find(target)
+    folder = match.folder
     _require_inside(folder, workspace.layout.root)
     name = str(folder.relative_to(workspace.layout.root))
     command = shlex.join(["rlexp", "rm", name, "--yes"])
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
         raise RecordError(f"{target!r} is only a part of {name}; to remove it: {command}")
     try:
-        with _unused(found, lock=yes):
-            what = f"{name}: {_said(found)}"
+        with _unused(match, lock=yes):
+            link, runs, size = _measure(match)
             if yes:
-                _remove_entered(found)
+                _remove_entered(match)
     except OSError as error:
         raise RecordError(f"cannot remove {folder}: {error.strerror}") from error
-    if yes:
-        console.line(f"removed {what}")
-    else:
-        console.line(f"would remove {what}")
-        console.line(f"To do it: {command}")
-    return 0
+    following = () if yes else (NextCommand(why="do it", command=command),)
+    return Removal(name=name, removed=yes, link=link, runs=runs, bytes=size, next=following)
 
 
 def _require_inside(folder: Path, root: Path) -> None:
@@ -58,22 +77,23 @@ def _require_inside(folder: Path, root: Path) -> None:
         )
 
 
-def _said(found: ExperimentPaths | RunPaths) -> str:
-    if found.folder.is_symlink():
-        return "a link, and not what it leads to"
-    count = len(found.runs()) if isinstance(found, ExperimentPaths) else 1
-    return f"{count} {'run' if count == 1 else 'runs'}, {size(folder_size(found.folder))}"
+def _measure(match: ExperimentPaths | RunPaths) -> tuple[bool, int, int]:
+    """Whether it is a link, how many runs it consists of, and its size in bytes."""
+    if match.folder.is_symlink():
+        return True, 0, 0
+    runs = len(match.runs()) if isinstance(match, ExperimentPaths) else 1
+    return False, runs, folder_size(match.folder)
 
 
 @contextmanager
-def _unused(found: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
+def _unused(match: ExperimentPaths | RunPaths, *, lock: bool) -> Iterator[None]:
     """Refuse what is in use; with `lock`, keep others from using it meanwhile."""
-    if isinstance(found, RunPaths):
-        experiment, runs = ExperimentPaths(found.folder.parent), [found]
+    if isinstance(match, RunPaths):
+        experiment, runs = ExperimentPaths(match.folder.parent), [match]
     else:
-        experiment, runs = found, found.runs()
+        experiment, runs = match, match.runs()
     what = f"experiment {experiment.name}"
-    linked = experiment is found and found.folder.is_symlink()
+    linked = experiment is match and match.folder.is_symlink()
     if is_held(experiment.lock):
         _refuse(what, experiment.lock, experiment.name)
     with ExitStack() as stack:
@@ -91,23 +111,23 @@ def _refuse(what: str, lock: Path, name: str) -> NoReturn:
     raise RecordError(f"{what} is in use by {holder(lock)}; to end it: {command}")
 
 
-def _remove_entered(found: ExperimentPaths | RunPaths) -> None:
+def _remove_entered(match: ExperimentPaths | RunPaths) -> None:
     """Enter in the ledger that a run is removed, first: one that is gone otherwise is missing."""
-    if isinstance(found, ExperimentPaths):
-        _remove(found.folder)
+    if isinstance(match, ExperimentPaths):
+        _remove(match.folder)
         return
-    experiment = ExperimentPaths(found.folder.parent)
-    entry = RemovedRun(run=found.folder.name)
+    experiment = ExperimentPaths(match.folder.parent)
+    entry = RemovedRun(run=match.folder.name)
     try:
         append_entry(experiment, entry)
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
         # There is room for it once the run is gone.
-        _remove(found.folder)
+        _remove(match.folder)
         append_entry(experiment, entry)
     else:
-        _remove(found.folder)
+        _remove(match.folder)
 
 
 def _remove(folder: Path) -> None:

@@ -1,40 +1,35 @@
 """`rlexp show`: an experiment or a run, its configuration, or where it comes from."""
 
-import shlex
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from os import environ
-from typing import Any
+from typing import Any, ClassVar
 
-from rlexp.app.commands.status import sweep_lines
-from rlexp.app.final_measures import describe_measures, tell_measures
-from rlexp.app.history import describe_attempts, describe_checkpoints, tell_attempts
-from rlexp.app.imported import imported_lines, source_in_words
+from rlexp.app.commands.status import sweep_status
+from rlexp.app.history import AttemptRow, CheckpointCost, checkpoint_cost, describe_attempts
+from rlexp.app.imported import imported_counts, source_in_words
 from rlexp.app.leading import leading_aggregate
-from rlexp.app.summary import describe_run, summarise
-from rlexp.app.survey import configuration_of, read_now, survey
+from rlexp.app.results import Schema
+from rlexp.app.summary import PhaseSummary, RunRow, describe_run, summarise
+from rlexp.app.survey import Survey, configuration_of, read_now, survey
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
+from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
+from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.records.events import Evaluated
+from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import RunRecord
-from rlexp.reports.sentences import counted
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_attempts, read_spec
 from rlexp.store.secrets import mask_all, secret_values
-from rlexp.text import SCORES, duration, moment, outline, size
 
-COLUMNS = (
-    *("attempt", "started", "began", "state", "failure", "step", "seconds", "checkpoints"),
-    *("host", "reason"),
-)
-"""Of the table of attempts."""
-OPTIONAL = {"failure", "checkpoints", "reason"}
-"""Those of them that are left out where they are empty."""
-LONGEST = 40
-"""Evaluations that are printed; all of them are in the JSON."""
+RETURN = "return"
+"""The name of the task's return among the measures."""
+EVALUATION = "evaluation"
+"""The distribution of the final evaluation, from which the score is computed."""
 
 
 class Part(StrEnum):
@@ -45,192 +40,318 @@ class Part(StrEnum):
     PROVENANCE = "provenance"
 
 
-def show(target: str, part: Part, workspace: Workspace, console: Console) -> int:
-    """Show an experiment or a run; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentDetails:
+    """What an experiment has come to.
+
+    Attributes:
+        experiment: Its name.
+        folder: Where its records are.
+        phases: The scores of every phase that has runs; of a sweep, only of the test phase.
+        sweep: How far its sweep is; nothing for an experiment that is no sweep.
+        sweep_problem: Why the state of its sweep cannot be computed.
+        imported: Runs that were imported, by their source and the kind of their returns.
+        problems: What is wrong with its folder.
+    """
+
+    schema: ClassVar[Schema] = Schema("experiment")
+
+    experiment: str
+    folder: str
+    phases: tuple[PhaseSummary, ...]
+    sweep: SweepStatus | None
+    sweep_problem: str | None
+    imported: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRow:
+    """One evaluation of a run, by the returns of its episodes.
+
+    Attributes:
+        step: Environment steps of training before it.
+        mean: The mean return.
+        min: The smallest return.
+        max: The largest return.
+        episodes: Its episodes.
+        policy: `final` for the final evaluation, else `in training`.
+    """
+
+    step: int
+    mean: float
+    min: float
+    max: float
+    episodes: int
+    policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureRow:
+    """One measure of the final policy on one distribution of episodes.
+
+    Attributes:
+        measure: Its name; `return` for the task's return.
+        distribution: The distribution of episodes; `evaluation` for that of the score.
+        mean: The mean over episodes, if there is one that is finite.
+        min: The smallest value.
+        max: The largest value.
+        episodes: Episodes that have a finite value.
+    """
+
+    measure: str
+    distribution: str
+    mean: float | None
+    min: float | None
+    max: float | None
+    episodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFile:
+    """A file of a run: its path in the run's folder, and its size in bytes."""
+
+    file: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails(RunRow):
+    """Everything that is recorded of a run.
+
+    Attributes:
+        experiment: The experiment that it belongs to.
+        phase: Its phase.
+        score_is: The rule by which it is scored: `final`, `auc` or `last_window`.
+        imported: Where it was imported from, if it was.
+        weights: The sha256 of its final weights, if it is recorded.
+        evaluations: Its evaluations, in order; the final one last.
+        measures: What was measured of the final policy besides.
+        history: How each attempt began and ended.
+        checkpoints: What its checkpoints cost, if there are any.
+        files: The files of its folder.
+        folder: Where its records are.
+    """
+
+    schema: ClassVar[Schema] = Schema("run")
+
+    experiment: str
+    phase: str
+    score_is: str
+    imported: str | None
+    weights: str | None
+    evaluations: tuple[EvaluationRow, ...]
+    measures: tuple[MeasureRow, ...]
+    history: tuple[AttemptRow, ...]
+    checkpoints: CheckpointCost | None
+    files: tuple[RunFile, ...]
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedConfiguration:
+    """What defines an experiment or a run, as it is recorded.
+
+    Attributes:
+        experiment: The experiment.
+        run: The run, if it is that of a run.
+        content: The content of `experiment.json`, or the specification of the run; secrets are
+            masked.
+    """
+
+    schema: ClassVar[Schema] = Schema("recorded-configuration")
+
+    experiment: str
+    run: str | None
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedProvenance:
+    """Where a run comes from, as its last attempt recorded it.
+
+    Attributes:
+        experiment: The experiment that the run belongs to.
+        run: The run; of an experiment, the run that began last.
+        attempt: The number of the attempt.
+        patch: The file with changes that were not committed, if there were any.
+        content: The command, code, packages and machine as they were recorded; secrets are masked.
+    """
+
+    schema: ClassVar[Schema] = Schema("provenance")
+
+    experiment: str
+    run: str
+    attempt: int
+    patch: str | None
+    content: Mapping[str, Any]
+
+
+Shown = ExperimentDetails | RunDetails | RecordedConfiguration | RecordedProvenance
+
+
+def show(target: str, part: Part, workspace: Workspace) -> Shown:
+    """Read an experiment or a run.
 
     Raises:
-        RlexpError: There is no such experiment or run, or what is asked for is damaged.
+        RlexpError: There is no such experiment or run, or its records are damaged.
     """
     match workspace.find(target), part:
         case ExperimentPaths() as paths, Part.RESULT:
-            _show_experiment(paths, workspace, console)
+            return _experiment(paths, workspace)
         case ExperimentPaths() as paths, Part.CONFIG:
-            _show_plain(read_json(paths.definition), console)
-        case ExperimentPaths() as paths, Part.PROVENANCE:
-            _show_plain(_newest_provenance(paths), console)
+            content = _masked(read_json(paths.definition))
+            return RecordedConfiguration(experiment=paths.name, run=None, content=content)
+        case ExperimentPaths() as paths, _:
+            return _provenance(_newest_run(paths))
         case RunPaths() as run, Part.RESULT:
-            _show_run(run, console)
+            return _run(run)
         case RunPaths() as run, Part.CONFIG:
-            _show_plain(read_spec(run).plain(), console)
+            return RecordedConfiguration(
+                experiment=run.folder.parent.name,
+                run=run.folder.name,
+                content=_masked(read_spec(run).plain()),
+            )
         case RunPaths() as run, _:
-            _show_plain(_provenance(run), console)
-    return 0
+            return _provenance(run)
 
 
-def _show_experiment(paths: ExperimentPaths, workspace: Workspace, console: Console) -> None:
-    found = survey(paths, brief=True)
-    if found.experiment is None:
-        raise RecordError(f"{found.problem}; 'rlexp ls {paths.name}' lists its runs")
-    # Of a sweep, trials and finalists are many and each has few runs: `ls` lists them.
-    shown = found.phases if found.experiment.sweep is None else (Phase.TEST,)
+def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetails:
+    surveyed = survey(paths, brief=True)
+    experiment = surveyed.experiment
+    if experiment is None:
+        raise RecordError(f"{surveyed.problem}; 'rlexp ls {paths.name}' lists its runs")
+    if experiment.sweep is not None:
+        workspace.make_allowed_importable()
+    sweep, problem = sweep_status(surveyed, experiment, workspace)
+    return ExperimentDetails(
+        experiment=paths.name,
+        folder=str(paths.folder),
+        phases=tuple(_phases(surveyed, experiment, workspace)),
+        sweep=sweep,
+        sweep_problem=problem,
+        imported=imported_counts(experiment),
+        problems=tuple(surveyed.problems),
+    )
+
+
+def _phases(
+    surveyed: Survey, experiment: Experiment, workspace: Workspace
+) -> Iterator[PhaseSummary]:
+    """The scores of every phase; a sweep that has not chosen yet has no test runs."""
+    # The trials and finalists of a sweep are many, and each has few runs: `ls` lists them.
+    phases = surveyed.phases if experiment.sweep is None else (Phase.TEST,)
     leading = leading_aggregate(workspace.folder, workspace.allowed)
-    summaries = [
-        summarise(paths, found.experiment, phase, found.entries(phase), leading) for phase in shown
-    ]
-    if console.as_json:
-        plain = {"experiment": paths.name, "folder": str(paths.folder)}
-        console.json({**plain, "phases": summaries, "problems": found.problems})
-        return
-    for line in () if found.experiment.sweep is None else sweep_lines(found, workspace):
-        console.line(line)
-    for line in imported_lines(found.experiment):
-        console.line(line)
-    for summary in summaries:
-        # A sweep that has not chosen yet has no test runs to tell of.
-        if summary["runs"] or found.experiment.sweep is None:
-            console.summary(summary)
-    for problem in found.problems:
-        console.line(f"Damaged: {problem}")
-    console.line(f"To see every run: {shlex.join(['rlexp', 'ls', paths.name])}")
+    for phase in phases:
+        entries = surveyed.entries(phase)
+        summary = summarise(surveyed.paths, experiment, phase, entries, leading)
+        if summary.runs or experiment.sweep is None:
+            yield summary
 
 
-def _show_plain(plain: Any, console: Console) -> None:
-    masked = mask_all(plain, secret_values(environ))
-    if console.as_json:
-        console.json(masked)
-    else:
-        console.text(outline(masked))
+def _masked(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """JSON values without the secrets that this machine's variables hold."""
+    masked: Mapping[str, Any] = mask_all(content, secret_values(environ))
+    return masked
 
 
-def _provenance(run: RunPaths) -> dict[str, Any]:
-    """Where the last attempt comes from, its packages last."""
-    attempts = run.attempts()
-    if not attempts:
-        raise RecordError(f"run {run.folder.name} was never attempted, so it comes from nowhere")
-    plain = read_json(attempts[-1].provenance)
-    packages = {"packages": plain.pop("packages", {})}
-    patch = {"patch": str(attempts[-1].patch)} if attempts[-1].patch.exists() else {}
-    return {"run": run.folder.name, "attempt": attempts[-1].number, **plain, **patch, **packages}
-
-
-def _newest_provenance(paths: ExperimentPaths) -> dict[str, Any]:
+def _newest_run(paths: ExperimentPaths) -> RunPaths:
     stored = [
         f.stored for f in survey(paths, brief=True).runs if f.stored and f.stored.record.started
     ]
     if not stored:
         raise RecordError(f"no run of experiment {paths.name} was attempted yet")
-    newest = max(stored, key=lambda s: s.record.started or 0.0)
-    return _provenance(newest.paths)
+    return max(stored, key=lambda s: s.record.started or 0.0).paths
 
 
-def _show_run(run: RunPaths, console: Console) -> None:
+def _provenance(run: RunPaths) -> RecordedProvenance:
+    """Where the last attempt comes from."""
+    attempts = run.attempts()
+    if not attempts:
+        raise RecordError(f"run {run.folder.name} was never attempted, so it comes from nowhere")
+    last = attempts[-1]
+    return RecordedProvenance(
+        experiment=run.folder.parent.name,
+        run=run.folder.name,
+        attempt=last.number,
+        patch=str(last.patch) if last.patch.exists() else None,
+        content=_masked(read_json(last.provenance)),
+    )
+
+
+def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
-    attempts = read_attempts(run)
-    configuration = configuration_of(run, stored.record.spec)
-    value = {
-        "experiment": run.folder.parent.name,
-        **describe_run(configuration, stored),
-        "phase": str(stored.record.spec.phase),
-        "score_is": stored.record.spec.budget["score"],
-        "imported": source_in_words(stored.record.spec),
-        "weights": stored.record.weights,
-        "evaluations": _evaluations(stored.record),
-        "measures": describe_measures(stored.record),
-        "history": describe_attempts(stored, attempts),
-        "checkpoints": describe_checkpoints(stored.record, attempts),
-        "files": _files(run),
-        "folder": str(run.folder),
-    }
-    if console.as_json:
-        console.json(value)
-        return
-    _head(value, console)
-    _tables(value, console)
-    name = f"{value['experiment']}/{value['run']}"
-    console.line()
-    console.line(f"Records: {value['folder']}")
-    if value["imported"]:
-        told = shlex.join(["rlexp", "show", name, "--provenance"])
-        console.line(f"To see where it comes from: {told}")
-    elif attempts:
-        console.line(f"To see what it printed: {shlex.join(['rlexp', 'logs', name])}")
-
-
-def _head(value: dict[str, Any], console: Console) -> None:
-    console.line(f"{value['experiment']}/{value['run']}")
-    console.line(
-        f"  {value['label']} on {value['task']}, {value['phase']} phase, seed {value['seed']}"
-    )
-    if value["imported"]:
-        console.line(f"  {value['imported']}")
-    failure = f" ({value['failure']})" if value["failure"] else ""
-    reason = f": {value['reason']}" if value["reason"] else ""
-    console.line(f"  {value['state']}{failure}{reason}")
-    if value["score"] is not None:
-        console.line(f"  score {value['score']:,.2f}, {SCORES[value['score_is']]}")
-    taken = value["seconds_spent"]
-    seconds = f" in {duration(taken)}" if value["seconds"] is not None else ""
-    several = f" in {value['attempts']} attempts" if value["attempts"] > 1 and seconds else ""
-    console.line(f"  {value['step']:,} of {value['steps']:,} environment steps{seconds}{several}")
-    if value["checkpoints"]:
-        console.line(f"  {_cost(value['checkpoints'])}")
-    if value["weights"]:
-        console.line(f"  sha256 of its weights {value['weights']}")
-    if value["unreadable_lines"]:
-        console.line(f"  {value['unreadable_lines']} lines of its journal cannot be read")
-
-
-def _cost(checkpoints: Mapping[str, Any]) -> str:
-    """What checkpoints cost (`4 checkpoints, 0.3 s and 1.2 MB in all, 0.1 % of the time`)."""
-    share = checkpoints["share"]
-    of = "" if share is None else f", {100 * share:.1f} % of the time"
-    return (
-        f"{counted(checkpoints['count'], 'checkpoint')}, {checkpoints['seconds']:.1f} s and "
-        f"{size(checkpoints['bytes'])} in all{of}"
+    record, attempts = stored.record, read_attempts(run)
+    row = describe_run(configuration_of(run, record.spec), stored)
+    return RunDetails(
+        **{field.name: getattr(row, field.name) for field in fields(row)},
+        experiment=run.folder.parent.name,
+        phase=str(record.spec.phase),
+        score_is=record.spec.budget["score"],
+        imported=source_in_words(record.spec),
+        weights=record.weights,
+        evaluations=_evaluations(record),
+        measures=_measures(record),
+        history=describe_attempts(stored, attempts),
+        checkpoints=checkpoint_cost(record, attempts),
+        files=_files(run),
+        folder=str(run.folder),
     )
 
 
-def _tables(value: dict[str, Any], console: Console) -> None:
-    evaluations: Sequence[dict[str, Any]] = value["evaluations"]
-    if evaluations:
-        console.line()
-        console.line("evaluations, by return of their episodes")
-        if len(evaluations) > LONGEST:
-            console.line(f"  the last {LONGEST} of {len(evaluations)}; --json shows all")
-        console.table(evaluations[-LONGEST:], ("step", "mean", "min", "max", "episodes", "policy"))
-    tell_measures(value["measures"], console)
-    if value["history"]:
-        console.line()
-        rows = [{**row, "started": moment(row["started"])} for row in value["history"]]
-        kept = [c for c in COLUMNS if c not in OPTIONAL or any(r[c] for r in rows)]
-        console.table(rows, kept)
-        for line in tell_attempts(value["history"]):
-            console.line(line)
-    console.line()
-    console.table([{**f, "bytes": size(f["bytes"])} for f in value["files"]], ("file", "bytes"))
-
-
-def _evaluations(record: RunRecord) -> list[dict[str, Any]]:
+def _evaluations(record: RunRecord) -> tuple[EvaluationRow, ...]:
     events = [*record.evaluations, *([record.final] if record.final else [])]
-    return [_evaluation(event) for event in events]
+    return tuple(_evaluation(event) for event in events)
 
 
-def _evaluation(event: Evaluated) -> dict[str, Any]:
-    return {
-        "step": event.step,
-        "mean": event.mean,
-        "min": min(event.returns),
-        "max": max(event.returns),
-        "episodes": len(event.returns),
-        "policy": "final" if event.final else "in training",
-    }
+def _evaluation(event: Evaluated) -> EvaluationRow:
+    return EvaluationRow(
+        step=event.step,
+        mean=event.mean,
+        min=min(event.returns),
+        max=max(event.returns),
+        episodes=len(event.returns),
+        policy="final" if event.final else "in training",
+    )
 
 
-def _files(run: RunPaths) -> list[dict[str, Any]]:
-    """Files of the run that are worth knowing; links are not followed."""
+def _measures(record: RunRecord) -> tuple[MeasureRow, ...]:
+    """Every measure of the final evaluation and of the examinations.
+
+    Returns of the task are among them where there is an examination to compare them with.
+    """
+    rows = [*_measures_of(EVALUATION, record.final)] if record.final else []
+    rows += [r for event in record.examinations for r in _measures_of(event.distribution, event)]
+    if not record.examinations:
+        rows = [row for row in rows if row.measure != RETURN]
+    return tuple(sorted(rows, key=lambda row: (row.measure != RETURN, row.measure)))
+
+
+def _measures_of(distribution: str, event: Evaluated | Examined) -> Iterator[MeasureRow]:
+    for name, every in {RETURN: event.returns, **(event.measures or {})}.items():
+        values = [value for value in every if math.isfinite(value)]
+        yield MeasureRow(
+            measure=name,
+            distribution=distribution,
+            mean=_mean(values),
+            min=min(values, default=None),
+            max=max(values, default=None),
+            episodes=len(values),
+        )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    try:
+        return math.fsum(values) / len(values) if values else None
+    except OverflowError:
+        return None
+
+
+def _files(run: RunPaths) -> tuple[RunFile, ...]:
+    """The files of the run's folder, without hidden ones; links are not followed."""
     paths = sorted(p for p in run.folder.rglob("[!.]*") if p.is_symlink() or p.is_file())
-    return [
-        {"file": str(p.relative_to(run.folder)), "bytes": p.lstat().st_size}
+    return tuple(
+        RunFile(file=str(p.relative_to(run.folder)), bytes=p.lstat().st_size)
         for p in paths
         if p.name != "progress.bin"
-    ]
+    )

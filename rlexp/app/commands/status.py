@@ -2,155 +2,182 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from rlexp.app.away import Away
+from rlexp.app.away import QueuedRuns
+from rlexp.app.results import Schema
 from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import view_of, why_stopped
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
-from rlexp.console.sweep import status_line, trial_line
 from rlexp.engine.running import read_progress
+from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import State
 from rlexp.reports.past import Past
-from rlexp.reports.sentences import counted
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 
-EVERY = 2.0
-"""Seconds between looks."""
-LATEST = 5
-"""Trials that are shown of a sweep."""
+PAUSE = 2.0
+"""Seconds between two looks of a command that watches."""
 
 
-def show_status(
-    experiment: str | None, workspace: Workspace, console: Console, *, watch: bool
-) -> int:
-    """Show how far everything is, once or until nothing runs any more; returns 0.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRun:
+    """A run that runs now.
+
+    Attributes:
+        run: Its name.
+        step: Environment steps so far.
+        steps: Environment steps of its budget.
+        last_return: The mean return of its last evaluation, if there was one.
+    """
+
+    run: str
+    step: int
+    steps: int
+    last_return: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentStatus:
+    """How far an experiment is.
+
+    Attributes:
+        experiment: Its name.
+        driven: Whether a command drives it now.
+        runs: Runs by state.
+        sweep: How far its sweep is; nothing for an experiment that is no sweep.
+        sweep_problem: Why the state of its sweep cannot be computed.
+        queued: Runs that are left to workers.
+        past: How runs continued from checkpoints or began anew.
+        running: The runs that run now.
+        problems: What is wrong with its folder.
+    """
+
+    experiment: str
+    driven: bool
+    runs: Mapping[str, int]
+    sweep: SweepStatus | None
+    sweep_problem: str | None
+    queued: QueuedRuns
+    past: Past
+    running: tuple[RunningRun, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How far experiments are.
+
+    Attributes:
+        experiments: Each of them, in order of their names.
+    """
+
+    schema: ClassVar[Schema] = Schema("status")
+
+    experiments: tuple[ExperimentStatus, ...]
+
+    @property
+    def driven(self) -> bool:
+        """Whether a command drives any of them now."""
+        return any(experiment.driven for experiment in self.experiments)
+
+
+def status(experiment: str | None, workspace: Workspace) -> Status:
+    """How far one experiment is, or all of them.
 
     Raises:
-        RecordError: There is no such experiment.
+        RecordError: There is no such experiment, or none at all.
     """
-    if not watch:
-        _show(_look(experiment, workspace), console)
-        return 0
-
-    def lines() -> tuple[list[str], bool]:
-        found = _look(experiment, workspace)
-        return [line for one in found for line in one["lines"]], any(o["driven"] for o in found)
-
-    console.redraw(lines, lambda: time.sleep(EVERY))
-    return 0
-
-
-def _look(experiment: str | None, workspace: Workspace) -> list[dict[str, Any]]:
     workspace.make_allowed_importable()
-    places = (
+    folders = (
         workspace.layout.experiments()
         if experiment is None
         else [workspace.experiment(experiment)]
     )
-    if not places:
+    if not folders:
         raise RecordError(f"{workspace.layout.root} holds no runs yet; 'rlexp run' makes some")
-    return [_of(survey(place, brief=True), workspace) for place in places]
+    surveys = (survey(folder, brief=True) for folder in folders)
+    return Status(experiments=tuple(_status(surveyed, workspace) for surveyed in surveys))
 
 
-def _show(found: list[dict[str, Any]], console: Console) -> None:
-    plain = [{k: v for k, v in one.items() if k != "lines"} for one in found]
-    console.show(plain, [line for one in found for line in one["lines"]])
+def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
+    """How far everything is, again and again until no command drives anything.
+
+    Raises:
+        RecordError: There is no such experiment, or none at all.
+    """
+    while True:
+        look = status(experiment, workspace)
+        yield look
+        if not look.driven:
+            return
+        time.sleep(PAUSE)
 
 
-def _of(found: Survey, workspace: Workspace) -> dict[str, Any]:
-    """Where one experiment stands, and how that is said."""
-    runs = _stored(found)
-    states = Counter(str(stored.record.state) for stored in runs)
-    driven = is_held(found.paths.lock)
-    told: dict[str, Any] = {
-        "experiment": found.paths.name,
-        "driven": driven,
-        "runs": dict(states),
-        "problems": found.problems,
-    }
-    head = f"{found.paths.name}: " + ("runs now" if driven else "no command drives it")
-    lines = [head]
-    if found.experiment is not None and found.experiment.sweep is not None:
-        more, own = _sweep(found, found.experiment, runs, workspace)
-        told |= more
-        lines += own
-    else:
-        counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
-        lines.append(f"  {counted(len(runs), 'run')}: {counts}" if runs else "  no run yet")
-    away = Away.of(found.paths)
-    told["away"] = away.plain()
-    lines += [f"  {line}" for line in away.lines()]
-    past = Past.of(stored.record for stored in runs)
-    told["past"] = past.plain()
-    lines += [f"  {line}" for line in past.sentences()]
-    lines += [f"  {line}" for line in _running(runs)]
-    lines += [f"  damaged: {line}" for line in found.problems]
-    return {**told, "lines": lines}
-
-
-def sweep_lines(found: Survey, workspace: Workspace) -> list[str]:
-    """How far a sweep is, and its latest trials, a line each."""
-    assert found.experiment is not None
-    workspace.make_allowed_importable()
-    return _sweep(found, found.experiment, _stored(found), workspace)[1]
-
-
-def _stored(found: Survey) -> list[StoredRun]:
-    # Of a definition that cannot be read, nothing is known to be planned.
-    known = found.experiment is not None
-    return [
-        f.stored
-        for f in found.runs
-        if f.stored is not None and (f.planned or not known) and not f.damaged
-    ]
-
-
-def _sweep(
-    found: Survey, experiment: Experiment, runs: list[StoredRun], workspace: Workspace
-) -> tuple[dict[str, Any], list[str]]:
+def sweep_status(
+    surveyed: Survey, experiment: Experiment, workspace: Workspace
+) -> tuple[SweepStatus | None, str | None]:
+    """How far the sweep of an experiment is, or why that cannot be computed."""
+    if experiment.sweep is None:
+        return None, None
+    runs = _stored(surveyed)
     try:
-        sweeping = resume(found.paths, experiment, runs, workspace, Closed())
+        sweeping = resume(surveyed.paths, experiment, runs, workspace, Closed())
     except RlexpError as error:
-        return {"problem": str(error)}, [f"  {error}"]
+        return None, str(error)
     spent = {s.record.spec.id: s.record.spent for s in runs}
     workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
     view = view_of(sweeping, spent, workers)
-    driven = is_held(found.paths.lock)
+    driven = is_held(surveyed.paths.lock)
     stopped = None if driven else why_stopped(sweeping)
-    view = replace(view, driven=driven, left=view.left if stopped is None else None)
-    told = {
-        "stage": view.stage,
-        "stopped": stopped,
-        "trials": {
-            "planned": sweeping.search.question.plan.trials,
-            "ended": len(view.ended),
-            "running": view.running if driven else 0,
-            "unfinished": view.running,
-        },
-        "best": None if view.best is None else {"trial": view.best[0], "value": view.best[1]},
-        "winner": view.winner,
-        "steps": view.steps,
-        "seconds_left": view.left,
-    }
-    latest = [f"    {trial_line(trial)}" for trial in view.ended[-LATEST:]]
-    why = [] if stopped is None else [f"  it stopped: {stopped}"]
-    return told, [f"  {status_line(view)}", *why, *latest]
+    left = view.left if stopped is None else None
+    return replace(view, driven=driven, left=left).status(stopped), None
 
 
-def _running(runs: list[StoredRun]) -> Iterator[str]:
-    """A line for each run under way."""
+def _status(surveyed: Survey, workspace: Workspace) -> ExperimentStatus:
+    """How far one experiment is."""
+    runs, experiment = _stored(surveyed), surveyed.experiment
+    sweep, problem = (
+        (None, None) if experiment is None else sweep_status(surveyed, experiment, workspace)
+    )
+    return ExperimentStatus(
+        experiment=surveyed.paths.name,
+        driven=is_held(surveyed.paths.lock),
+        runs=dict(Counter(str(stored.record.state) for stored in runs)),
+        sweep=sweep,
+        sweep_problem=problem,
+        queued=QueuedRuns.of(surveyed.paths),
+        past=Past.of(stored.record for stored in runs),
+        running=tuple(_running(runs)),
+        problems=tuple(surveyed.problems),
+    )
+
+
+def _stored(surveyed: Survey) -> list[StoredRun]:
+    """The runs that are planned and can be read."""
+    # Where the definition cannot be read, the plan is not known: then every run counts.
+    defined = surveyed.experiment is not None
+    return [
+        f.stored
+        for f in surveyed.runs
+        if f.stored is not None and (f.planned or not defined) and not f.damaged
+    ]
+
+
+def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:
+    """The runs under way, each at the step of its counter."""
     for stored in runs:
         record = stored.record
         if record.state is State.RUNNING:
             step, _ = read_progress(stored.paths.attempts()[-1].progress)
-            steps = record.spec.budget["steps"]
-            last = f", return {record.evaluations[-1].mean:,.1f}" if record.evaluations else ""
-            yield f"  {record.spec.name} at step {step:,} of {steps:,}{last}"
+            yield RunningRun(
+                run=record.spec.name,
+                step=step,
+                steps=record.spec.budget["steps"],
+                last_return=record.evaluations[-1].mean if record.evaluations else None,
+            )

@@ -1,0 +1,35 @@
+"""`rlexp rm`: removes an experiment or a run."""
+
+from typing import TYPE_CHECKING
+
+from rlexp.cli.options import Json, Target, Yes, console_for, here, show_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlexp.app.commands.remove import Removal
+
+
+def remove(target: Target, yes: Yes = False, as_json: Json = False) -> None:
+    """Remove an experiment or a run; without --yes, say what that would remove."""
+    from rlexp.app.commands.remove import remove as use_case
+
+    removal = use_case(target, here(), yes=yes)
+    show_result(removal, console_for(as_json=as_json), removal_lines)
+
+
+def removal_lines(removal: "Removal") -> "Iterator[str]":
+    """What was removed, or what would be, and the command that does it."""
+    from rlexp.cli.summaries import next_lines
+
+    verb = "removed" if removal.removed else "would remove"
+    yield f"{verb} {removal.name}: {_content(removal)}"
+    yield from next_lines(removal.next)
+
+
+def _content(removal: "Removal") -> str:
+    from rlexp.text import size
+
+    if removal.link:
+        return "a link, and not what it leads to"
+    return f"{removal.runs} {'run' if removal.runs == 1 else 'runs'}, {size(removal.bytes)}"

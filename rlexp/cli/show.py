@@ -1,0 +1,213 @@
+"""`rlexp show`: shows an experiment or a run, its configuration, or where it comes from."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlexp.cli.options import Json, Target, console_for, here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlexp.app.commands.show import (
+        ExperimentDetails,
+        RecordedProvenance,
+        RunDetails,
+        Shown,
+    )
+    from rlexp.app.history import AttemptRow, CheckpointCost
+    from rlexp.console import Console
+
+EVALUATION_COLUMNS = ("step", "mean", "min", "max", "episodes", "policy")
+"""Of the table of evaluations."""
+MEASURE_COLUMNS = ("measure", "distribution", "mean", "min", "max", "episodes")
+"""Of the table of measures."""
+ATTEMPT_COLUMNS = (
+    *("attempt", "started", "began", "state", "failure", "step", "seconds", "checkpoints"),
+    *("host", "reason"),
+)
+"""Of the table of attempts."""
+OPTIONAL_COLUMNS = {"failure", "checkpoints", "reason"}
+"""Columns of the table of attempts that are left out where they are empty."""
+LONGEST = 40
+"""Evaluations that are printed; all of them are in the JSON."""
+
+
+def show(
+    target: Target,
+    show_config: Annotated[bool, typer.Option("--config", help="Its configuration")] = False,
+    provenance: Annotated[bool, typer.Option("--provenance", help="Where it comes from")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show an experiment or a run: scores, states, evaluations."""
+    from rlexp.app.commands.show import Part
+    from rlexp.app.commands.show import show as use_case
+    from rlexp.app.results import document
+
+    part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
+    console = console_for(as_json=as_json)
+    shown = use_case(target, part, here())
+    if as_json:
+        console.json(document(shown))
+    else:
+        show_details(shown, console)
+
+
+def show_details(shown: "Shown", console: "Console") -> None:
+    """Show the result of `rlexp show` to people."""
+    from rlexp.app.commands.show import ExperimentDetails, RecordedConfiguration, RunDetails
+    from rlexp.text import outline
+
+    match shown:
+        case ExperimentDetails():
+            for line in experiment_lines(shown):
+                console.line(line)
+        case RunDetails():
+            show_run(shown, console)
+        case RecordedConfiguration():
+            console.text(outline(shown.content))
+        case _:
+            console.text(outline(_provenance_outline(shown)))
+
+
+def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
+    """The scores of an experiment, and how far its sweep is."""
+    from rlexp.cli.status import sweep_status_lines
+    from rlexp.cli.summaries import summary_lines
+    from rlexp.reports.sentences import counted
+
+    yield from sweep_status_lines(details.sweep, details.sweep_problem)
+    for source, number in details.imported.items():
+        yield f"{counted(number, 'run')} {source}"
+    for summary in details.phases:
+        yield from summary_lines(summary)
+    for problem in details.problems:
+        yield f"Damaged: {problem}"
+    yield f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}"
+
+
+def show_run(details: "RunDetails", console: "Console") -> None:
+    """Show a run: its score, its evaluations, its attempts and its files."""
+    for line in _head_lines(details):
+        console.line(line)
+    _show_evaluations(details, console)
+    _show_measures(details, console)
+    _show_attempts(details, console)
+    _show_files(details, console)
+    console.line()
+    console.line(f"Records: {details.folder}")
+    name = f"{details.experiment}/{details.run}"
+    if details.imported:
+        command = shlex.join(["rlexp", "show", name, "--provenance"])
+        console.line(f"To see where it comes from: {command}")
+    elif details.history:
+        console.line(f"To see what it printed: {shlex.join(['rlexp', 'logs', name])}")
+
+
+def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
+    """A provenance under the run that it belongs to; the packages, which are many, come last."""
+    content = dict(provenance.content)
+    packages = content.pop("packages", {})
+    patch = {} if provenance.patch is None else {"patch": provenance.patch}
+    run = {"run": provenance.run, "attempt": provenance.attempt}
+    return {**run, **content, **patch, "packages": packages}
+
+
+def _head_lines(details: "RunDetails") -> "Iterator[str]":
+    from rlexp.text import SCORES
+
+    yield f"{details.experiment}/{details.run}"
+    yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
+    if details.imported:
+        yield f"  {details.imported}"
+    failure = f" ({details.failure})" if details.failure else ""
+    reason = f": {details.reason}" if details.reason else ""
+    yield f"  {details.state}{failure}{reason}"
+    if details.score is not None:
+        yield f"  score {details.score:,.2f}, {SCORES[details.score_is]}"
+    yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
+    if details.checkpoints:
+        yield f"  {_cost(details.checkpoints)}"
+    if details.weights:
+        yield f"  sha256 of its weights {details.weights}"
+    if details.unreadable_lines:
+        yield f"  {details.unreadable_lines} lines of its journal cannot be read"
+
+
+def _time(details: "RunDetails") -> str:
+    """What a run took (` in 3 min 10 s in 2 attempts`); nothing while that is not known."""
+    from rlexp.text import duration
+
+    if details.seconds is None:
+        return ""
+    attempts = f" in {details.attempts} attempts" if details.attempts > 1 else ""
+    return f" in {duration(details.seconds_spent)}{attempts}"
+
+
+def _cost(checkpoints: "CheckpointCost") -> str:
+    """What checkpoints cost (`4 checkpoints, 0.3 s and 1.2 MB in all, 0.1 % of the time`)."""
+    from rlexp.reports.sentences import counted
+    from rlexp.text import size
+
+    share = "" if checkpoints.share is None else f", {100 * checkpoints.share:.1f} % of the time"
+    return (
+        f"{counted(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
+        f"{size(checkpoints.bytes)} in all{share}"
+    )
+
+
+def _show_evaluations(details: "RunDetails", console: "Console") -> None:
+    evaluations = details.evaluations
+    if evaluations:
+        console.line()
+        console.line("evaluations, by return of their episodes")
+        if len(evaluations) > LONGEST:
+            console.line(f"  the last {LONGEST} of {len(evaluations)}; --json shows all")
+        rows = _rows(evaluations[-LONGEST:], EVALUATION_COLUMNS)
+        console.table(rows, EVALUATION_COLUMNS)
+
+
+def _show_measures(details: "RunDetails", console: "Console") -> None:
+    if details.measures:
+        console.line()
+        console.line("measures of the final policy, by episode")
+        console.table(_rows(details.measures, MEASURE_COLUMNS), MEASURE_COLUMNS)
+
+
+def _show_attempts(details: "RunDetails", console: "Console") -> None:
+    from rlexp.text import moment
+
+    if details.history:
+        console.line()
+        rows = _rows(details.history, ATTEMPT_COLUMNS)
+        rows = [{**row, "started": moment(row["started"])} for row in rows]
+        kept = [c for c in ATTEMPT_COLUMNS if c not in OPTIONAL_COLUMNS or any(r[c] for r in rows)]
+        console.table(rows, kept)
+        for line in _attempt_lines(details.history):
+            console.line(line)
+
+
+def _attempt_lines(history: "Sequence[AttemptRow]") -> "Iterator[str]":
+    """Why checkpoints were not continued from, and what had changed since others."""
+    for attempt in history:
+        for refused in attempt.refused:
+            yield (
+                f"attempt {attempt.attempt}: the checkpoint at step {refused.step:,} was refused: "
+                f"{refused.reason}"
+            )
+        if attempt.drift:
+            yield f"attempt {attempt.attempt} continued with other versions: {attempt.drift}"
+
+
+def _show_files(details: "RunDetails", console: "Console") -> None:
+    from rlexp.text import size
+
+    console.line()
+    rows = [{"file": file.file, "bytes": size(file.bytes)} for file in details.files]
+    console.table(rows, ("file", "bytes"))
+
+
+def _rows(items: "Sequence[object]", columns: "Sequence[str]") -> list[dict[str, Any]]:
+    """The attributes of items as rows of a table."""
+    return [{name: getattr(item, name) for name in columns} for item in items]

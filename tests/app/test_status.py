@@ -1,0 +1,112 @@
+"""`rlexp status`: how far experiments are, to people and to machines."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import rlexp
+from quick_parts import quick_parts
+from stored_runs import STARTED, Stored, completed, ended, evaluated, stored, study
+from stored_sweeps import stored_sweep
+
+from rlexp.app.commands import status as status_command
+from rlexp.app.commands.status import RunningRun, status
+from rlexp.engine.running import PROGRESS
+from rlexp.errors import RecordError
+from rlexp.records.events import Ending
+from rlexp.store.files import publish_json
+from rlexp.store.layout import Layout
+from rlexp.store.lease import hold
+from rlexp.store.orders import Order, write_order
+
+quick = pytest.fixture(autouse=True)(quick_parts)
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Stored:
+    """One run that is completed, one that was interrupted, and one that has not ended."""
+    alpha = stored(Layout(tmp_path / "runs"))
+    alpha.attempt(0, completed(100.0))
+    alpha.attempt(1, [evaluated(50, 1.0), ended(Ending.INTERRUPTED, 60)])
+    alpha.attempt(2, [evaluated(50, 1.0, 2.0)])
+    alpha.run(2).attempt(1).progress.write_bytes(PROGRESS.pack(70, 9))
+    return alpha
+
+
+def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
+    """An experiment that no command drives has as many runs in each state as its folder says."""
+    (experiment,) = status("alpha", study(tmp_path)).experiments
+    assert not experiment.driven
+    assert {"completed": 1, "interrupted": 1, "lost": 1} == experiment.runs
+    assert rlexp(tmp_path, "status").out == (
+        "alpha: no command drives it\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
+    )
+
+
+def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """A run whose lease is held is listed with its step, its budget and its last return."""
+    name = alpha.run(2).folder.name
+    with hold(alpha.run(2).lease, "the run", now=STARTED):
+        (experiment,) = status(None, study(tmp_path)).experiments
+        printed = rlexp(tmp_path, "status", "alpha").out
+    assert (RunningRun(run=name, step=70, steps=100, last_return=1.5),) == experiment.running
+    assert f"  {name} at step 70 of 100, return 1.5\n" in printed
+
+
+def test_runs_that_wait_for_workers_are_counted(alpha: Stored, tmp_path: Path) -> None:
+    """Queued runs are named to machines, and counted for people with the jobs submitted for them."""
+    name = alpha.run(2).folder.name
+    write_order(alpha.paths, name, Order(after=1, settings={}, command=("rlexp",)))
+    alpha.paths.jobs.mkdir(exist_ok=True)
+    publish_json(alpha.paths.jobs / "1.json", {"executor": "slurm", "runs": [name]})
+    (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
+    assert {"waiting": [name], "taken": [], "jobs": {"slurm": 1}} == experiment["queued"]
+    printed = rlexp(tmp_path, "status").out
+    assert "  1 ordered run not taken by a worker yet\n" in printed
+    assert "  1 job submitted to slurm for ordered runs\n" in printed
+
+
+def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
+    """A run whose specification cannot be read counts for nothing, and is named with the reason."""
+    alpha.run(0).spec.write_text("{")
+    printed = rlexp(tmp_path, "status", "alpha").out
+    assert "  2 runs: 1 interrupted, 1 lost\n" in printed
+    assert f"  damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in printed
+
+
+def test_a_sweep_that_cannot_be_read_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    """`status` and `show` print what is wrong in the place of the sweep's progress."""
+    made = stored_sweep(tmp_path)
+    made.go_on(runs=3)
+    definition = made.paths.definition.read_text()
+    made.paths.definition.write_text(definition.replace("rlexp.tuners.", "nowhere."))
+    (experiment,) = status("made_up", study(tmp_path)).experiments
+    assert experiment.sweep is None
+    assert "nowhere" in str(experiment.sweep_problem)
+    for command in ("status", "show"):
+        assert f"  {experiment.sweep_problem}\n" in rlexp(tmp_path, command, "made_up").out
+
+
+def test_without_experiments_the_mistake_is_one_line(tmp_path: Path) -> None:
+    """The message says which command makes runs."""
+    with pytest.raises(RecordError, match="holds no runs yet; 'rlexp run' makes some"):
+        status(None, study(tmp_path))
+
+
+def test_watching_as_json_writes_one_document_a_line(
+    alpha: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every look is one line, and the last one is that at which no command drives anything."""
+    lease = hold(alpha.paths.lock, "experiment alpha", now=STARTED)
+    lease.__enter__()
+    monkeypatch.setattr(status_command, "PAUSE", 0.0)
+    looks = status_command.watch("alpha", study(tmp_path))
+    assert next(looks).driven
+    lease.__exit__(None, None, None)
+    assert [False] == [look.driven for look in looks]
+    (line,) = rlexp(tmp_path, "status", "--watch", "--json").out.splitlines()
+    document = json.loads(line)
+    assert {"name": "status", "version": 1} == document["schema"]
+    assert ["alpha"] == [experiment["experiment"] for experiment in document["experiments"]]
