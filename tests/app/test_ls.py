@@ -62,10 +62,13 @@ def test_an_experiment_is_one_row(alpha: Stored, tmp_path: Path) -> None:
         "continued": 0,
         "restarted": 0,
         "damaged": 0,
-        "iqm": 100.0,
+        "metric": "iqm",
+        "estimate": 100.0,
         "last": STARTED + 200.0,
         "problem": None,
     }
+    interval = row.pop("interval")
+    assert (100.0, None) == (interval["estimate"], interval["low"])
     assert expected == row
 
 
@@ -75,14 +78,14 @@ def test_a_failure_counts_as_the_worst_score_where_it_was_declared(tmp_path: Pat
     beta.complete(0, 100.0)
     beta.attempt(1, failed())
     (row,) = rows(tmp_path)
-    assert row["iqm"] == 45.0
+    assert row["estimate"] == 45.0
 
 
 def test_test_scores_are_never_mixed_with_tuning_scores(alpha: Stored, tmp_path: Path) -> None:
     """An experiment with runs of two phases plans both, and shows the IQM of the test phase."""
     alpha.complete(0, 1000.0, phase=Phase.TUNING)
     (row,) = rows(tmp_path)
-    assert ("tuning, test", 5, 100.0) == (row["phase"], row["planned"], row["iqm"])
+    assert ("tuning, test", 5, 100.0) == (row["phase"], row["planned"], row["estimate"])
 
 
 def test_a_run_is_one_row(alpha: Stored, tmp_path: Path) -> None:
@@ -178,17 +181,17 @@ def test_groups_are_configurations_with_intervals(tmp_path: Path) -> None:
     grid.complete(0, 5.0, label="a2c")
     grid.attempt(1, failed(), label="a2c")
     ppo, a2c = rows(tmp_path, "grid", "--group")
-    assert ("ppo", 3, 20.0) == tuple(ppo[k] for k in ("label", "n", "iqm"))
+    assert ("ppo", 3, 20.0) == tuple(ppo[k] for k in ("label", "n", "estimate"))
     # 20 ± 4.303 · 10/√3, by the t distribution with two degrees of freedom
     assert (ppo["low"], ppo["high"]) == pytest.approx((-4.84, 44.84), abs=0.5)
     assert ("a2c", 1, 5.0, None, 1, 1) == tuple(
-        a2c[k] for k in ("label", "n", "iqm", "low", "failed", "missing")
+        a2c[k] for k in ("label", "n", "estimate", "low", "failed", "missing")
     )
     shown = text(tmp_path, "--group")
-    assert (
-        "95% interval of the IQM (t with bootstrap standard error, 10,000 resamples, seed 0)"
-        in shown
-    )
+    how = "95 % interval, method t with bootstrap standard error, 50,000 repetitions, seed 0"
+    assert f"low and high: {how}, of the IQM" in shown
+    assert "20 (n = 3: 10, 20, 30)" in shown
+    assert "too few runs for an interval (n = 1)" in shown
 
 
 @pytest.mark.parametrize("make", [False, True])
@@ -351,7 +354,7 @@ def test_a_run_that_the_definition_does_not_ask_for_is_listed(
         last["problem"],
     )
     row = rows(tmp_path, "--where", "experiment=alpha")[0]
-    assert (3, 1, 100.0) == (row["planned"], row["done"], row["iqm"])
+    assert (3, 1, 100.0) == (row["planned"], row["done"], row["estimate"])
 
 
 def test_runs_that_is_a_file_is_one_line(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_run_and_show_say_what_python_computes(study: Study, name: str) -> None:
         assert every_run(estimate) in line
         few = "too few runs for an interval (n = 2)"
         assert (name == "two") == (few in line) == (estimate.low is None)
-    cells = study.json("run", *study.command(name))["cells"]
+    cells = study.json("run", *study.command(name))["summary"]["cells"]
     (shown,) = study.json("show", name)["phases"]
     for told in (cells, shown["cells"]):
         found = {(c["label"], c["task"]): c["estimate"] for c in told}
@@ -157,7 +157,7 @@ def test_run_and_show_say_what_python_computes(study: Study, name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_lists_show_the_same(study: Study, name: str) -> None:
     """`ls --group` shows value, ends and few runs; `status` shows no aggregate of its own."""
-    listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")
+    listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")["rows"]
     for (label, task), estimate in study.estimates(name).items():
         (line,) = rows_of(listed, label, task)
         assert f"{number(estimate.estimate, estimate.digits)} (n = " in line
@@ -166,7 +166,7 @@ def test_lists_show_the_same(study: Study, name: str) -> None:
             assert ("—" if end is None else number(end, estimate.digits)) in line
         (row,) = [r for r in told if (r["label"], r["task"]) == (label, task)]
         assert as_json(estimate) == row["interval"]
-        assert (row["iqm"], row["low"]) == (estimate.estimate, estimate.low)
+        assert (row["estimate"], row["low"]) == (estimate.estimate, estimate.low)
     assert ("too few runs for an interval (n = 2)" in listed) == (name == "two")
     assert "IQM" not in study.say("status", name)
 
@@ -320,7 +320,7 @@ def swept(
 def test_a_sweep_tells_its_winner_once(swept: StoredSweep) -> None:
     """Its outcome, `show`, the winner's section and the aggregates of the page agree."""
     own = Study(swept.study)
-    computed = own.json("sweep", *SWEEP)
+    computed = own.json("sweep", *SWEEP)["report"]
     blocks = {b.get("name"): b for part in computed["parts"] for b in part["blocks"]}
     columns = [column["title"] for column in blocks["winner-scores"]["columns"]]
     scores = [dict(zip(columns, r, strict=True)) for r in blocks["winner-scores"]["rows"]]
@@ -357,7 +357,8 @@ def test_a_workspace_may_say_what_leads(tmp_path: Path, monkeypatch: pytest.Monk
     estimate = own.estimates("five")["a2c", CARTPOLE]
     assert (1000, "mean") == (estimate.repetitions, leading_aggregate(tmp_path).name)
     assert f"  {sentence('mean', estimate)}\n" in own.say("show", "five")
-    row = own.json("ls", "five", "--group", "--where", "mean<400")[0]
-    assert (estimate.estimate, estimate.low) == (row["mean"], row["low"])
+    row = own.json("ls", "five", "--group", "--where", "mean<400")["rows"][0]
+    assert (estimate.estimate, estimate.low) == (row["estimate"], row["low"])
+    assert "mean" == row["metric"]
     blocks = [b for part in own.json("compare", "five")["parts"] for b in part["blocks"]]
     assert as_json(estimate) == next(b for b in blocks if b.get("name") == "tasks")["rows"][0][3]

@@ -12,7 +12,6 @@ from rlexp.app.survey import Survey, survey
 from rlexp.app.sweep_state import Closed, resume
 from rlexp.app.sweep_view import view_of, why_stopped
 from rlexp.app.workspace import Workspace
-from rlexp.engine.running import read_progress
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
@@ -170,14 +169,13 @@ def _stored(surveyed: Survey) -> list[StoredRun]:
 
 
 def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:
-    """The runs under way, each at the step of its counter."""
+    """The runs under way; `survey` has read the step at which each of them is."""
     for stored in runs:
         record = stored.record
         if record.state is State.RUNNING:
-            step, _ = read_progress(stored.paths.attempts()[-1].progress)
             yield RunningRun(
                 run=record.spec.name,
-                step=step,
+                step=record.step,
                 steps=record.spec.budget["steps"],
                 last_return=record.evaluations[-1].mean if record.evaluations else None,
             )
