@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlexp.cli import (
+    configuration,
     exporting,
     hyperparameters,
     importing,
@@ -72,9 +73,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
-config.command("show")(study.config_show)
-config.command("list")(study.config_list)
-config.command("validate")(study.config_validate)
+config.command("show")(configuration.config_show)
+config.command("list")(configuration.config_list)
+config.command("validate")(configuration.config_validate)
 config.command("import")(hyperparameters.config_import)
 
 

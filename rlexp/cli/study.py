@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, Words, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here
 
 
 def doctor(
@@ -46,28 +46,3 @@ def init(
     from rlexp.app.commands.init import init as use_case
 
     raise typer.Exit(use_case(folder, console_for()))
-
-
-def config_show(words: Words = None, allow_import: Allow = None, as_json: Json = False) -> None:
-    """Show the resolved configuration that words lead to."""
-    from rlexp.app.commands.configuration import show_configuration
-
-    console = console_for(as_json=as_json)
-    raise typer.Exit(show_configuration(words or [], here(allow_import), console))
-
-
-def config_list(
-    group: Annotated[str | None, typer.Argument(help="algorithm, environment, agent …")] = None,
-    as_json: Json = False,
-) -> None:
-    """List the groups, or the options of one."""
-    from rlexp.app.commands.configuration import list_options
-
-    raise typer.Exit(list_options(group, here(), console_for(as_json=as_json)))
-
-
-def config_validate(words: Words = None, allow_import: Allow = None) -> None:
-    """Check that words lead to a valid configuration whose parts fit; start nothing."""
-    from rlexp.app.commands.configuration import validate_configuration
-
-    raise typer.Exit(validate_configuration(words or [], here(allow_import), console_for()))
