@@ -23,6 +23,7 @@ class Ended:
     @property
     def document(self) -> Any:
         """Standard output as the JSON document that it must be."""
+        assert self.out, self.err
         return json.loads(self.out)
 
 

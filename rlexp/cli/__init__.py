@@ -15,6 +15,7 @@ from rlexp.cli import (
     mirrors,
     run,
     runs,
+    schemas,
     statistics,
     study,
     sweeps,
@@ -76,6 +77,7 @@ for name, command in COMMANDS.items():
 config.command("show")(configuration.config_show)
 config.command("list")(configuration.config_list)
 config.command("validate")(configuration.config_validate)
+config.command("schema")(schemas.config_schema)
 config.command("import")(hyperparameters.config_import)
 
 
