@@ -10,7 +10,7 @@ from rlexp.app.export_output import Content, Made, Output
 from rlexp.app.export_request import Wanted, evidence_of, numbers_of, outcomes_of, told_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task
 from rlexp.exchange.exporters.outcomes import Rectangle, rectangle
 from rlexp.exchange.exporters.parquet import write_parquet, writer
@@ -115,10 +115,7 @@ def _levels(wanted: Wanted, output: Output) -> tuple[tuple[str, ...], bool]:
     """Which tables are wanted, and whether they go into a folder."""
     level = wanted.level
     if level is not None and level not in LEVELS:
-        raise ConfigError(
-            f"there is no level {level!r}{did_you_mean(level, LEVELS)} "
-            f"(there are: {', '.join(LEVELS)})",
-        )
+        raise ConfigError.unknown(f"there is no level {level!r}", level, LEVELS, key="--level")
     if output.suffix == f".{wanted.format}":
         return (level or "evaluations",), False
     if output.suffix in {".csv", ".parquet", ".json", ".npz"}:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 Row = Mapping[str, Any]
 """One row of a listing, by column."""
@@ -56,6 +56,8 @@ def read_conditions(
             raise ConfigError(
                 f"--where {text!r} is no condition; write COLUMN=VALUE, or !=, ~ (contains), "
                 ">, >=, <, <= for numbers",
+                code="wrong_type",
+                key="--where",
             )
         condition = Condition(*found.group("column", "operator", "value"))
         check_column(condition.column, (*numbers, *words), "--where")
@@ -72,9 +74,8 @@ def check_column(name: str, columns: Sequence[str], option: str) -> None:
         ConfigError: Names the columns there are.
     """
     if name not in columns:
-        raise ConfigError(
-            f"{option}: there is no column {name!r}{did_you_mean(name, columns)} "
-            f"(there are: {', '.join(columns)})",
+        raise ConfigError.unknown(
+            f"{option}: there is no column {name!r}", name, columns, key=option
         )
 
 

@@ -11,7 +11,7 @@ from rlexp.app.export_scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.export_script import make_script
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 MOST_NAMED = 12
 """Files that are named one by one."""
@@ -67,9 +67,8 @@ def check_format(wanted: Wanted) -> None:
         ConfigError: Says which.
     """
     if wanted.format not in FORMATS:
-        raise ConfigError(
-            f"there is no format {wanted.format!r}{did_you_mean(wanted.format, FORMATS)} "
-            f"(there are: {', '.join(FORMATS)})",
+        raise ConfigError.unknown(
+            f"there is no format {wanted.format!r}", wanted.format, FORMATS, key="--format"
         )
     for option, formats in OPTIONS.items():
         if getattr(wanted, option) and wanted.format not in formats:

@@ -15,7 +15,7 @@ from rlexp.config.matrix_text import matrix_text
 from rlexp.config.sources import group_options
 from rlexp.config.validate import validate
 from rlexp.console import Console
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate
 from rlexp.reports.sentences import shortened
@@ -88,9 +88,13 @@ def _target(name: str | None, folder: Path) -> Path | None:
 def _algorithm(word: str, folder: Path) -> str:
     name, known = RENAMED.get(word, word), group_options("algorithm", folder)
     if name not in known:
-        raise ConfigError(
-            f"there is no algorithm={name}{did_you_mean(name, known)} "
-            f"(there are: {', '.join(known)}); say which these are of with --algorithm",
+        raise ConfigError.unknown(
+            f"there is no algorithm={name}",
+            name,
+            known,
+            code="unknown_option",
+            key="--algorithm",
+            after="; say which these are of with --algorithm",
         )
     return name
 
@@ -99,10 +103,7 @@ def _selected(entries: Sequence[Entry], asked: Asked, path: Path, console: Conso
     known = [entry.name for entry in entries]
     for name in (*asked.tasks, *asked.left_out):
         if name not in known:
-            raise ConfigError(
-                f"{path} has no entry {name!r}{did_you_mean(name, known)} "
-                f"(there are: {', '.join(known)})",
-            )
+            raise ConfigError.unknown(f"{path} has no entry {name!r}", name, known)
     of_tasks = [name for name in known if name not in OF_NO_TASK]
     found = [
         e for e in entries if e.name in (asked.tasks or of_tasks) and e.name not in asked.left_out

@@ -12,7 +12,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.foreign_yaml import read_foreign_yaml
 from rlexp.config.references import known_reference
 from rlexp.console import Console
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.exchange.importers.budgets import SCORES, Asked
 from rlexp.exchange.importers.given import files_of
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
@@ -175,9 +175,8 @@ def _check_options(request: ImportRequest, kind: str) -> None:
 
 def _check_word(option: str, word: str | None, known: Sequence[str]) -> None:
     if word is not None and word not in known:
-        raise ConfigError(
-            f"--{option} {word!r} is unknown{did_you_mean(word, known)} "
-            f"(there are: {', '.join(known)})"
+        raise ConfigError.unknown(
+            f"--{option} {word!r} is unknown", word, known, key=f"--{option}"
         )
 
 

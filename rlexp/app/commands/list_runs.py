@@ -134,7 +134,9 @@ def _conditions(selection: Selection, columns: Columns) -> list[Any]:
     except ConfigError as error:
         if columns is not EXPERIMENTS:
             raise
-        raise ConfigError(f"{error}; runs have further columns: rlexp ls EXPERIMENT") from error
+        raise error.rephrased(
+            f"{error}; runs have further columns: rlexp ls EXPERIMENT"
+        ) from error
     return conditions
 
 

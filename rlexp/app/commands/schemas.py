@@ -56,7 +56,7 @@ def list_schemas(of: str | None = None) -> DocumentSchemas:
     kinds = {kind.schema.name: kind for kind in result_types()}
     chosen = [kinds[of]] if of in kinds else [*_of_module(of)] if of else [*kinds.values()]
     if not chosen:
-        raise ConfigError(f"there is no schema {of!r} (there are: {', '.join(kinds)})")
+        raise ConfigError.unknown(f"there is no schema {of!r}", str(of), list(kinds), key="schema")
     rows = (
         DocumentSchema(
             name=kind.schema.name,
