@@ -141,60 +141,60 @@ class ConfigError(RlexpError, ValueError):
     A ValueError too, so that validation collects it with the other mistakes.
     """
 
-    code = "configuration"
+    code: Code = "configuration"
 
 
 class ProtocolError(RlexpError, ValueError):
     """The experiment as asked for would break its own protocol."""
 
-    code = "protocol"
+    code: Code = "protocol"
 
 
 class RecordError(RlexpError):
     """Something under `runs/` is missing, damaged, locked or of another version."""
 
-    code = "records"
+    code: Code = "records"
 
 
 class HeldError(RecordError):
     """Another process holds what only one may: it may let go."""
 
-    code = "held"
+    code: Code = "held"
 
 
 class ExecutorError(RlexpError):
     """The processes that execute runs cannot be started or reached."""
 
     exit_code = 70
-    code = "executor"
+    code: Code = "executor"
 
 
 class TrackerUnreachable(RlexpError):  # noqa: N818
     """A tracker's service does not answer, or not sensibly; it may later."""
 
     exit_code = 69
-    code = "tracker_unreachable"
+    code: Code = "tracker_unreachable"
 
 
 class TrackerRefused(RlexpError):  # noqa: N818
     """A tracker's service takes nothing as it is asked: trying again changes nothing."""
 
     exit_code = 69
-    code = "tracker_refused"
+    code: Code = "tracker_refused"
 
 
 class EnvironmentFault(RlexpError):  # noqa: N818
     """An environment broke its own declaration: a bad observation or reward, at a known step."""
 
     exit_code = 1
-    code = "environment"
+    code: Code = "environment"
 
 
 class Interrupted(RlexpError):  # noqa: N818
     """Ctrl-C ended a command before it had a result; nothing is printed."""
 
     exit_code = 130
-    code = "interrupted"
+    code: Code = "interrupted"
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

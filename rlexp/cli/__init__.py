@@ -9,16 +9,17 @@ import typer
 
 from rlexp.cli import (
     configuration,
+    doctor,
     exporting,
     hyperparameters,
     importing,
-    mirrors,
+    init,
     run,
     runs,
     schemas,
     statistics,
-    study,
     sweeps,
+    sync,
 )
 
 app = typer.Typer(
@@ -62,11 +63,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cancel": runs.cancel,
     "rm": runs.remove,
     "verify": runs.verify,
-    "sync": mirrors.sync,
+    "sync": sync.sync,
     "import": importing.import_results,
     "export": exporting.export,
-    "doctor": study.doctor,
-    "init": study.init,
+    "doctor": doctor.doctor,
+    "init": init.init,
 }
 CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
     "show": configuration.config_show,

@@ -35,6 +35,10 @@ CASES = [
     Case(("config", "list", "agent"), "configuration-options"),
     Case(("config", "validate", "seeds.test=2"), "valid-configurations"),
     Case(("config", "schema"), "json-schemas"),
+    Case(("doctor",), "diagnosis"),
+    Case(("sync",), "pushed"),
+    Case(("sync", "tracker=[tensorboard]"), "pushed"),
+    Case(("init", "another"), "scaffold"),
 ]
 SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 
