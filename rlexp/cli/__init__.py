@@ -10,6 +10,7 @@ import typer
 from rlexp.cli import (
     configuration,
     doctor,
+    evaluate,
     exporting,
     hyperparameters,
     importing,
@@ -58,7 +59,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": runs.show,
     "logs": runs.logs,
     "diff": runs.diff,
-    "evaluate": runs.evaluate,
+    "evaluate": evaluate.evaluate,
     "reproduce": runs.reproduce,
     "cancel": runs.cancel,
     "rm": runs.remove,

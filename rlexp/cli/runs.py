@@ -167,29 +167,3 @@ def verify(
     from rlexp.app.commands.verify import verify as use_case
 
     raise typer.Exit(use_case(experiment, head, here(), console_for(as_json=as_json)))
-
-
-def evaluate(
-    run_name: Run,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Fresh episodes")] = 100,
-    draw: Annotated[int, typer.Option("--draw", min=0, help="Another set of fresh seeds")] = 0,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions")] = False,
-    checkpoint: Annotated[int | None, typer.Option("--checkpoint", help="At this step")] = None,
-    video: Annotated[int, typer.Option("--video", min=0, help="Film N episodes")] = 0,
-    output: Annotated[str | None, typer.Option("--output", help="Folder for videos")] = None,
-    allow_import: Allow = None,
-    as_json: Json = False,
-) -> None:
-    """Play fresh episodes with a run's final policy, on seeds that no training saw."""
-    from rlexp.app.commands.evaluate import Evaluation
-    from rlexp.app.commands.evaluate import evaluate as use_case
-
-    wanted = Evaluation(
-        episodes=episodes,
-        draw=draw,
-        deterministic=None if not stochastic else False,
-        checkpoint=checkpoint,
-        video=video,
-        output=output,
-    )
-    raise typer.Exit(use_case(run_name, wanted, here(allow_import), console_for(as_json=as_json)))
