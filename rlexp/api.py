@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlexp.app.commands.compare import Comparison
-    from rlexp.app.commands.evaluate import EvaluationResult
+    from rlexp.app.commands.evaluate import PolicyEvaluation
     from rlexp.app.commands.list_runs import Listing
     from rlexp.app.commands.load import Records
     from rlexp.app.commands.report import ReportFiles
     from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.commands.show import ExperimentDetails, RunDetails
+    from rlexp.app.commands.show import Shown
     from rlexp.app.commands.sweep import SweepOutcome
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
@@ -206,20 +206,22 @@ def ls(
     return list_runs(selection, _workspace(folder))
 
 
-def show(target: str, *, folder: Folder = None) -> "ExperimentDetails | RunDetails":
+def show(target: str, *, part: str = "result", folder: Folder = None) -> "Shown":
     """Show an experiment or a run: what `rlexp show` does.
 
     Args:
         target: An experiment or a run.
+        part: `result`, `config` or `provenance`.
         folder: The workspace; by default the current folder.
 
     Raises:
         rlexp.errors.RlexpError: There is no such experiment or run.
+        ValueError: There is no such part.
     """
     from rlexp.app.commands.show import Part
     from rlexp.app.commands.show import show as use_case
 
-    return use_case(target, Part.RESULT, _workspace(folder))
+    return use_case(target, Part(part), _workspace(folder))
 
 
 def evaluate(
@@ -234,7 +236,7 @@ def evaluate(
     folder: Folder = None,
     allow_import: Sequence[str] = (),
     observer: "Observer | None" = None,
-) -> "EvaluationResult":
+) -> "PolicyEvaluation":
     """Play fresh episodes with the final policy of a run: what `rlexp evaluate` does.
 
     Args:

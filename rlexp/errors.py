@@ -1,8 +1,9 @@
 """The errors that rlexp shows to its users: one line each, with what to do next."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Literal, Self
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a full disk and of a spent quota."""
@@ -10,10 +11,128 @@ DISK_ERRORS = NO_SPACE | {errno.EIO, errno.EROFS, errno.ESTALE}
 """Error numbers of a disk that cannot be written, whatever the reason."""
 
 
+Code = Literal[
+    "mistake",
+    "usage",
+    "configuration",
+    "unknown_setting",
+    "unknown_option",
+    "unknown_group",
+    "unknown_value",
+    "out_of_range",
+    "missing_value",
+    "wrong_type",
+    "not_allowed",
+    "missing_package",
+    "protocol",
+    "records",
+    "unknown_experiment",
+    "unknown_run",
+    "ambiguous_run",
+    "other_definition",
+    "held",
+    "unwritable",
+    "executor",
+    "environment",
+    "tracker_unreachable",
+    "tracker_refused",
+    "surroundings_differ",
+    "interrupted",
+]
+"""Stable names of kinds of errors, for programs."""
+CODES: Mapping[Code, str] = {
+    "mistake": "The command cannot be carried out as it was given.",
+    "usage": "The command line names an unknown command or option, or lacks an argument.",
+    "configuration": "Words or files of the configuration cannot be used together, or at all.",
+    "unknown_setting": "The configuration has no such key.",
+    "unknown_option": "A group has no such option (`algorithm=poo`).",
+    "unknown_group": "The configuration has no such group.",
+    "unknown_value": "An argument takes a fixed list of values, and this is none of them.",
+    "out_of_range": "A number is too small or too large.",
+    "missing_value": "A setting has no value, and needs one.",
+    "wrong_type": "A value has another type than its setting, or cannot be read.",
+    "not_allowed": "Code outside rlexp would be imported, and `--allow-import` does not allow it.",
+    "missing_package": "An optional package is not installed.",
+    "protocol": "The experiment would break its own protocol.",
+    "records": "Something under `runs/` is missing, damaged, or of another version.",
+    "unknown_experiment": "There is no such experiment.",
+    "unknown_run": "There is no such run.",
+    "ambiguous_run": "Several runs match a name.",
+    "other_definition": "The name stands for an experiment with another definition.",
+    "held": "Another process holds what only one process may hold.",
+    "unwritable": "The disk is full, or a folder cannot be written.",
+    "executor": "The processes that execute runs cannot be started or reached.",
+    "environment": "An environment broke its own declaration, or raised an error.",
+    "tracker_unreachable": "The service of a tracker does not answer; it may later.",
+    "tracker_refused": "The service of a tracker refuses the request; a repetition will not help.",
+    "surroundings_differ": "`--strict` was given, and packages or the machine differ.",
+    "interrupted": "A signal ended the command before it had a result.",
+}
+"""What each code means."""
+
+
 class RlexpError(Exception):
-    """A mistake or a fault that the user can act on; printed without a traceback."""
+    """A mistake or a fault that the user can act on; printed without a traceback.
+
+    Attributes:
+        exit_code: The exit code of a command that ends with it.
+        code: The kind of error, for programs; one of `CODES`.
+        key: The setting or argument that is wrong, if it is a single one.
+        allowed: What is allowed instead, if that can be listed.
+        command: The command to type next, if there is a single one.
+    """
 
     exit_code = 2
+    code: Code = "mistake"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: Code | None = None,
+        key: str | None = None,
+        allowed: Iterable[str] = (),
+        command: str | None = None,
+    ) -> None:
+        """Describe an error; without `code`, it has the code of its class."""
+        super().__init__(message)
+        self.code = code or type(self).code
+        self.key = key
+        self.allowed = tuple(allowed)
+        self.command = command
+
+    @classmethod
+    def unknown(
+        cls,
+        sentence: str,
+        word: str,
+        known: Collection[str],
+        *,
+        code: Code = "unknown_value",
+        key: str | None = None,
+        after: str = "",
+        command: str | None = None,
+    ) -> Self:
+        """An error about a word that is not known, with the nearest known word and all of them.
+
+        Args:
+            sentence: What is wrong (`there is no phase 'tset'`).
+            word: The word.
+            known: The words that are allowed.
+            code: The kind of error.
+            key: The setting or argument that the word was given for.
+            after: What follows the known words.
+            command: The command to type next.
+        """
+        listed = f" (there are: {', '.join(known) or 'none'})"
+        text = f"{sentence}{did_you_mean(word, known)}{listed}{after}"
+        return cls(text, code=code, key=key, allowed=known, command=command)
+
+    def rephrased(self, message: str) -> Self:
+        """The same error with another message."""
+        return type(self)(
+            message, code=self.code, key=self.key, allowed=self.allowed, command=self.command
+        )
 
 
 class ConfigError(RlexpError, ValueError):
@@ -22,41 +141,60 @@ class ConfigError(RlexpError, ValueError):
     A ValueError too, so that validation collects it with the other mistakes.
     """
 
+    code: Code = "configuration"
+
 
 class ProtocolError(RlexpError, ValueError):
     """The experiment as asked for would break its own protocol."""
+
+    code: Code = "protocol"
 
 
 class RecordError(RlexpError):
     """Something under `runs/` is missing, damaged, locked or of another version."""
 
+    code: Code = "records"
+
 
 class HeldError(RecordError):
     """Another process holds what only one may: it may let go."""
+
+    code: Code = "held"
 
 
 class ExecutorError(RlexpError):
     """The processes that execute runs cannot be started or reached."""
 
     exit_code = 70
+    code: Code = "executor"
 
 
 class TrackerUnreachable(RlexpError):  # noqa: N818
     """A tracker's service does not answer, or not sensibly; it may later."""
 
     exit_code = 69
+    code: Code = "tracker_unreachable"
 
 
 class TrackerRefused(RlexpError):  # noqa: N818
     """A tracker's service takes nothing as it is asked: trying again changes nothing."""
 
     exit_code = 69
+    code: Code = "tracker_refused"
 
 
 class EnvironmentFault(RlexpError):  # noqa: N818
     """An environment broke its own declaration: a bad observation or reward, at a known step."""
 
     exit_code = 1
+    code: Code = "environment"
+
+
+class Interrupted(RlexpError):  # noqa: N818
+    """Ctrl-C ended a command before it had a result; nothing is printed."""
+
+    exit_code = 130
+    code: Code = "interrupted"
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

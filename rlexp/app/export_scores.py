@@ -18,7 +18,7 @@ from rlexp.app.export_request import (
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.exchange.exporters.marl_eval import as_marl_eval, evaluations_by_task
 from rlexp.exchange.exporters.outcomes import Rectangle, rectangle
 from rlexp.exchange.exporters.parquet import write_parquet, writer
@@ -120,10 +120,7 @@ def _levels(request: ExportRequest, output: Output) -> tuple[tuple[str, ...], bo
     """Which tables are written, and whether they go into a folder."""
     level = request.level
     if level is not None and level not in LEVELS:
-        raise ConfigError(
-            f"there is no level {level!r}{did_you_mean(level, LEVELS)} "
-            f"(there are: {', '.join(LEVELS)})",
-        )
+        raise ConfigError.unknown(f"there is no level {level!r}", level, LEVELS, key="--level")
     if output.suffix == f".{request.format}":
         return (level or "evaluations",), False
     if output.suffix in {".csv", ".parquet", ".json", ".npz"}:

@@ -11,7 +11,7 @@ from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ProtocolError, RecordError, did_you_mean
+from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.evidence import Evidence, Member, unambiguous
@@ -109,9 +109,11 @@ def _check_label(target: Target, found: Survey) -> None:
     assert found.experiment is not None
     known = [c.label for c in found.experiment.configurations]
     if target.label is not None and target.label not in known:
-        raise RecordError(
-            f"{target.experiment} has no label {target.label!r}{did_you_mean(target.label, known)} "
-            f"(there are: {', '.join(dict.fromkeys(known))})",
+        raise RecordError.unknown(
+            f"{target.experiment} has no label {target.label!r}",
+            target.label,
+            dict.fromkeys(known),
+            key=target.experiment,
         )
 
 

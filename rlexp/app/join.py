@@ -25,12 +25,17 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
         raise RecordError(
             f"experiment {asked.name} is a sweep: continue it with 'rlexp sweep', "
             "or choose another name with experiment=…",
+            code="other_definition",
+            key="experiment",
+            command=f"rlexp sweep {asked.name}",
         )
     if there.fingerprint != asked.fingerprint:
         differences = "\n".join(f"  {line}" for line in redefinition(there, asked))
         raise RecordError(
             f"experiment {asked.name} exists with another definition; "
             f"choose another name with experiment=…\n{differences}",
+            code="other_definition",
+            key="experiment",
         )
     seeds = SeedPlan(
         root=there.seeds.root,

@@ -6,21 +6,67 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rlexp.app.observer import Observer
 from rlexp.app.policies import Policy
 from rlexp.app.worker import assemble
-from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.store.files import publish_with
 
 if TYPE_CHECKING:
+    from rlexp.training.evaluate import Episodes
     from rlexp.training.parts import Training
     from rlexp.training.restore import Learner
 
 EVERY = 15.0
 """Seconds between lines of progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Where the values of the episodes of one policy lie.
+
+    Attributes:
+        mean: Their mean.
+        median: Their median.
+        standard_deviation: Their sample standard deviation; nothing of a single episode.
+        minimum: The smallest.
+        maximum: The largest.
+    """
+
+    mean: float
+    median: float
+    standard_deviation: float | None
+    minimum: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """The spread of one value or more."""
+        return cls(
+            mean=fmean(values),
+            median=median(values),
+            standard_deviation=stdev(values) if len(values) > 1 else None,
+            minimum=min(values),
+            maximum=max(values),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilmedEpisode:
+    """A film of an episode.
+
+    Attributes:
+        file: The film.
+        episode_return: The undiscounted return of the episode, of the task's own reward.
+        length: Its length, in environment steps.
+    """
+
+    file: Path
+    episode_return: float
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +78,22 @@ class Player:
     draw: int
     deterministic: bool
 
-    def play(self, episodes: int, console: Console) -> dict[str, Any]:
-        """Play episodes: their returns and lengths, and where these lie."""
+    def play(self, episodes: int, observer: Observer) -> "Episodes":
+        """Play episodes: their returns and lengths."""
         from rlexp.training.evaluate import Evaluator
 
         streams = self.training.streams
         with closing(Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)) as evaluator:
-            played = evaluator.evaluate(
+            return evaluator.evaluate(
                 self.model,
                 seeds=[streams.fresh(self.draw, i) for i in range(EVALUATION_ENVIRONMENTS)],
                 sampling=streams.fresh_sampling(self.draw),
                 episodes=episodes,
                 deterministic=self.deterministic,
-                beat=Progress(console),
+                beat=Progress(observer),
             )
-        return {
-            "n": len(played.returns),
-            "return": spread(played.returns),
-            "length": spread(played.lengths),
-            "returns": played.returns,
-            "lengths": played.lengths,
-        }
 
-    def film(self, number: int, path: Path) -> dict[str, Any]:
+    def film(self, number: int, path: Path) -> FilmedEpisode:
         """Film the first episode of the environment with this number.
 
         Raises:
@@ -84,7 +123,9 @@ class Player:
                 f"cannot write {path}: {error.strerror or error}; "
                 "choose another folder with --output",
             ) from error
-        return {"file": str(path), "return": episodes.returns[0], "length": episodes.lengths[0]}
+        return FilmedEpisode(
+            file=path, episode_return=episodes.returns[0], length=episodes.lengths[0]
+        )
 
 
 def restored(
@@ -116,22 +157,11 @@ def restored(
     return Player(training, model, draw, usual if deterministic is None else deterministic)
 
 
-def spread(values: Sequence[float]) -> dict[str, float | None]:
-    """Where the values of the episodes of one policy lie; one episode has no deviation."""
-    return {
-        "mean": fmean(values),
-        "median": median(values),
-        "standard_deviation": stdev(values) if len(values) > 1 else None,
-        "minimum": min(values),
-        "maximum": max(values),
-    }
-
-
 class Progress:
     """Says now and then that episodes are being played."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._steps = 0
         self._next = time.monotonic() + EVERY
 
@@ -140,4 +170,4 @@ class Progress:
         self._steps += EVALUATION_ENVIRONMENTS
         if time.monotonic() >= self._next:
             self._next += EVERY
-            self._console.line(f"  playing: {self._steps:,} steps so far")
+            self._observer.note(f"  playing: {self._steps:,} steps so far")

@@ -39,6 +39,27 @@ class NextCommand:
     command: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDocument:
+    """Why a command has no result.
+
+    Attributes:
+        code: The kind of error: a stable name.
+        message: The error in words, as on standard error.
+        key: The setting or argument that is wrong, if it is a single one.
+        allowed: What is allowed instead, if that can be listed.
+        command: The command to type next, if there is a single one.
+    """
+
+    schema: ClassVar[Schema] = Schema("error")
+
+    code: str
+    message: str
+    key: str | None
+    allowed: tuple[str, ...]
+    command: str | None
+
+
 def document(result: Result) -> dict[str, Any]:
     """The result as JSON values, with its schema first."""
     schema = {"name": result.schema.name, "version": result.schema.version}

@@ -64,6 +64,10 @@ class Workspace:
             raise RecordError(
                 f"there is no experiment {wanted!r} under {self.layout.root}"
                 f"{did_you_mean(wanted, found)}{known}",
+                code="unknown_experiment",
+                key=wanted,
+                allowed=found,
+                command="rlexp ls",
             )
         return found[wanted]
 
@@ -75,17 +79,32 @@ class Workspace:
         """
         experiment, _, part = self._inside(name).rpartition("/")
         if not part:
-            raise RecordError("name a run: EXPERIMENT/RUN, or a part of it; see 'rlexp ls'")
+            raise RecordError(
+                "name a run: EXPERIMENT/RUN, or a part of it; see 'rlexp ls'",
+                code="unknown_run",
+                key=name,
+                command="rlexp ls",
+            )
         runs = self.experiment(experiment).runs() if experiment else self._runs()
         found = [run for run in runs if part in run.folder.name]
         exact = [run for run in found if run.folder.name == part]
         if len(exact or found) == 1:
             return (exact or found)[0]
         if not found:
-            raise RecordError(f"no run under {self.layout.root} matches {name!r}; see 'rlexp ls'")
-        names = ", ".join(f"{r.folder.parent.name}/{r.folder.name}" for r in found[:5])
+            raise RecordError(
+                f"no run under {self.layout.root} matches {name!r}; see 'rlexp ls'",
+                code="unknown_run",
+                key=name,
+                command="rlexp ls",
+            )
+        names = [f"{r.folder.parent.name}/{r.folder.name}" for r in found]
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise RecordError(f"{name!r} matches {len(found)} runs: {names}{more}; write more of it")
+        raise RecordError(
+            f"{name!r} matches {len(found)} runs: {', '.join(names[:5])}{more}; write more of it",
+            code="ambiguous_run",
+            key=name,
+            allowed=names,
+        )
 
     def find(self, name: str) -> ExperimentPaths | RunPaths:
         """An experiment of exactly this name, else the run that it names.
@@ -96,7 +115,12 @@ class Workspace:
         experiments = {e.name: e for e in self.layout.experiments()}
         wanted = self._inside(name)
         if not wanted:
-            raise RecordError("name an experiment or a run; see 'rlexp ls'")
+            raise RecordError(
+                "name an experiment or a run; see 'rlexp ls'",
+                code="unknown_experiment",
+                key=name,
+                command="rlexp ls",
+            )
         if wanted in experiments:
             return experiments[wanted]
         if "/" in wanted or any(wanted in run.folder.name for run in self._runs()):
@@ -104,6 +128,10 @@ class Workspace:
         raise RecordError(
             f"no experiment and no run under {self.layout.root} matches {name!r}"
             f"{did_you_mean(wanted, experiments)}; see 'rlexp ls'",
+            code="unknown_experiment",
+            key=wanted,
+            allowed=experiments,
+            command="rlexp ls",
         )
 
     def _runs(self) -> list[RunPaths]:

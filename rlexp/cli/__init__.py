@@ -1,41 +1,42 @@
 """The command line: parses words, calls a use case, exits. A command is a few lines."""
 
-import errno
 import gc
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 from rlexp.cli import (
     cancel,
     compare,
+    configuration,
     diff,
+    doctor,
+    evaluate,
     export,
     import_hyperparameters,
     import_results,
+    init,
     list_runs,
     logs,
-    mirrors,
     power,
     remove,
     report,
     resume,
     run,
     runs,
+    schemas,
     show,
     status,
-    study,
     sweep,
+    sync,
     verify,
 )
-from rlexp.cli.options import console_for
 
 COLLECTED_EVERY = 100_000
 """Objects made between two garbage collections of the youngest generation."""
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
-"""Error numbers that a user can act on without reading a traceback."""
 
 app = typer.Typer(
     name="rlexp",
@@ -73,44 +74,66 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": show.show,
     "logs": logs.logs,
     "diff": diff.diff,
-    "evaluate": runs.evaluate,
+    "evaluate": evaluate.evaluate,
     "reproduce": runs.reproduce,
     "cancel": cancel.cancel,
     "rm": remove.remove,
     "verify": verify.verify,
-    "sync": mirrors.sync,
+    "sync": sync.sync,
     "import": import_results.import_results,
     "export": export.export,
-    "doctor": study.doctor,
-    "init": study.init,
+    "doctor": doctor.doctor,
+    "init": init.init,
 }
+CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
+    "show": configuration.config_show,
+    "list": configuration.config_list,
+    "validate": configuration.config_validate,
+    "schema": schemas.config_schema,
+    "import": import_hyperparameters.config_import,
+}
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, whose interruption reaches `main`: Typer makes an exit code of it."""
+
+    @wraps(command)
+    def interruptible(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt as error:
+            from rlexp.errors import Interrupted
+
+            raise Interrupted from error
+
+    return interruptible
+
+
 for name, command in COMMANDS.items():
-    app.command(name)(command)
-config.command("show")(study.config_show)
-config.command("list")(study.config_list)
-config.command("validate")(study.config_validate)
-config.command("import")(import_hyperparameters.config_import)
+    app.command(name)(_interruptible(command))
+for name, command in CONFIG_COMMANDS.items():
+    config.command(name)(_interruptible(command))
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line, never a traceback."""
-    from rlexp.errors import RlexpError
+    """Run the command line; a user's mistake is one line, never a traceback.
 
+    With `--json`, standard output carries a document of the schema `error`, too.
+    """
     # Importing makes several hundred thousand objects, none of which is garbage: collecting at
     # Python's default of every 700 would take a tenth of the time of a short command.
     gc.set_threshold(COLLECTED_EVERY)
     try:
-        app()
-    except RlexpError as error:
-        console_for().error(str(error))
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:
-        if error.errno not in UNWRITABLE:
+        # Without standalone mode, Typer returns the exit code, and raises what is a mistake.
+        sys.exit(app(standalone_mode=False))
+    except (Exception, KeyboardInterrupt) as error:
+        from rlexp.cli.failures import failure_of
+
+        failure = failure_of(error)
+        if failure is None:
             raise
-        console_for().error(f"{error}; free space or choose another folder with RLEXP_RUNS")
-        sys.exit(2)
+    failure.show(as_json="--json" in sys.argv[1:])
+    sys.exit(failure.exit_code)
 
 
 if __name__ == "__main__":

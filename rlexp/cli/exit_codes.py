@@ -9,7 +9,9 @@ INCOMPLETE = 1
 MISTAKE = 2
 """The command cannot be carried out as it was given."""
 REFUSED = 3
-"""A check that `--strict` asks for was not passed."""
+"""A check failed, or one that `--strict` asks for was not passed."""
+PENDING = 69
+"""A tracker's service does not answer, or something could not be pushed to it."""
 OF_SIGNALS = {Signals.SIGINT: 130, Signals.SIGTERM: 143, Signals.SIGHUP: 129, Signals.SIGUSR1: 75}
 """Exit codes of commands that a signal ended; 75 asks a scheduler to queue the job again."""
 

@@ -64,3 +64,13 @@ def show_result(result: R, console: "Console", lines: "Callable[[R], Iterable[st
         return
     for line in lines(result):
         console.line(line)
+
+
+def render_result(result: R, console: "Console", render: "Callable[[R, Console], object]") -> None:
+    """Show a result on standard output: its JSON document, or what `render` prints for people."""
+    from rlexp.app.results import document
+
+    if console.as_json:
+        console.json(document(result))
+    else:
+        render(result, console)

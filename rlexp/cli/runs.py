@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, Quiet, Run, Target, console_for, here
+from rlexp.cli.options import Allow, Json, Quiet, Target, console_for, here
 
 
 def worker(
@@ -62,29 +62,3 @@ def reproduce(
     wanted = Wanted(runs=runs, phase=phase, strict=strict, output=output)
     console = console_for(as_json=as_json, quiet=quiet)
     raise typer.Exit(use_case(target, wanted, here(allow_import), console))
-
-
-def evaluate(
-    run_name: Run,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Fresh episodes")] = 100,
-    draw: Annotated[int, typer.Option("--draw", min=0, help="Another set of fresh seeds")] = 0,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions")] = False,
-    checkpoint: Annotated[int | None, typer.Option("--checkpoint", help="At this step")] = None,
-    video: Annotated[int, typer.Option("--video", min=0, help="Film N episodes")] = 0,
-    output: Annotated[str | None, typer.Option("--output", help="Folder for videos")] = None,
-    allow_import: Allow = None,
-    as_json: Json = False,
-) -> None:
-    """Play fresh episodes with a run's final policy, on seeds that no training saw."""
-    from rlexp.app.commands.evaluate import Evaluation
-    from rlexp.app.commands.evaluate import evaluate as use_case
-
-    wanted = Evaluation(
-        episodes=episodes,
-        draw=draw,
-        deterministic=None if not stochastic else False,
-        checkpoint=checkpoint,
-        video=video,
-        output=output,
-    )
-    raise typer.Exit(use_case(run_name, wanted, here(allow_import), console_for(as_json=as_json)))

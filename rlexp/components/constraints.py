@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rlexp.components.spaces import require_box
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,8 @@ class Constraint:
         key = str(self.key)
         if key not in info:
             names = [str(name) for name in info]
-            raise ConfigError(
-                f"a constraint is about '{key}', which the info dictionary lacks"
-                f"{did_you_mean(key, names)} (there are: {', '.join(names) or 'none'})"
+            raise ConfigError.unknown(
+                f"a constraint is about '{key}', which the info dictionary lacks", key, names
             )
         return float(info[key])
 

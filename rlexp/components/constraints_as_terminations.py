@@ -14,7 +14,7 @@ from annotated_types import Gt, Interval
 
 from rlexp.components.constraints import Constraint, check_places, require_some, violations
 from rlexp.environments import Stage
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 Env = gym.Env[Any, Any]
 Probability = Annotated[float, Interval(ge=0, le=1)]
@@ -55,10 +55,12 @@ class ConstraintsAsTerminations:
     def _check_names(self, setting: str, given: Mapping[str, float]) -> None:
         for name in given:
             if name not in self.constraints:
-                raise ConfigError(
+                raise ConfigError.unknown(
                     f"environment.components.{NAME}.{setting} is about '{name}', which is no "
-                    f"constraint{did_you_mean(name, self.constraints)} "
-                    f"(there are: {', '.join(self.constraints)})"
+                    "constraint",
+                    name,
+                    self.constraints,
+                    key=f"environment.components.{NAME}.{setting}",
                 )
 
         if self.stage == "both" and (

@@ -70,7 +70,7 @@ def _grid(cell: Cell, folder: Path, load: Load) -> list[Composed]:
                 of = cell if cell.matrix else None
                 composed.append(Composed(plain, (*cell.choices, *choices), of))
     except ConfigError as error:
-        raise ConfigError(f"{cell.said}{error}") from error
+        raise error.rephrased(f"{cell.said}{error}") from error
     return composed
 
 
@@ -143,7 +143,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
         try:
             return hydra_compose(entry, overrides=told, return_hydra_config=hydra)
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
-            raise ConfigError(_explain(error, words, folder, entry)) from error
+            raise _explain(error, words, folder, entry) from error
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
@@ -167,17 +167,24 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
             forced = parsed.is_force_add()
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
-            raise ConfigError(unknown_key(key, copy)) from error
+            raise unknown_key(key, copy) from error
     return to_plain(copy)
 
 
-def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> str:
+def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> ConfigError:
     """One line for what Hydra says in several."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
     if found := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, option = found.groups()
         options = group_options(group, folder)
-        return f"there is no {group}={option}{did_you_mean(option, options)} (there are: {', '.join(options)})"
+        return ConfigError.unknown(
+            f"there is no {group}={option}",
+            option,
+            options,
+            code="unknown_option",
+            key=group,
+            command=f"rlexp config list {group}",
+        )
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
         others = [w for w in words if split_word(w)[0] != key and not w.startswith("~")]
@@ -187,32 +194,48 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
             base = load(others)
         return _of_a_key(text, key, base, folder)
     if found := re.search(r"Multiple values for ([\w/]+)", text):
-        return f"{found.group(1)} is chosen already: write {found.group(1)}=…, without the +"
-    return " ".join(text.split())[:400]
+        chosen = found.group(1)
+        return ConfigError(
+            f"{chosen} is chosen already: write {chosen}=…, without the +", key=chosen
+        )
+    return ConfigError(" ".join(text.split())[:400])
 
 
-def _of_a_key(text: str, key: str, base: Any, folder: Path) -> str:
-    if key in groups(folder):
-        return f"{key} has no default to replace; write +{key}=… to add one"
+def _of_a_key(text: str, key: str, base: Any, folder: Path) -> ConfigError:
+    known = groups(folder)
+    if key in known:
+        return ConfigError(f"{key} has no default to replace; write +{key}=… to add one", key=key)
     if "No match in the defaults list" in text:
-        return f"there is no group {key!r}{did_you_mean(key, groups(folder))}; write +{key}=… to add one"
+        return ConfigError(
+            f"there is no group {key!r}{did_you_mean(key, known)}; write +{key}=… to add one",
+            code="unknown_group",
+            key=key,
+            allowed=known,
+            command="rlexp config list",
+        )
     return unknown_key(key, base)
 
 
-def _of_a_file(text: str, key: str, folder: Path) -> str:
+def _of_a_file(text: str, key: str, folder: Path) -> ConfigError:
     """What is wrong with the defaults list of a file, which no word of the command can mend."""
     where, name = text.partition(":")[0], key.partition("@")[0].rpartition("/")[2]
     known = groups(folder)
     if name not in known:
-        return f"{where}: there is no group {name!r}{did_you_mean(name, known)}"
-    return (
+        return ConfigError(
+            f"{where}: there is no group {name!r}{did_you_mean(name, known)}",
+            code="unknown_group",
+            key=name,
+            allowed=known,
+        )
+    return ConfigError(
         f"{where}: {name} cannot be overridden: begin the file with the line "
-        f"'# @package _global_', and write '- override /{name}: OPTION', with the slash"
+        f"'# @package _global_', and write '- override /{name}: OPTION', with the slash",
+        key=name,
     )
 
 
-def unknown_key(key: str, config: Any) -> str:
-    """Say which part of a dotted key is unknown, and which are known there."""
+def unknown_key(key: str, config: Any) -> ConfigError:
+    """An error that says which part of a dotted key is unknown, and which are known there."""
     node, path = config, ""
     for part in key.split("."):
         known = [str(k) for k in node] if hasattr(node, "keys") else []
@@ -220,7 +243,9 @@ def unknown_key(key: str, config: Any) -> str:
             where = f"{path} has" if path else "there are"
             hint = did_you_mean(part, known)
             if not known:
-                return f"{path} has no key {part!r}; write +{key}=… to add it"
-            return f"unknown key {key!r}{hint} ({where}: {', '.join(known) or 'no keys'})"
+                text = f"{path} has no key {part!r}; write +{key}=… to add it"
+            else:
+                text = f"unknown key {key!r}{hint} ({where}: {', '.join(known)})"
+            return ConfigError(text, code="unknown_setting", key=key, allowed=known)
         node, path = node[part], f"{path}.{part}".lstrip(".")
-    return f"cannot set {key!r} to this value"
+    return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)

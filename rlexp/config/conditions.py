@@ -6,7 +6,7 @@ from typing import Any
 
 from rlexp.config.space import Written, holds, ordered
 from rlexp.config.sweep_words import SweepWords, check_searchable
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH
 
 Lookup = Callable[[str], Any]
@@ -43,10 +43,12 @@ def merge(
 
 def _check_taken_out(key: str, entry: Written | None, definition: Collection[str]) -> None:
     if entry is None and key not in definition:
-        known = ", ".join(definition) or "none"
-        raise ConfigError(
-            f"sweep.space.{key}=null takes out a parameter that the space does not have"
-            f"{did_you_mean(key, definition)} (there are: {known})"
+        raise ConfigError.unknown(
+            f"sweep.space.{key}=null takes out a parameter that the space does not have",
+            key,
+            definition,
+            code="unknown_setting",
+            key=f"sweep.space.{key}",
         )
 
 

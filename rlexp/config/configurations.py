@@ -8,7 +8,6 @@ from typing import Any
 from rlexp.config.compose import hydra_session, unknown_key
 from rlexp.config.resolved import STEPS, to_plain
 from rlexp.config.words import FREE_FORM
-from rlexp.errors import ConfigError
 
 ENTRY = "sweep_entry"
 OF_THE_SWEEP = ("sweep", "tuner", "pruner")
@@ -164,7 +163,7 @@ def _inside(node: Any, part: str, key: str, plain: Mapping[str, Any]) -> Any:
         return node[part]
     if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
         return node[int(part)]
-    raise ConfigError(unknown_key(key, plain))
+    raise unknown_key(key, plain)
 
 
 def _without(config: Any, *keys: str) -> Any:
@@ -206,5 +205,5 @@ def _updated(source: Any, values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         try:
             OmegaConf.update(copy, key, copied(value), merge=False, force_add=free)
         except (OmegaConfBaseException, AttributeError) as error:
-            raise ConfigError(unknown_key(key, copy)) from error
+            raise unknown_key(key, copy) from error
     return to_plain(copy)

@@ -124,9 +124,12 @@ def select(cells: Sequence[Cell], wanted: Mapping[str, Sequence[str]]) -> list[C
         known = list(dict.fromkeys(dict(cell.choices)[group] for cell in cells))
         for option in options:
             if option not in known:
-                raise ConfigError(
-                    f"{group}={option} selects no cell of benchmark={_named(cells)}"
-                    f"{did_you_mean(option, known)} (there are: {', '.join(known)})",
+                raise ConfigError.unknown(
+                    f"{group}={option} selects no cell of benchmark={_named(cells)}",
+                    option,
+                    known,
+                    code="unknown_option",
+                    key=group,
                 )
         found = [cell for cell in found if dict(cell.choices)[group] in options]
     for group, options in wanted.items():
@@ -168,6 +171,10 @@ def _option(group: str, option: str, where: str, folder: Path) -> None:
         raise ConfigError(
             f"{where}: there is no {group}={option}{also}{did_you_mean(option, known)}; "
             f"see: rlexp config list {group}",
+            code="unknown_option",
+            key=group,
+            allowed=known,
+            command=f"rlexp config list {group}",
         )
 
 
@@ -191,7 +198,7 @@ def _word(key: str, value: Any, where: str) -> str:
     try:
         return override_word(key, value)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise error.rephrased(f"{where}: {error}") from error
 
 
 def _last_agent(words: Sequence[str]) -> list[str]:
@@ -213,9 +220,8 @@ def _known(plain: Mapping[str, Any], allowed: Sequence[str], where: str) -> None
                 "leave it to the command",
             )
         if key not in allowed:
-            raise ConfigError(
-                f"{where}: unknown key {key!r}{did_you_mean(key, allowed)} "
-                f"(there are: {', '.join(allowed)})",
+            raise ConfigError.unknown(
+                f"{where}: unknown key {key!r}", key, allowed, code="unknown_setting", key=key
             )
 
 

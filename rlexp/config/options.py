@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.sources import check_yaml, group_options, groups, packaged_root, search_path
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 LONGEST_LINE = 1000
 DEFINITIONS = "sweeps"
@@ -30,9 +30,13 @@ def options(group: str, folder: Path) -> list[Option]:
     """
     known = listed_groups(folder)
     if group not in known:
-        raise ConfigError(
-            f"there is no group {group!r}{did_you_mean(group, known)} "
-            f"(there are: {', '.join(known)})",
+        raise ConfigError.unknown(
+            f"there is no group {group!r}",
+            group,
+            known,
+            code="unknown_group",
+            key=group,
+            command="rlexp config list",
         )
     found: dict[str, Path] = {}
     for place in reversed(search_path(folder)):

@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.config.configurations import Composition, Configurations, value_at
 from rlexp.config.sources import group_options
 from rlexp.config.space import Written, holds, make_space, ordered, read_domain
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Choice, Domain, Parameter, Space
 
 Options = Mapping[str, str]
@@ -91,9 +91,13 @@ def _of_options(group: str, domain: Domain, folder: Path) -> Choice:
         )
     for option in domain.values:
         if option not in known:
-            raise ConfigError(
-                f"sweep.space.{group}: there is no {group}={option}"
-                f"{did_you_mean(str(option), known)} (there are: {', '.join(known)})",
+            raise ConfigError.unknown(
+                f"sweep.space.{group}: there is no {group}={option}",
+                str(option),
+                known,
+                code="unknown_option",
+                key=f"sweep.space.{group}",
+                command=f"rlexp config list {group}",
             )
     return domain
 
@@ -136,7 +140,7 @@ def _value(key: str, one: Options, configurations: Configurations) -> Any:
     except ConfigError as error:
         where = ", ".join(f"{group}={option}" for group, option in one.items())
         hint = f", where {where}; say with when: where it is there" if where else ""
-        raise ConfigError(f"sweep.space: {error}{hint}") from error
+        raise error.rephrased(f"sweep.space: {error}{hint}") from error
 
 
 def default_values(space: Space, base: Composition) -> dict[str, Any]:

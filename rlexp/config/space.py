@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.config.words import parse_words
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
 from rlexp.protocol.spec import canonical
 
@@ -61,9 +61,12 @@ def read_entry(key: str, value: Any) -> Written | None:
     if value.get("values") is None:
         raise ConfigError(f"sweep.space.{key} has no values; write values: beside when:")
     if unknown := [name for name in value if name not in OF_A_PARAMETER]:
-        raise ConfigError(
-            f"sweep.space.{key}: unknown key {unknown[0]!r}"
-            f"{did_you_mean(str(unknown[0]), OF_A_PARAMETER)} (there are: values, when)",
+        raise ConfigError.unknown(
+            f"sweep.space.{key}: unknown key {unknown[0]!r}",
+            str(unknown[0]),
+            OF_A_PARAMETER,
+            code="unknown_setting",
+            key=f"sweep.space.{key}.{unknown[0]}",
         )
     return Written(value["values"], _conditions(key, value.get("when")))
 
@@ -107,7 +110,7 @@ def read_domain(key: str, values: Any, default: Any) -> Domain:
             return Choice(tuple(values))
         return _domain(values, default)
     except ConfigError as error:
-        raise ConfigError(f"sweep.space.{key}: {error}") from error
+        raise error.rephrased(f"sweep.space.{key}: {error}") from error
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"sweep.space.{key}: {values!r} holds what records cannot, such as nan: {error}"
@@ -169,10 +172,7 @@ def _chosen(text: str) -> list[Any]:
 def _interval(interval: Any, default: Any) -> Domain:
     low, high = interval.start, interval.end
     if unknown := sorted(interval.tags - TAGS.keys()):
-        raise ConfigError(
-            f"unknown tag {unknown[0]!r}{did_you_mean(unknown[0], TAGS)} "
-            f"(there are: {', '.join(TAGS)})",
-        )
+        raise ConfigError.unknown(f"unknown tag {unknown[0]!r}", unknown[0], TAGS)
     if len(interval.tags) > 1:
         raise ConfigError("a range has one scale: tag it log or flipped_log")
     scale: Scale = next((TAGS[tag] for tag in interval.tags), "linear")

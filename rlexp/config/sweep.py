@@ -20,7 +20,7 @@ from rlexp.config.sources import group_options, groups
 from rlexp.config.space import read_entries
 from rlexp.config.sweep_words import SweepWords, check_name, sort_words
 from rlexp.config.validate import validate_settings
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Space
 from rlexp.protocol.sweep import SweepPlan
 
@@ -59,9 +59,12 @@ class SweepRequest:
         """
         for key in parameters:
             if key not in self.space.keys:
-                raise ConfigError(
-                    f"{key} is no parameter of the space{did_you_mean(key, self.space.keys)} "
-                    f"(there are: {', '.join(self.space.keys)})",
+                raise ConfigError.unknown(
+                    f"{key} is no parameter of the space",
+                    key,
+                    self.space.keys,
+                    code="unknown_setting",
+                    key=key,
                 )
         real = [p.key for p in self.space.parameters if not p.is_switch and p.key in parameters]
         return self.configurations.configure({key: parameters[key] for key in real}, steps)
@@ -131,9 +134,12 @@ def _plan(base: Composition) -> SweepPlan:
     known = ["space", *(f.name for f in fields(SweepPlan))]
     for key in settings:
         if key not in known:
-            raise ConfigError(
-                f"unknown key 'sweep.{key}'{did_you_mean(key, known)} "
-                f"(there are: {', '.join(known)})",
+            raise ConfigError.unknown(
+                f"unknown key 'sweep.{key}'",
+                key,
+                known,
+                code="unknown_setting",
+                key=f"sweep.{key}",
             )
     return validate_settings(SweepPlan, settings, "sweep.")
 

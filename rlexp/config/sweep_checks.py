@@ -165,7 +165,7 @@ def _check_combination(
     try:
         validate(request.configurations.configure(options), allowed)
     except ConfigError as error:
-        raise ConfigError(f"sweep.space: with {_told(options)}: {error}") from error
+        raise error.rephrased(f"sweep.space: with {_told(options)}: {error}") from error
 
 
 def _check_parameter(

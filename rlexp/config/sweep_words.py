@@ -17,7 +17,7 @@ from rlexp.config.words import (
     split_word,
     with_free_form,
 )
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH
 
 SPACE = "sweep.space."
@@ -111,9 +111,14 @@ def check_name(name: str, folder: Path) -> None:
     if name in known:
         _check_file(name, folder)
         return
-    raise ConfigError(
-        f"there is no sweep {name!r}{did_you_mean(name, known)} "
-        f"(there are: {', '.join(known)}); write your own as {DEFINITIONS}/NAME.yaml",
+    raise ConfigError.unknown(
+        f"there is no sweep {name!r}",
+        name,
+        known,
+        code="unknown_option",
+        key=DEFINITIONS,
+        after=f"; write your own as {DEFINITIONS}/NAME.yaml",
+        command=f"rlexp config list {DEFINITIONS}",
     )
 
 

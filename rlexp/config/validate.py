@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from rlexp.config.plain_secrets import find_plain_secrets
 from rlexp.config.variables import fill_variables
 from rlexp.environments.composed import ComposedTask
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Failures
 from rlexp.protocol.seeds import SeedPlan
@@ -28,6 +28,8 @@ PLACES = {"component": f"environment.{COMPONENTS}"}
 RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
 ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
 UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
+CHOICE = {"literal_error", "enum"}
+QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +73,12 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
     Raises:
         ConfigError: Every mistake in it, on one line.
     """
-    mistakes = find_plain_secrets(plain)
+    mistakes = _plain_secrets(plain)
     root = _collect(mistakes, Root, plain, "")
     parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
     trackers = _named(mistakes, plain.get("tracker"), "tracker", allowed)
     if mistakes or root is None:
-        raise ConfigError(_told(mistakes))
+        raise _together(mistakes)
     return root, Parts(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
 
 
@@ -86,10 +88,10 @@ def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> 
     Raises:
         ConfigError: Every mistake in it, on one line.
     """
-    mistakes: list[str] = []
+    mistakes: list[ConfigError] = []
     part = _part(mistakes, plain, group, allowed)
     if mistakes:
-        raise ConfigError(_told(mistakes))
+        raise _together(mistakes)
     return part
 
 
@@ -99,10 +101,10 @@ def build_named(plain: Any, group: str, allowed: Sequence[str] = ()) -> dict[str
     Raises:
         ConfigError: Every mistake in them, on one line.
     """
-    mistakes = find_plain_secrets({group: plain})
+    mistakes = _plain_secrets({group: plain})
     built = _named(mistakes, plain, group, allowed)
     if mistakes:
-        raise ConfigError(_told(mistakes))
+        raise _together(mistakes)
     return built
 
 
@@ -117,25 +119,33 @@ def validate_settings(kind: type[T], plain: Mapping[str, Any], prefix: str = "")
     Raises:
         ConfigError: Every mistake in them, on one line.
     """
-    mistakes: list[str] = []
+    mistakes: list[ConfigError] = []
     settings = _collect(mistakes, kind, fill_variables(plain), prefix)
     if settings is None:
-        raise ConfigError(_told(mistakes))
+        raise _together(mistakes)
     return settings
 
 
-def _told(mistakes: Sequence[str]) -> str:
-    return mask("; ".join(mistakes), secret_values(os.environ))
+def _plain_secrets(plain: Mapping[str, Any]) -> list[ConfigError]:
+    return [ConfigError(sentence) for sentence in find_plain_secrets(plain)]
 
 
-def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -> Any:
+def _together(mistakes: Sequence[ConfigError]) -> ConfigError:
+    """All mistakes as one error; its code, its key and what is allowed are those of the first."""
+    first = mistakes[0] if mistakes else ConfigError()
+    return first.rephrased(mask("; ".join(map(str, mistakes)), secret_values(os.environ)))
+
+
+def _part(mistakes: list[ConfigError], plain: Any, group: str, allowed: Sequence[str]) -> Any:
     if not isinstance(plain, Mapping):
-        mistakes.append(f"{group} must be one of the group's options, not {plain!r}")
+        text = f"{group} must be one of the group's options, not {plain!r}"
+        command = f"rlexp config list {group}"
+        mistakes.append(ConfigError(text, code="unknown_option", key=group, command=command))
         return None
     try:
         target = load_target(plain.get("_target_"), group, allowed)
     except ConfigError as error:
-        mistakes.append(str(error))
+        mistakes.append(error)
         return None
     composed = group == "environment"
     ours = {"_target_", COMPONENTS} if composed else {"_target_"}
@@ -147,21 +157,37 @@ def _part(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -
     return None if part is None else ComposedTask(part, components)
 
 
-def _named(mistakes: list[str], plain: Any, group: str, allowed: Sequence[str]) -> dict[str, Any]:
+def _named(
+    mistakes: list[ConfigError], plain: Any, group: str, allowed: Sequence[str]
+) -> dict[str, Any]:
     """Several plug-ins of a group, by name."""
     place = PLACES.get(group, group)
     if not isinstance(plain, Mapping):
         if plain != []:
-            mistakes.append(f"{place} must be a list of options, {group}=[first,second]")
+            text = f"{place} must be a list of options, {group}=[first,second]"
+            mistakes.append(ConfigError(text, code="wrong_type", key=place))
         return {}
     found: dict[str, Any] = {}
     for name, part in plain.items():
-        own: list[str] = []
+        own: list[ConfigError] = []
         found[name] = _part(own, part, group, allowed)
-        mistakes += [
-            re.sub(rf"\b{group}(?=\.|$| must)", f"{place}.{name}", text, count=1) for text in own
-        ]
+        mistakes += [_placed(mistake, group, f"{place}.{name}") for mistake in own]
     return found
+
+
+def _placed(mistake: ConfigError, group: str, place: str) -> ConfigError:
+    """A mistake in a plug-in with the place in the configuration where the plug-in stands."""
+
+    def at_place(text: str) -> str:
+        return re.sub(rf"\b{group}(?=\.|$| must)", place, text, count=1)
+
+    return ConfigError(
+        at_place(str(mistake)),
+        code=mistake.code,
+        key=mistake.key and at_place(mistake.key),
+        allowed=mistake.allowed,
+        command=mistake.command,
+    )
 
 
 def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
@@ -175,6 +201,9 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
         raise ConfigError(
             f"{group}._target_={path!r} is not allowed: it must start with "
             f"{' or '.join(prefixes)}; allow another package with --allow-import",
+            code="not_allowed",
+            key=f"{group}._target_",
+            allowed=prefixes,
         )
     module, _, name = path.rpartition(".")
     try:
@@ -187,7 +216,7 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     return target
 
 
-def _collect(mistakes: list[str], kind: type[T], plain: Any, prefix: str) -> T | None:
+def _collect(mistakes: list[ConfigError], kind: type[T], plain: Any, prefix: str) -> T | None:
     from pydantic import TypeAdapter, ValidationError
 
     adapter = TypeAdapter(kind)
@@ -227,18 +256,19 @@ def _repair(plain: Any, found: Sequence[Any]) -> Any:
     return copy if repaired else None
 
 
-def _explain_all(found: Sequence[Any], plain: Any, kind: type, prefix: str) -> list[str]:
-    """One sentence for each place; of a union's complaints, those about the value itself."""
+def _explain_all(found: Sequence[Any], plain: Any, kind: type, prefix: str) -> list[ConfigError]:
+    """One mistake for each place; of a union's complaints, those about the value itself."""
     places: dict[tuple[Any, ...], list[Any]] = {}
     for item in found:
         places.setdefault(_location(item, plain), []).append(item)
-    sentences = []
+    mistakes = []
     for location, items in places.items():
         of_range = [item for item in items if item["type"] in RANGE] or items
         told = [_explain(item, location, kind, prefix) for item in of_range]
-        first, *others = dict.fromkeys(told)
-        sentences.append(" or ".join([first, *(other.split(": ", 1)[-1] for other in others)]))
-    return sentences
+        first, *others = dict.fromkeys(str(mistake) for mistake in told)
+        text = " or ".join([first, *(other.split(": ", 1)[-1] for other in others)])
+        mistakes.append(told[0].rephrased(text))
+    return mistakes
 
 
 def _location(item: Any, plain: Any) -> tuple[Any, ...]:
@@ -256,21 +286,36 @@ def _location(item: Any, plain: Any) -> tuple[Any, ...]:
     return tuple(path)
 
 
-def _explain(item: Any, place: Sequence[Any], kind: type, prefix: str) -> str:
-    """One mistake in words: where, what was given, what is allowed."""
+def _explain(item: Any, place: Sequence[Any], kind: type, prefix: str) -> ConfigError:
+    """One mistake: where, what was given, what is allowed."""
     location = [str(part) for part in place]
     path = prefix + ".".join(location)
     if item["type"] in UNKNOWN:
         known = _fields_at(kind, location[:-1])
-        hint = did_you_mean(location[-1], known)
-        return f"unknown key {path!r}{hint} (there are: {', '.join(known) or 'none'})"
+        text = f"unknown key {path!r}"
+        return ConfigError.unknown(text, location[-1], known, code="unknown_setting", key=path)
     if item["type"] in ABSENT:
-        return f"{path} is missing"
+        return ConfigError(f"{path} is missing", code="missing_value", key=path)
     if item["type"] == "value_error":
-        return str(item["msg"]).removeprefix("Value error, ")
-    message = item["msg"]
-    message = message.replace("Input should", "must", 1)
-    return f"{path}={json.dumps(item['input'])}: {message}"
+        return _of_the_class(item, path)
+    message = str(item["msg"])
+    text = f"{path}={json.dumps(item['input'])}: {message.replace('Input should', 'must', 1)}"
+    if item["type"] in RANGE:
+        allowed = [message.removeprefix("Input should be ")]
+        return ConfigError(text, code="out_of_range", key=path, allowed=allowed)
+    if item["type"] in CHOICE:
+        values = QUOTED.findall(str(item["ctx"]["expected"]))
+        return ConfigError(text, code="unknown_value", key=path, allowed=values)
+    return ConfigError(text, code="wrong_type", key=path)
+
+
+def _of_the_class(item: Any, path: str) -> ConfigError:
+    """What a class itself says against its settings."""
+    text = str(item["msg"]).removeprefix("Value error, ")
+    raised = item.get("ctx", {}).get("error")
+    if isinstance(raised, ConfigError):
+        return raised.rephrased(text)
+    return ConfigError(text, key=path.removesuffix(".") or None)
 
 
 def _fields_at(kind: Any, path: Sequence[str]) -> list[str]:

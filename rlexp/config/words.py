@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.budget import OPERATIONAL
 
 FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
@@ -39,7 +39,9 @@ def parse_words(words: Sequence[str]) -> list[Any]:
             parsed.append(OverridesParser.create().parse_override(_as_text(word)))
         except HydraException as error:
             reason = str(error).splitlines()[0]
-            raise ConfigError(f"cannot read {word!r}: {reason}; write key=value") from error
+            raise ConfigError(
+                f"cannot read {word!r}: {reason}; write key=value", code="wrong_type", key=word
+            ) from error
     return parsed
 
 
@@ -111,9 +113,13 @@ def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
         names = split_word(word)[1]
         raise ConfigError(f"{word}: several trackers are a list: tracker=[{names}]")
     if parsed.is_add() and key not in known and "." not in key and "/" not in key:
-        raise ConfigError(
-            f"{word}: there is no group {key!r}{did_you_mean(key, known)} "
-            f"(there are: {', '.join(sorted(known))})",
+        raise ConfigError.unknown(
+            f"{word}: there is no group {key!r}",
+            key,
+            sorted(known),
+            code="unknown_group",
+            key=key,
+            command="rlexp config list",
         )
 
 

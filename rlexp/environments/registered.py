@@ -105,7 +105,8 @@ class RegisteredTask:
         for name in (*self.imports, *([module] if module else [])):
             imported(name)
         if registered not in gymnasium.registry:
-            raise ConfigError(_unknown(registered, gymnasium.registry))
+            text = _unknown(registered, gymnasium.registry)
+            raise ConfigError(text, code="unknown_option", key="environment.id")
         options: dict[str, Any] = {} if render is None else {"render_mode": render}
         if self.max_episode_steps is not None:
             options["max_episode_steps"] = self.max_episode_steps

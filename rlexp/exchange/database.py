@@ -143,7 +143,9 @@ def _check_driver(url: "URL") -> None:
         default = driver == "psycopg"
         package = PACKAGES.get("postgresql" if default else driver, driver)
         raise ConfigError(
-            f"sweep.storage: the driver {driver} is not installed: pip install '{package}'"
+            f"sweep.storage: the driver {driver} is not installed: pip install '{package}'",
+            code="missing_package",
+            command=f"pip install '{package}'",
         ) from error
 
 

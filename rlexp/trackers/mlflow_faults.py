@@ -66,7 +66,11 @@ def told(error: Exception, place: Place) -> RlexpError:
     if isinstance(error, ImportError):
         missing = error.name or str(error)
         if missing == "mlflow":
-            return TrackerRefused("mlflow is not installed: pip install 'rlexp[mlflow]'")
+            return TrackerRefused(
+                "mlflow is not installed: pip install 'rlexp[mlflow]'",
+                code="missing_package",
+                command="pip install 'rlexp[mlflow]'",
+            )
         return TrackerRefused(
             f"MLflow at {place.shown} needs the package {missing}, which is not installed"
         )

@@ -45,7 +45,9 @@ class TensorBoard:
             import tensorboard.compat.proto.event_pb2  # noqa: F401
         except ImportError as error:
             raise TrackerRefused(
-                "tensorboard is not installed: pip install 'rlexp[tensorboard]'"
+                "tensorboard is not installed: pip install 'rlexp[tensorboard]'",
+                code="missing_package",
+                command="pip install 'rlexp[tensorboard]'",
             ) from error
         return EventFiles(_own_folder(Path(self.place(experiment.project)), experiment))
 

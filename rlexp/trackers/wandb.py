@@ -80,7 +80,11 @@ class WandB:
                 f"WANDB_MODE is '{found.mode}': choose online, offline or disabled"
             )
         if find_spec("wandb") is None:
-            raise TrackerRefused("wandb is not installed: pip install 'rlexp[wandb]'")
+            raise TrackerRefused(
+                "wandb is not installed: pip install 'rlexp[wandb]'",
+                code="missing_package",
+                command="pip install 'rlexp[wandb]'",
+            )
         sink = _Runs(self, found, experiment)
         sink.reach()
         return sink

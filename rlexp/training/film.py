@@ -114,7 +114,11 @@ def ending() -> str:
         return ".mp4"
     if find_spec("PIL"):
         return ".gif"
-    raise ConfigError("a video needs packages that are not installed: pip install 'rlexp[video]'")
+    raise ConfigError(
+        "a video needs packages that are not installed: pip install 'rlexp[video]'",
+        code="missing_package",
+        command="pip install 'rlexp[video]'",
+    )
 
 
 def open_film(path: Path) -> Film:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from finished_runs import finish
 
-from rlexp.app.commands.evaluate import Evaluation, evaluate
+from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
+from rlexp.app.observer import Silent
 from rlexp.app.permission import foreign_modules
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import RecordError
 
 SOURCE = """
@@ -39,10 +39,10 @@ def test_a_function_of_a_run_is_imported_only_when_allowed(
     monkeypatch.delitem(sys.modules, "foreign_potential")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_potential$"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
     assert not sign.exists()
     allowed = Workspace(tmp_path, run.study.layout, ("foreign_potential",))
-    assert 0 == evaluate(run.name, Evaluation(episodes=2), allowed, Console())
+    assert 2 == evaluate(run.name, EvaluationRequest(episodes=2), allowed, Silent()).n
     assert sign.exists()
 
 

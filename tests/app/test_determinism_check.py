@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,8 @@ from rlexp.app.checks.finding import Finding, Status
 from rlexp.app.checks.repeating import CURES, execute
 from rlexp.app.checks.sources import difference, examine_environment, judge
 from rlexp.app.commands.doctor import doctor
-from rlexp.cli.study import doctor as command
+from rlexp.cli.doctor import doctor as command
 from rlexp.config.compose import compose
-from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
 
@@ -76,11 +76,11 @@ def played(name: str, folder: Path) -> Finding:
 
 
 def diagnosed(
-    trained: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str], *allowed: str
-) -> tuple[int, dict[str, dict[str, str]]]:
-    """The exit code of the command, and its findings by what they are about."""
-    code = doctor(None, study(folder, *allowed), Console(as_json=True), trained=trained)
-    return code, {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
+    trained: Sequence[str], folder: Path, *allowed: str
+) -> tuple[bool, dict[str, dict[str, str]]]:
+    """Whether a check failed, and the findings by what they are about."""
+    diagnosis = doctor(None, study(folder, *allowed), trained=trained)
+    return diagnosis.failed, {f.check: asdict(f) for f in diagnosis.findings}
 
 
 @pytest.fixture
@@ -234,38 +234,34 @@ def test_code_of_a_run_is_not_imported_unasked(tmp_path: Path) -> None:
         read_asked([odd.name], odd.study)
 
 
-def check_that_trainings_repeat(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def check_that_trainings_repeat(folder: Path) -> None:
     """Check what is said of a learner that comes to the same weights each time."""
-    code, found = diagnosed([*SMALL], folder, capsys)
-    assert 0 == code
+    failed, found = diagnosed([*SMALL], folder)
+    assert not failed
     assert {"ok"} == {finding["status"] for finding in found.values()}
     assert "equal weights" in found["trainings"]["detail"]
     assert "equal under another PYTHONHASHSEED" == found["hash seed"]["detail"]
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trainings_that_repeat(tmp_path: Path) -> None:
     """A learner on CartPole comes to the same weights in processes of their own."""
-    check_that_trainings_repeat(tmp_path, capsys)
+    check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.slow
 @long
-def test_trainings_that_share_nothing_repeat(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trainings_that_share_nothing_repeat(tmp_path: Path) -> None:
     """A learner on CartPole comes to the same weights in processes that share no memory."""
-    check_that_trainings_repeat(tmp_path, capsys)
+    check_that_trainings_repeat(tmp_path)
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_do_not_repeat(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trainings_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where trainings part is said, and that the environment is why."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    code, found = diagnosed([*words("Clock"), *SMALL], tmp_path, capsys)
-    assert 3 == code
+    failed, found = diagnosed([*words("Clock"), *SMALL], tmp_path)
+    assert failed
     assert "they part at step 32, " in found["trainings"]["detail"]
     assert "it reads the clock" in found["environment"]["detail"]
     assert not {"learner", "hash seed", "threads"} & set(found)
@@ -273,13 +269,11 @@ def test_trainings_that_do_not_repeat(
 
 @pytest.mark.slow
 @long
-def test_trainings_under_another_hash(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trainings_under_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal trainings that differ under another hash seed are found, too."""
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    code, found = diagnosed([*words("Names"), *SMALL], tmp_path, capsys)
-    assert 3 == code
+    failed, found = diagnosed([*words("Names"), *SMALL], tmp_path)
+    assert failed
     assert ("ok", "fail", "fail") == tuple(
         found[check]["status"] for check in ("trainings", "hash seed", "environment")
     )
@@ -287,7 +281,7 @@ def test_trainings_under_another_hash(
 
 LEARNER = """\
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rlexp.algorithms.ppo import PPO
 
@@ -303,12 +297,12 @@ class Shaken(PPO):
 
 
 @pytest.mark.usefixtures("warm")
-def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_learner_that_does_not_repeat(tmp_path: Path) -> None:
     """Where the environment repeats and the learner does not, the learner is named."""
     write_tree(tmp_path, {"shaken_learner.py": LEARNER})
     target = "algorithm._target_=shaken_learner.Shaken"
-    code, found = diagnosed([*SMALL, target], tmp_path, capsys, "shaken_learner")
-    assert 3 == code
+    failed, found = diagnosed([*SMALL, target], tmp_path, "shaken_learner")
+    assert failed
     assert ("fail", "ok", "fail") == tuple(
         found[check]["status"] for check in ("trainings", "environment", "learner")
     )
@@ -316,10 +310,10 @@ def test_learner_that_does_not_repeat(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("warm")
-def test_trainings_that_take_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trainings_that_take_too_long(tmp_path: Path) -> None:
     """What cannot be decided in time is no success, and says how to give it more."""
-    code, found = diagnosed(["budget.timeout=0.2"], tmp_path, capsys)
-    assert 3 == code
+    failed, found = diagnosed(["budget.timeout=0.2"], tmp_path)
+    assert failed
     assert "6,144 steps took more than 0.2 s" in found["trainings"]["detail"]
     assert "budget.timeout=2" in found["trainings"]["fix"]
 

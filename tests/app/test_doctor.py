@@ -16,6 +16,7 @@ import pytest
 from finished_runs import study
 from packaging.requirements import Requirement
 from quick_parts import quick_parts
+from typed_command import rlexp
 from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
@@ -40,11 +41,9 @@ from rlexp.app.checks.machine import (
 )
 from rlexp.app.checks.probe import execute
 from rlexp.app.checks.resuming import STARTS_AGAIN
-from rlexp.app.commands.doctor import doctor
 from rlexp.app.fit import Spaces
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
-from rlexp.console import Console
 from rlexp.errors import ConfigError
 from rlexp.executors import local
 
@@ -413,16 +412,14 @@ def test_missing_git_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def diagnosed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
+def diagnosed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[int, str]]:
     """The exit code and the output of the command, for given findings."""
 
     def run(*findings: Finding, as_json: bool = False) -> tuple[int, str]:
         monkeypatch.setattr(command, "check_installation", lambda: list(findings))
         monkeypatch.setattr(command, "check_machine", lambda *_: [])
-        code = doctor(None, study(tmp_path), Console(as_json=as_json))
-        return code, capsys.readouterr().out
+        ended = rlexp(tmp_path, "doctor", *(["--json"] if as_json else []))
+        return ended.code, ended.out
 
     return run
 
@@ -454,7 +451,7 @@ def test_machines_get_every_finding(diagnosed: Callable[..., tuple[int, str]]) -
     code, out = diagnosed(fail("c", "bad\x1b[2J", "mend it"), as_json=True)
 
     expected = [{"status": "fail", "check": "c", "detail": "bad\x1b[2J", "fix": "mend it"}]
-    assert (3, expected) == (code, json.loads(out))
+    assert (3, expected) == (code, json.loads(out)["findings"])
 
 
 def test_hostile_words_are_made_harmless(diagnosed: Callable[..., tuple[int, str]]) -> None:

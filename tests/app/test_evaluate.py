@@ -16,12 +16,15 @@ import numpy as np
 import pytest
 from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
+from typed_command import rlexp
 
-from rlexp.app.commands.evaluate import Evaluation, evaluate
+from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
+from rlexp.app.observer import Silent
 from rlexp.app.playback import restored
 from rlexp.app.policies import Policy, find_policy
+from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
+from rlexp.cli.evaluate import evaluation_lines
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.events import Evaluated
@@ -133,13 +136,9 @@ def replay(run: Finished, policy: Policy, number: int, episodes: int) -> list[fl
     return played.returns
 
 
-def shown(run: Finished, capsys: pytest.CaptureFixture[str], **wanted: Any) -> dict[str, Any]:
-    """What the command prints for machines."""
-    capsys.readouterr()
-    code = evaluate(run.name, Evaluation(**wanted), run.study, Console(as_json=True))
-    assert code == 0
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+def shown(run: Finished, **wanted: Any) -> dict[str, Any]:
+    """What the command writes for machines."""
+    return document(evaluate(run.name, EvaluationRequest(**wanted), run.study, Silent()))
 
 
 @pytest.mark.parametrize("words", CASES.values(), ids=CASES.keys())
@@ -165,26 +164,22 @@ def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:
     assert (48, list(second.returns)) == (second.step, found)
 
 
-def test_same_draw_gives_the_same_episodes(
-    ppo: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_same_draw_gives_the_same_episodes(ppo: Finished) -> None:
     """An evaluation can be repeated, and another draw plays other episodes."""
-    first, again, other = (shown(ppo, capsys, episodes=8, draw=draw) for draw in (0, 0, 1))
+    first, again, other = (shown(ppo, episodes=8, draw=draw) for draw in (0, 0, 1))
 
     assert first == again
     assert first["returns"] != other["returns"]
 
 
-def test_fresh_episodes_differ_from_those_of_training(
-    ppo: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fresh_episodes_differ_from_those_of_training(ppo: Finished) -> None:
     """No seed of the final evaluation is played again."""
-    assert list(final(ppo).returns) != shown(ppo, capsys, episodes=10)["returns"]
+    assert list(final(ppo).returns) != shown(ppo, episodes=10)["returns"]
 
 
-def test_spread_of_one_policy(ppo: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_spread_of_one_policy(ppo: Finished) -> None:
     """The printed statistics are those of the printed returns."""
-    result = shown(ppo, capsys, episodes=9)
+    result = shown(ppo, episodes=9)
 
     expected = {
         "mean": np.mean(result["returns"]),
@@ -194,19 +189,18 @@ def test_spread_of_one_policy(ppo: Finished, capsys: pytest.CaptureFixture[str])
         "maximum": max(result["returns"]),
     }
     assert result["n"] == 9
-    assert pytest.approx(expected) == result["return"]
+    assert pytest.approx(expected) == result["return_spread"]
 
 
-def test_one_episode_has_no_deviation(ppo: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_episode_has_no_deviation(ppo: Finished) -> None:
     """With one episode the standard deviation is absent, not zero."""
-    assert shown(ppo, capsys, episodes=1)["return"]["standard_deviation"] is None
+    assert shown(ppo, episodes=1)["return_spread"]["standard_deviation"] is None
 
 
-def test_lines_say_what_was_played(ppo: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_say_what_was_played(ppo: Finished) -> None:
     """A person reads which policy, which seeds, how it acted, and what the numbers are not."""
-    evaluate(ppo.name, Evaluation(episodes=3, deterministic=False), ppo.study, Console())
-
-    lines = capsys.readouterr().out.splitlines()
+    request = EvaluationRequest(episodes=3, deterministic=False)
+    lines = [*evaluation_lines(evaluate(ppo.name, request, ppo.study, Silent()))]
     assert lines[:3] == [
         ppo.name,
         "  ppo on CartPole-v1, final policy at step 64",
@@ -218,11 +212,10 @@ def test_lines_say_what_was_played(ppo: Finished, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_experiment_of_one_run_names_it(ppo: Finished, capsys: pytest.CaptureFixture[str]) -> None:
+def test_experiment_of_one_run_names_it(ppo: Finished) -> None:
     """Where there is but one run, its experiment's name is enough."""
-    evaluate("tiny", Evaluation(episodes=1), ppo.study, Console())
-
-    assert capsys.readouterr().out.splitlines()[0] == ppo.name
+    request = EvaluationRequest(episodes=1)
+    assert evaluate("tiny", request, ppo.study, Silent()).run == ppo.name
 
 
 def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
@@ -232,43 +225,35 @@ def test_experiment_of_several_runs_is_refused(tmp_path: Path) -> None:
     shutil.copytree(run.paths.folder, other)
 
     with pytest.raises(RecordError, match=f"experiment of 2 runs; .*: tiny/other, {run.name}"):
-        evaluate("tiny", Evaluation(), run.study, Console())
+        evaluate("tiny", EvaluationRequest(), run.study, Silent())
 
 
-def test_films_are_of_the_episodes_that_were_played(
-    ppo: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_films_are_of_the_episodes_that_were_played(ppo: Finished) -> None:
     """The film of an environment shows its first episode; the files say which they are."""
-    result = shown(ppo, capsys, episodes=8, video=2, output="films")
+    result = shown(ppo, episodes=8, video=2, output="films")
 
     folder = ppo.study.folder / "films"
     names = [f"step-64-draw-0-episode-{i}{ending()}" for i in range(2)]
     assert [str(folder / name) for name in names] == [film["file"] for film in result["videos"]]
     assert names == sorted(path.name for path in folder.iterdir())
-    assert result["returns"][:2] == [film["return"] for film in result["videos"]]
+    assert result["returns"][:2] == [film["episode_return"] for film in result["videos"]]
 
 
-def test_film_that_cannot_be_written_costs_no_result(
-    ppo: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The numbers are printed, and the refusal says what to do."""
-    capsys.readouterr()
-    with pytest.raises(RecordError, match="choose another folder with --output"):
-        evaluate(
-            ppo.name,
-            Evaluation(episodes=2, video=1, output=f"runs/{ppo.name}/spec.json"),
-            ppo.study,
-            Console(as_json=True),
-        )
+def test_film_that_cannot_be_written_costs_no_result(ppo: Finished) -> None:
+    """The numbers are there, the problem says what to do, and the exit code is 2."""
+    words = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
+    ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *words, "--json")
 
-    result = json.loads(capsys.readouterr().out)
-    assert (2, []) == (result["n"], result["videos"])
+    result = ended.document
+    assert (2, 2, []) == (ended.code, result["n"], result["videos"])
+    assert "choose another folder with --output" in result["problem"]
+    assert result["problem"] in ended.err
 
 
 def test_unknown_checkpoint_is_refused(ppo: Finished) -> None:
     """The refusal names the checkpoints there are."""
     with pytest.raises(RecordError, match=r"no checkpoint at step 33 \(it has: 32, 48\)"):
-        evaluate(ppo.name, Evaluation(checkpoint=33), ppo.study, Console())
+        evaluate(ppo.name, EvaluationRequest(checkpoint=33), ppo.study, Silent())
 
 
 def test_run_without_a_model_is_refused(tmp_path: Path) -> None:
@@ -276,7 +261,7 @@ def test_run_without_a_model_is_refused(tmp_path: Path) -> None:
     run = prepared(tmp_path)
 
     with pytest.raises(RecordError, match="has no final policy: it is lost"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 def test_failed_run_is_refused(tmp_path: Path) -> None:
@@ -284,13 +269,13 @@ def test_failed_run_is_refused(tmp_path: Path) -> None:
     run = finish(tmp_path, *CASES["ppo"], "algorithm.learning_rate=1e30")
 
     with pytest.raises(RecordError, match=r"no final policy: it is failed \(nan\): "):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 def test_draw_out_of_range_is_refused(ppo: Finished) -> None:
     """There are only so many sets of fresh seeds."""
     with pytest.raises(ConfigError, match="draws are 0 … 2047"):
-        evaluate(ppo.name, Evaluation(draw=2048), ppo.study, Console())
+        evaluate(ppo.name, EvaluationRequest(draw=2048), ppo.study, Silent())
 
 
 def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
@@ -298,7 +283,7 @@ def test_damaged_model_is_refused(broken: Callable[[str, bytes], Finished]) -> N
     run = broken("model.zip", b"not a zip file")
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged or does not fit") as refusal:
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
     assert "\n" not in str(refusal.value)
 
 
@@ -309,7 +294,7 @@ def test_truncated_model_is_refused(
     run = broken("model.zip", ppo.paths.model.read_bytes()[:-500])
 
     with pytest.raises(RecordError, match=r"model\.zip is damaged"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 def test_model_of_another_algorithm_is_refused(
@@ -320,7 +305,7 @@ def test_model_of_another_algorithm_is_refused(
     run = broken("model.zip", other.paths.model.read_bytes())
 
     with pytest.raises(RecordError, match="does not fit this run"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 def test_weights_that_the_run_did_not_end_with_are_refused(
@@ -331,7 +316,7 @@ def test_weights_that_the_run_did_not_end_with_are_refused(
     run = broken("model.zip", checkpoint.read_bytes())
 
     with pytest.raises(RecordError, match="does not hold the weights that the run ended with"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 class Bomb:
@@ -355,10 +340,10 @@ def test_nothing_is_unpickled(
     poison(run.paths.model, member, pickle.dumps(Bomb(str(sign))))
 
     if member == "data":
-        evaluate(run.name, Evaluation(episodes=1), run.study, Console())
+        evaluate(run.name, EvaluationRequest(episodes=1), run.study, Silent())
     else:
         with pytest.raises(RecordError, match="damaged"):
-            evaluate(run.name, Evaluation(episodes=1), run.study, Console())
+            evaluate(run.name, EvaluationRequest(episodes=1), run.study, Silent())
     assert not sign.exists()
 
 
@@ -390,7 +375,7 @@ def test_bad_statistics_are_refused(
         np.savez(run.paths.normalisation, **{**statistics, "observation/mean": wrong})
 
     with pytest.raises(RecordError, match=r"normalisation\.npz"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
 FOREIGN = """
@@ -403,7 +388,7 @@ gymnasium.register("Foreign-v0", "gymnasium.envs.classic_control.cartpole:CartPo
 
 
 def test_code_that_a_run_names_is_imported_only_when_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run from elsewhere cannot make us import a module; the refusal's own command can."""
     sign = tmp_path / "sign"
@@ -416,10 +401,10 @@ def test_code_that_a_run_names_is_imported_only_when_allowed(
     monkeypatch.delitem(gymnasium.registry, "Foreign-v0")
 
     with pytest.raises(RecordError, match=r"--allow-import foreign_task$"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
     assert not sign.exists()
     allowed = Finished(Workspace(tmp_path, run.study.layout, ("foreign_task",)), run.paths)
-    assert shown(allowed, capsys, episodes=2)["n"] == 2
+    assert shown(allowed, episodes=2)["n"] == 2
 
 
 def test_environment_that_raises_is_one_line(
@@ -433,7 +418,7 @@ def test_environment_that_raises_is_one_line(
     monkeypatch.setattr(gymnasium, "make", refuse)
 
     with pytest.raises(EnvironmentFault, match=r"ValueError: no licence \(test_evaluate\.py:"):
-        evaluate(ppo.name, Evaluation(), ppo.study, Console())
+        evaluate(ppo.name, EvaluationRequest(), ppo.study, Silent())
 
 
 def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> None:
@@ -445,15 +430,13 @@ def test_damaged_spec_is_refused(broken: Callable[[str, bytes], Finished]) -> No
     publish_json(run.paths.spec, {"id": changed.id, **plain})
 
     with pytest.raises(RecordError, match="damaged"):
-        evaluate(run.name, Evaluation(), run.study, Console())
+        evaluate(run.name, EvaluationRequest(), run.study, Silent())
 
 
-def test_evaluating_writes_nothing_into_the_run(
-    ppo: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluating_writes_nothing_into_the_run(ppo: Finished) -> None:
     """The folder of a run has one writer, and this is not it."""
     before = {p: p.stat().st_mtime_ns for p in ppo.paths.folder.rglob("*")}
 
-    shown(ppo, capsys, episodes=2)
+    shown(ppo, episodes=2)
 
     assert before == {p: p.stat().st_mtime_ns for p in ppo.paths.folder.rglob("*")}

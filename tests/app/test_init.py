@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from in_full import long
+from typed_command import rlexp
 
 from rlexp.app.commands.init import files, init
-from rlexp.console import Console
 from rlexp.errors import ConfigError
 
 
@@ -26,18 +26,16 @@ def below(folder: Path) -> dict[str, str]:
 
 def test_every_file_is_written(tmp_path: Path) -> None:
     """The scaffold is what it says it is."""
-    assert init(str(tmp_path / "new" / "study"), Console()) == 0
+    init(str(tmp_path / "new" / "study"))
 
     assert files("study") == below(tmp_path / "new" / "study")
 
 
 @long
-def test_printed_commands_work_when_pasted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
     """A shell that is given the printed commands, one after the other, meets no error."""
-    init(str(tmp_path / "my 'first' study"), Console())
-    printed = re.findall(r"^To .+?: (.+)$", capsys.readouterr().out, re.MULTILINE)
+    ended = rlexp(tmp_path, "init", "my 'first' study")
+    printed = re.findall(r"^To .+?: (.+)$", ended.out, re.MULTILINE)
     script = "\n".join(["set -e", f'rlexp() {{ {shlex.quote(sys.executable)} -m rlexp "$@"; }}'])
 
     done = subprocess.run(
@@ -65,17 +63,17 @@ def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
     path.write_text("mine")
 
     with pytest.raises(ConfigError, match=re.escape(f"holds {name} already")):
-        init(str(tmp_path), Console())
+        init(str(tmp_path))
     assert below(tmp_path) == {name: "mine"}
 
 
 def test_second_time_is_refused(tmp_path: Path) -> None:
     """All files are there already, and stay as they are."""
-    init(str(tmp_path), Console())
+    init(str(tmp_path))
     (tmp_path / "corridor.py").write_text("changed")
 
     with pytest.raises(ConfigError, match=r"corridor\.py, conf/environment/corridor\.yaml"):
-        init(str(tmp_path), Console())
+        init(str(tmp_path))
     assert (tmp_path / "corridor.py").read_text() == "changed"
 
 
@@ -85,7 +83,7 @@ def test_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "study" / "README.md").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(ConfigError, match=r"holds README\.md already"):
-        init(str(tmp_path / "study"), Console())
+        init(str(tmp_path / "study"))
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -94,7 +92,7 @@ def test_what_was_written_before_a_failure_is_taken_back(tmp_path: Path) -> None
     (tmp_path / "sweeps").write_text("a file")
 
     with pytest.raises(ConfigError, match=r"cannot write .*sweeps.*choose another folder"):
-        init(str(tmp_path), Console())
+        init(str(tmp_path))
     assert below(tmp_path) == {"sweeps": "a file"}
     assert [path.name for path in tmp_path.iterdir()] == ["sweeps"]
 
@@ -104,17 +102,15 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study").touch()
 
     with pytest.raises(ConfigError, match="cannot write"):
-        init(str(tmp_path / "study"), Console())
+        init(str(tmp_path / "study"))
 
 
-def test_present_folder_needs_no_cd(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_present_folder_needs_no_cd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the folder itself, the first command is not to go there."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "unrelated.txt").touch()
 
-    init(".", Console())
+    scaffold = init(".")
 
-    assert "cd " not in capsys.readouterr().out
+    assert "check the environment" == scaffold.next[0].why
     assert below(tmp_path)["README.md"].startswith(f"# {tmp_path.name}\n")

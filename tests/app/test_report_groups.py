@@ -1,37 +1,29 @@
 """Groups that reports have and runs do not: how they are listed, and where they are refused."""
 
-import json
 from pathlib import Path
 
 import pytest
-from stored_runs import console, output, study
+from stored_runs import study
+from typed_command import rlexp
 
-from rlexp.app.commands.configuration import list_options, show_configuration
+from rlexp.app.commands.configuration import list_groups, list_options, show_configuration
 from rlexp.config.words import OF_REPORTS
 from rlexp.errors import ConfigError
 
 
-def test_groups_of_reports_are_written_as_settings_of_a_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_groups_of_reports_are_written_as_settings_of_a_report(tmp_path: Path) -> None:
     """What they start with is a list; in a terminal, how long it is."""
-    list_options(None, study(tmp_path), console(as_json=True))
-    rows = {row["group"]: row for row in json.loads(output(capsys))}
-    assert "iqm median mean optimality_gap" == rows["metric"]["default"]
-    assert "report --set section=[…]" == rows["section"]["write"]
-    list_options(None, study(tmp_path), console())
-    assert "4 options" in output(capsys)
+    rows = {row.group: row for row in list_groups(study(tmp_path)).rows}
+    assert "iqm median mean optimality_gap" == rows["metric"].default
+    assert "report --set section=[…]" == rows["section"].write
+    assert "4 options" in rlexp(tmp_path, "config", "list").out
 
 
-def test_every_option_of_a_default_list_is_marked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_option_of_a_default_list_is_marked(tmp_path: Path) -> None:
     """All sections are in a report unless it is told otherwise; of the agents, one is chosen."""
-    list_options("section", study(tmp_path), console(as_json=True))
-    assert {True} == {row["default"] for row in json.loads(output(capsys))}
-    list_options("agent", study(tmp_path), console(as_json=True))
-    chosen = [row["agent"] for row in json.loads(output(capsys)) if row["default"]]
-    assert ["mlp"] == chosen
+    assert {True} == {row.default for row in list_options("section", study(tmp_path)).rows}
+    agents = list_options("agent", study(tmp_path)).rows
+    assert ["mlp"] == [row.option for row in agents if row.default]
 
 
 @pytest.mark.parametrize("group", OF_REPORTS)
@@ -39,4 +31,4 @@ def test_every_option_of_a_default_list_is_marked(
 def test_no_run_has_a_group_of_reports(tmp_path: Path, group: str, mark: str) -> None:
     """The refusal says who has it."""
     with pytest.raises(ConfigError, match=f"no run has a {group}, reports have: rlexp report"):
-        show_configuration([f"{mark}{group}=[a]"], study(tmp_path), console())
+        show_configuration([f"{mark}{group}=[a]"], study(tmp_path))

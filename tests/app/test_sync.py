@@ -1,10 +1,10 @@
 """`rlexp sync` pushes what is missing, nothing twice, and never where foreign records say."""
 
-import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,8 @@ from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
 from rlexp.app import mirrored
-from rlexp.app.commands.sync import Wanted, sync
-from rlexp.console import Console
+from rlexp.app.commands.sync import sync
+from rlexp.cli.sync import sync_exit_code
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Event, Failure, Measured
@@ -65,14 +65,11 @@ def loss(step: int, value: float = 0.5) -> Measured:
     return Measured(time=float(step), step=step, metrics={"loss": value})
 
 
-def synced(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[int, list[dict[str, object]]]:
+def synced(paths: ExperimentPaths, *words: str) -> tuple[int, list[dict[str, object]]]:
     """The exit code, and a row for each tracker."""
     place = study(paths.folder.parent.parent)
-    wanted = Wanted(wait=30.0)
-    code = sync([paths.name, *(words or [TENSORBOARD])], wanted, place, Console(as_json=True))
-    return code, json.loads(capsys.readouterr().out)
+    pushed = sync([paths.name, *(words or [TENSORBOARD])], place, wait=30.0)
+    return sync_exit_code(pushed), [asdict(row) for row in pushed.rows]
 
 
 def points(paths: ExperimentPaths, run: RunPaths) -> Counter[tuple[str, int, float]]:
@@ -95,18 +92,16 @@ def losses(steps: Sequence[int], value: float = 0.5) -> Counter[tuple[str, int, 
     return Counter(("loss", step, value) for step in steps)
 
 
-def test_the_second_time_changes_nothing(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_second_time_changes_nothing(paths: ExperimentPaths) -> None:
     """Not a byte, neither of the mirror nor of how far it is."""
     first, second = paths.runs()
     attempt(first, started(), loss(10), loss(20), evaluated(100, 5.0, final=True), ended())
     attempt(second, started(), loss(10), ended(40, failure=Failure.NAN))
-    code, (row,) = synced(paths, capsys)
+    code, (row,) = synced(paths)
     assert (code, row["pending"], row["problem"]) == (0, 0, None)
     assert points(paths, first) == losses([10, 20])
     before = contents(paths.folder.parent.parent)
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     assert before == contents(paths.folder.parent.parent)
 
 
@@ -117,91 +112,83 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("end", [ended(30, Ending.INTERRUPTED), None], ids=["stopped", "lost"])
 def test_a_run_that_goes_on_lacks_nothing_in_the_end(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], end: Event | None
+    paths: ExperimentPaths, end: Event | None
 ) -> None:
     """The step at which it stood is pushed when it is over, and nothing is pending meanwhile."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), loss(20), loss(30), *([end] if end else []))
     for _ in range(2):
-        code, (row,) = synced(paths, capsys)
+        code, (row,) = synced(paths)
         assert (code, row["pending"]) == (0, 0)
     attempt(run, started(2), continued(20), loss(30), evaluated(30, 1.0), loss(40), ended(40))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     assert points(paths, run) == losses([10, 20, 30, 40])
 
 
-def test_a_retry_with_other_numbers_shows_only_these(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_retry_with_other_numbers_shows_only_these(paths: ExperimentPaths) -> None:
     """The environment was mended: nothing of the failed attempt is mixed with what came of it."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), ended(20, failure=Failure.ENVIRONMENT))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), loss(30, 8.0), ended(30))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     assert points(paths, run) == losses([10, 20, 30], 8.0)
 
 
-def test_a_repeat_with_other_packages_shows_only_its_numbers(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repeat_with_other_packages_shows_only_its_numbers(paths: ExperimentPaths) -> None:
     """It began anew, for checkpoints of other versions are not continued from."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10, 1.0), loss(20, 1.0), loss(30, 1.0))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     attempt(run, started(2), loss(10, 8.0), loss(20, 8.0), ended(20), made_with="2")
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     assert points(paths, run) == losses([10, 20], 8.0)
 
 
-def test_a_copy_is_another_experiment(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_copy_is_another_experiment(paths: ExperimentPaths) -> None:
     """It is pushed under its own name, and the first one stays."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     copy = ExperimentPaths(paths.folder.with_name("copy"))
     shutil.copytree(paths.folder, copy.folder)
-    assert synced(copy, capsys)[0] == 0
+    assert synced(copy)[0] == 0
     assert points(copy, copy.run(run.folder.name)) == losses([10]) == points(paths, run)
 
 
 def test_an_experiment_that_is_made_again_is_not_mixed_with_the_one_before(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
+    paths: ExperimentPaths,
 ) -> None:
     """Two folders, each with its own points once."""
     run = paths.runs()[0]
     attempt(run, started(), loss(10), ended(10))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     shutil.rmtree(paths.trackers)
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     folders = sorted((paths.folder.parent.parent / "tensorboard").iterdir())
     assert len(folders) == 2
     assert [len(list(f.glob("ppo-*/*tfevents*"))) for f in folders] == [1, 1]
 
 
-def test_a_study_that_moved_is_still_known(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_study_that_moved_is_still_known(paths: ExperimentPaths, tmp_path: Path) -> None:
     """What lies in the project's folder moves with it."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     (tmp_path / "moved").mkdir()
     for name in ("runs", "tensorboard"):
         (tmp_path / name).rename(tmp_path / "moved" / name)
     moved = ExperimentPaths(tmp_path / "moved" / "runs" / paths.name)
-    code, (row,) = synced(moved, capsys, "tracker.tensorboard.wait=9")
+    code, (row,) = synced(moved, "tracker.tensorboard.wait=9")
     assert (code, row["pending"], row["place"]) == (0, 0, "tensorboard")
 
 
 @pytest.mark.parametrize("linked", ["trackers", "place"])
 def test_nothing_is_written_through_a_link(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path, linked: str
+    paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
     """A foreign folder may hold links: they are named, and what they lead to stays as it is."""
     attempt(paths.runs()[0], started(), loss(10), ended(10))
-    assert synced(paths, capsys)[0] == 0
+    assert synced(paths)[0] == 0
     victim = tmp_path / "victim"
     (victim / "wandb").mkdir(parents=True)
     (victim / "wandb" / "precious").write_text("kept")
@@ -210,14 +197,14 @@ def test_nothing_is_written_through_a_link(
         (folder,) = paths.trackers.glob("tensorboard-*")
     shutil.rmtree(folder)
     folder.symlink_to(victim)
-    code, (row,) = synced(paths, capsys)
+    code, (row,) = synced(paths)
     assert (code, "is a link" in str(row["problem"])) == (69, True)
     assert [p.name for p in victim.rglob("*")] == ["wandb", "precious"]
 
 
 @pytest.mark.parametrize("linked", ["run", "attempts", "attempt", "journal"])
 def test_nothing_is_read_through_a_link(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str], tmp_path: Path, linked: str
+    paths: ExperimentPaths, tmp_path: Path, linked: str
 ) -> None:
     """Files beside `runs/` are not pushed; the other runs are."""
     first, second = paths.runs()
@@ -231,48 +218,42 @@ def test_nothing_is_read_through_a_link(
     }
     places[linked].rename(tmp_path / "elsewhere")
     places[linked].symlink_to(tmp_path / "elsewhere")
-    code, (row,) = synced(paths, capsys)
+    code, (row,) = synced(paths)
     assert (code, "link" in str(row["problem"])) == (69, True)
     assert points(paths, second) == losses([10])
     assert not points(paths, first)
 
 
-def test_a_pipe_holds_nobody_up(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_holds_nobody_up(paths: ExperimentPaths) -> None:
     """It is named, and the other runs are pushed."""
     first, second = paths.runs()
     attempt(first, started())
     attempt(second, started(), loss(10), ended(10))
     first.attempt(1).journal.unlink()
     os.mkfifo(first.attempt(1).journal)
-    code, (row,) = synced(paths, capsys)
+    code, (row,) = synced(paths)
     assert code == 69
     assert "regular file" in str(row["problem"])
     assert points(paths, second) == losses([10])
 
 
-def test_one_damaged_cursor_hides_no_other_tracker(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_damaged_cursor_hides_no_other_tracker(paths: ExperimentPaths) -> None:
     """What is wrong with it is said; the other one is told as it is."""
     write_tree(paths.folder.parent.parent, {"conf/tracker/second.yaml": SECOND})
     attempt(paths.runs()[0], started(), loss(10), ended(10))
     both = "tracker=[tensorboard,second]"
-    assert synced(paths, capsys, both)[0] == 0
+    assert synced(paths, both)[0] == 0
     (cursors,) = paths.trackers.glob("second-*/cursors.jsonl")
     cursors.unlink()
     cursors.mkdir()
-    code, rows = synced(paths, capsys, both)
+    code, rows = synced(paths, both)
     told = {row["tracker"]: row for row in rows}
     assert (code, told["tensorboard"]["problem"], told["tensorboard"]["pending"]) == (69, None, 0)
     assert told["second"]["problem"]
 
 
-def test_plain_secrets_in_settings_are_refused(
-    paths: ExperimentPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plain_secrets_in_settings_are_refused(paths: ExperimentPaths) -> None:
     """Before anything is written or sent; a reference to a variable is the way."""
     with pytest.raises(ConfigError, match="holds a secret in plain text") as caught:
-        synced(paths, capsys, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
+        synced(paths, "tracker=[mlflow]", "tracker.mlflow.uri=http://bob:sesame@127.0.0.1")
     assert "sesame" not in str(caught.value)

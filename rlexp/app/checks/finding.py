@@ -15,7 +15,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of a diagnosis."""
+    """What a check has shown.
+
+    Attributes:
+        status: How it went.
+        check: The name of the check.
+        detail: What it has shown.
+        fix: What to do about it; empty where there is nothing to do.
+    """
 
     status: Status
     check: str

@@ -1,80 +1,174 @@
-"""`rlexp config`: shows, lists and validates configurations; starts nothing."""
+"""`rlexp config`: composes, lists and validates configurations; starts nothing."""
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from rlexp.app.fit import check_fit
 from rlexp.app.request import read_request
+from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import Composed, compose
+from rlexp.config.compose import compose
 from rlexp.config.options import DEFINITIONS, defaults, listed_groups, options
 from rlexp.config.variables import has_variable
-from rlexp.console import Console
 from rlexp.store.secrets import mask_all
-from rlexp.text import outline, printable
 
-MIRRORS = "tracker"
+TRACKER = "tracker"
 """The group of runs of which several options, or none, may be chosen."""
 
 
-def show_configuration(overrides: Sequence[str], workspace: Workspace, console: Console) -> int:
-    """Show every configuration that words lead to, resolved but for variables; returns 0.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedConfiguration:
+    """A configuration with the choices of a grid that led to it.
+
+    Attributes:
+        choices: The choices of the grid or matrix (`algorithm=ppo`): key and text of the value.
+        configuration: Every group and setting. References to variables stay references, and
+            secrets that were typed are masked.
+    """
+
+    choices: Mapping[str, str]
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedConfigurations:
+    """Every configuration that words lead to.
+
+    Attributes:
+        configurations: One, or each of a grid or matrix.
+    """
+
+    schema: ClassVar[Schema] = Schema("configurations")
+
+    configurations: tuple[ResolvedConfiguration, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A group of options.
+
+    Attributes:
+        group: Its name.
+        default: The option, or the options with spaces between them, without any choice.
+        write: How a choice is written on the command line (`algorithm=…`).
+        options: The names of its options.
+    """
+
+    group: str
+    default: str | None
+    write: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """The groups of a workspace.
+
+    Attributes:
+        rows: One for each group, by name.
+    """
+
+    schema: ClassVar[Schema] = Schema("configuration-groups")
+
+    rows: tuple[GroupRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionRow:
+    """An option of a group.
+
+    Attributes:
+        option: Its name.
+        description: The first comment of its file.
+        source: `rlexp`, or the folder of the workspace that holds it (`conf/`, `sweeps/`).
+        default: Whether it is chosen where nothing else is.
+        file: The YAML file.
+    """
+
+    option: str
+    description: str
+    source: str
+    default: bool
+    file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionListing:
+    """The options of a group.
+
+    Attributes:
+        group: The group.
+        rows: One for each option, by name.
+    """
+
+    schema: ClassVar[Schema] = Schema("configuration-options")
+
+    group: str
+    rows: tuple[OptionRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidConfiguration:
+    """A configuration that can be run.
+
+    Attributes:
+        label: The name under which its runs are aggregated and compared.
+        task: The task on which it is scored.
+    """
+
+    label: str
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidConfigurations:
+    """What words would run; everything in it is valid.
+
+    Attributes:
+        configurations: The configurations.
+        phase: The phase of the runs (`test` or `tuning`).
+        runs: Number of runs of all configurations.
+    """
+
+    schema: ClassVar[Schema] = Schema("valid-configurations")
+
+    configurations: tuple[ValidConfiguration, ...]
+    phase: str
+    runs: int
+
+
+def show_configuration(overrides: Sequence[str], workspace: Workspace) -> ResolvedConfigurations:
+    """Compose every configuration that words lead to, resolved but for variables.
 
     Raises:
         ConfigError: A word cannot be read, or names something unknown.
     """
-    composed = compose(overrides, workspace.folder)
-    plain = [_masked(one.plain) for one in composed]
-    lines: list[str] = []
-    for position, (one, shown) in enumerate(zip(composed, plain, strict=True)):
-        lines += ["---"] if position else []
-        lines += [f"# {_choices(one)}"] if len(composed) > 1 else []
-        lines += [printable(line) for line in outline(shown).splitlines()]
-    console.show(plain[0] if len(plain) == 1 else plain, lines)
-    return 0
+    configurations = (
+        ResolvedConfiguration(
+            choices=dict(composed.choices), configuration=_masked(composed.plain)
+        )
+        for composed in compose(overrides, workspace.folder)
+    )
+    return ResolvedConfigurations(configurations=tuple(configurations))
 
 
-def list_options(group: str | None, workspace: Workspace, console: Console) -> int:
-    """List the groups, or the options of one with what they are; returns 0.
-
-    Raises:
-        ConfigError: There is no such group.
-    """
-    if group is None:
-        _list_groups(workspace, console)
-    else:
-        _list_group(group, workspace, console)
-    return 0
-
-
-def _list_groups(workspace: Workspace, console: Console) -> None:
+def list_groups(workspace: Workspace) -> GroupListing:
+    """List the groups with their defaults and options."""
     files = ("config.yaml", "report.yaml", "sweep.yaml")
     of_runs, of_reports, of_sweeps = (defaults(workspace.folder, file) for file in files)
-    rows: list[dict[str, Any]] = [
-        {
-            "group": name,
-            "default": {**of_sweeps, **of_reports, **of_runs}.get(name),
-            "write": _written(name, of_runs, of_reports, of_sweeps),
-            "options": [option.name for option in options(name, workspace.folder)],
-        }
+    rows = (
+        GroupRow(
+            group=name,
+            default={**of_sweeps, **of_reports, **of_runs}.get(name),
+            write=_written(name, of_runs, of_reports, of_sweeps),
+            options=tuple(option.name for option in options(name, workspace.folder)),
+        )
         for name in listed_groups(workspace.folder)
-    ]
-    if console.as_json:
-        console.json(rows)
-        return
-    told = [
-        {**row, "options": " ".join(row["options"]), "default": _shortened(row["default"])}
-        for row in rows
-    ]
-    console.table(told, ["group", "default", "write", "options"])
-    console.line("To see what they are: rlexp config list GROUP")
-
-
-def _shortened(default: str | None) -> str | None:
-    """A default, or how many there are: a list's are marked where its options are listed."""
-    several = len((default or "").split())
-    return f"{several} options" if several > 1 else default
+    )
+    return GroupListing(rows=tuple(rows))
 
 
 def _written(
@@ -87,61 +181,59 @@ def _written(
         return f"sweep NAME {group}=…"
     if group in of_reports:
         return f"report --set {group}=[…]"
-    if group == MIRRORS:
+    if group == TRACKER:
         return f"{group}=[…]"
     return f"{group}=…" if group in of_runs else f"+{group}=…"
 
 
-def _list_group(group: str, workspace: Workspace, console: Console) -> None:
-    found = options(group, workspace.folder)
+def list_options(group: str, workspace: Workspace) -> OptionListing:
+    """List the options of a group with their descriptions.
+
+    Raises:
+        ConfigError: There is no such group.
+    """
     files = ("sweep.yaml", "report.yaml", "config.yaml")
     chosen = dict(chain.from_iterable(defaults(workspace.folder, file).items() for file in files))
     default = chosen.get(group, "").split()
-    rows = [
-        {
-            group: option.name,
-            "description": printable(option.description),
-            "from": _origin(group) if option.own else "rlexp",
-            "default": option.name in default,
-            "file": str(option.path),
-        }
-        for option in found
-    ]
-    several = any(option.own for option in found)
-    console.table(rows, [group, "description", *(["from"] if several else [])])
+    folder = f"{DEFINITIONS}/" if group == DEFINITIONS else "conf/"
+    rows = (
+        OptionRow(
+            option=option.name,
+            description=option.description,
+            source=folder if option.own else "rlexp",
+            default=option.name in default,
+            file=option.path,
+        )
+        for option in options(group, workspace.folder)
+    )
+    return OptionListing(group=group, rows=tuple(rows))
 
 
-def _origin(group: str) -> str:
-    return f"{DEFINITIONS}/" if group == DEFINITIONS else "conf/"
-
-
-def validate_configuration(
-    overrides: Sequence[str], workspace: Workspace, console: Console
-) -> int:
-    """Check values and fit, and say what would be run; returns 0.
+def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> ValidConfigurations:
+    """Check every value, and that the parts fit one another.
 
     Raises:
         ConfigError: Something is unknown, mistyped, out of range or does not fit.
     """
     request = read_request(overrides, workspace)
     check_fit(request.experiment.configurations, workspace)
-    told = [f"{c.label} on {c.task}" for c in request.experiment.configurations]
-    runs = sum(1 for _ in request.experiment.specs(request.phase))
-    console.line(f"ok: {', '.join(told)}; {runs} {request.phase} {'run' if runs == 1 else 'runs'}")
-    return 0
+    return ValidConfigurations(
+        configurations=tuple(
+            ValidConfiguration(label=configuration.label, task=configuration.task)
+            for configuration in request.experiment.configurations
+        ),
+        phase=request.phase,
+        runs=sum(1 for _ in request.experiment.specs(request.phase)),
+    )
 
 
-def _choices(one: Composed) -> str:
-    return " ".join(f"{key}={value}" for key, value in one.choices)
-
-
-def _masked(plain: Any) -> Any:
+def _masked(values: Any) -> Any:
     """Mask secrets that were typed; a reference to a variable is none."""
-    if isinstance(plain, Mapping):
+    if isinstance(values, Mapping):
         return {
-            key: _masked(item)
-            if isinstance(item, Mapping) or has_variable(item)
-            else mask_all({key: item})[key]
-            for key, item in plain.items()
+            key: _masked(value)
+            if isinstance(value, Mapping) or has_variable(value)
+            else mask_all({key: value})[key]
+            for key, value in values.items()
         }
-    return plain
+    return values

@@ -2,18 +2,20 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.imported import refuse_imported_run
+from rlexp.app.observer import Observer
 from rlexp.app.permission import check_imports
+from rlexp.app.playback import FilmedEpisode, Spread
 from rlexp.app.policies import Policy, check_archives, find_policy
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
 from rlexp.protocol.spec import short_name
@@ -28,8 +30,17 @@ MOST_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """What to play; `deterministic` is as in the run's own evaluations where it is null."""
+class EvaluationRequest:
+    """What to play.
+
+    Attributes:
+        episodes: Number of fresh episodes.
+        draw: Which of the sets of fresh seeds.
+        deterministic: Whether actions are not sampled; null does as the run's own evaluations.
+        checkpoint: The step of a checkpoint; null is the final policy.
+        video: Number of episodes that are filmed.
+        output: The folder for films; null is `videos/RUN`.
+    """
 
     episodes: int = 100
     draw: int = 0
@@ -50,31 +61,74 @@ class Evaluation:
         return words + [word for package in allowed for word in ("--allow-import", package)]
 
 
-def evaluate(run_name: str, wanted: Evaluation, workspace: Workspace, console: Console) -> int:
-    """Play episodes, film some, show where their returns lie; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyEvaluation:
+    """What a policy of a run reached in fresh episodes, on seeds that no training saw.
+
+    Attributes:
+        run: The run (`EXPERIMENT/RUN`).
+        algorithm: Its algorithm.
+        task: The task.
+        checkpoint: Whether the policy is that of a checkpoint, and not the final one.
+        step: Environment steps after which the policy was saved.
+        weights: The digest of its weights, if that is recorded.
+        device: The device that it acted on.
+        draw: Which of the sets of fresh seeds was played.
+        deterministic: Whether actions were not sampled.
+        normalised_observations: Whether observations were normalised as in training.
+        n: Number of episodes.
+        return_spread: Where the returns lie.
+        length_spread: Where the lengths lie, in environment steps.
+        returns: The undiscounted return of each episode, of the task's own reward.
+        lengths: The length of each episode, in environment steps.
+        videos: The films.
+        problem: Why a film was not made; the episodes were played all the same.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("policy-evaluation")
+
+    run: str
+    algorithm: str
+    task: str
+    checkpoint: bool
+    step: int
+    weights: str | None
+    device: str
+    draw: int
+    deterministic: bool
+    normalised_observations: bool
+    n: int
+    return_spread: Spread
+    length_spread: Spread
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    videos: tuple[FilmedEpisode, ...]
+    problem: str | None
+    next: tuple[NextCommand, ...]
+
+
+def evaluate(
+    run_name: str, request: EvaluationRequest, workspace: Workspace, observer: Observer
+) -> PolicyEvaluation:
+    """Play fresh episodes with a policy of a run, and film some.
 
     Raises:
-        RlexpError: The run has no such policy, or it cannot be restored, played or filmed.
+        RlexpError: The run has no such policy, or it cannot be restored or played.
     """
-    _check_draw(wanted)
+    _check_draw(request)
     paths = _find(run_name, workspace)
     record = read_run(paths).record
     refuse_imported_run(record.spec)
-    policy = find_policy(paths, record, wanted.checkpoint)
+    policy = find_policy(paths, record, request.checkpoint)
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
-    command = wanted.command(name, wanted.draw, workspace.allowed)
+    command = request.command(name, request.draw, workspace.allowed)
     check_imports([record.spec], workspace.allowed, command)
     check_archives(policy, paths)
     workspace.make_allowed_importable()
     # What an environment prints must not end up between the lines of a JSON value.
     with redirect_stdout(sys.stderr), _one_line():
-        result, trouble = _play(policy, wanted, workspace, console)
-    result = {"run": name, **result}
-    more = wanted.command(name, wanted.draw + 1, workspace.allowed)
-    console.show(result, [*_lines(result), f"To play other episodes: {shlex.join(more)}"])
-    if trouble is not None:
-        raise trouble
-    return 0
+        return _play(name, policy, request, workspace, observer)
 
 
 def _find(name: str, workspace: Workspace) -> RunPaths:
@@ -93,21 +147,46 @@ def _find(name: str, workspace: Workspace) -> RunPaths:
 
 
 def _play(
-    policy: Policy, wanted: Evaluation, workspace: Workspace, console: Console
-) -> tuple[dict[str, Any], RlexpError | None]:
+    name: str,
+    policy: Policy,
+    request: EvaluationRequest,
+    workspace: Workspace,
+    observer: Observer,
+) -> PolicyEvaluation:
     """Restore, play and film; trouble with a film costs no result."""
     from rlexp.app.playback import restored
 
-    ending = _prepare_films() if wanted.video else ""
+    ending = _prepare_films() if request.video else ""
     player = restored(
         policy,
-        draw=wanted.draw,
-        deterministic=wanted.deterministic,
+        draw=request.draw,
+        deterministic=request.deterministic,
         allowed=workspace.allowed,
     )
-    result = {**_describe(policy, player), **player.play(wanted.episodes, console)}
-    result["videos"], trouble = _film(player, wanted, _stem(workspace, policy, wanted), ending)
-    return result, trouble
+    played = player.play(request.episodes, observer)
+    films, problem = _film(player, request, _stem(workspace, policy, request), ending)
+    more = request.command(name, request.draw + 1, workspace.allowed)
+    environment = player.training.environment
+    return PolicyEvaluation(
+        run=name,
+        algorithm=short_name(policy.spec.algorithm),
+        task=environment.task,
+        checkpoint=policy.checkpoint,
+        step=policy.step,
+        weights=policy.weights,
+        device=str(player.model.device),
+        draw=player.draw,
+        deterministic=player.deterministic,
+        normalised_observations=environment.vector.normalise_observations,
+        n=len(played.returns),
+        return_spread=Spread.of(played.returns),
+        length_spread=Spread.of(played.lengths),
+        returns=tuple(played.returns),
+        lengths=tuple(played.lengths),
+        videos=tuple(films),
+        problem=problem,
+        next=(NextCommand(why="play other episodes", command=shlex.join(more)),),
+    )
 
 
 @contextmanager
@@ -126,11 +205,16 @@ def _one_line() -> Iterator[None]:
         ) from error
 
 
-def _check_draw(wanted: Evaluation) -> None:
-    films = -(-wanted.video // EVALUATION_ENVIRONMENTS)
+def _check_draw(request: EvaluationRequest) -> None:
+    films = -(-request.video // EVALUATION_ENVIRONMENTS)
     last = FRESH_EVALUATIONS - max(films, 1)
-    if not 0 <= wanted.draw <= last:
-        raise ConfigError(f"--draw={wanted.draw} is out of range: draws are 0 … {last}")
+    if not 0 <= request.draw <= last:
+        raise ConfigError(
+            f"--draw={request.draw} is out of range: draws are 0 … {last}",
+            code="out_of_range",
+            key="--draw",
+            allowed=[f"0 … {last}"],
+        )
 
 
 def _prepare_films() -> str:
@@ -141,64 +225,21 @@ def _prepare_films() -> str:
     return ending()
 
 
-def _stem(workspace: Workspace, policy: Policy, wanted: Evaluation) -> str:
-    folder = workspace.folder / (wanted.output or f"videos/{policy.spec.name}")
-    return f"{folder}/step-{policy.step}-draw-{wanted.draw}"
+def _stem(workspace: Workspace, policy: Policy, request: EvaluationRequest) -> str:
+    folder = workspace.folder / (request.output or f"videos/{policy.spec.name}")
+    return f"{folder}/step-{policy.step}-draw-{request.draw}"
 
 
 def _film(
-    player: "Player", wanted: Evaluation, stem: str, ending: str
-) -> tuple[list[dict[str, Any]], RlexpError | None]:
+    player: "Player", request: EvaluationRequest, stem: str, ending: str
+) -> tuple[list[FilmedEpisode], str | None]:
     """Film episodes; trouble with that costs no result."""
-    films: list[dict[str, Any]] = []
+    films: list[FilmedEpisode] = []
     try:
         films.extend(
             player.film(number, Path(f"{stem}-episode-{number}{ending}"))
-            for number in range(wanted.video)
+            for number in range(request.video)
         )
     except RlexpError as error:
-        return films, error
+        return films, str(error)
     return films, None
-
-
-def _describe(policy: Policy, player: "Player") -> dict[str, Any]:
-    environment = player.training.environment
-    return {
-        "algorithm": short_name(policy.spec.algorithm),
-        "task": environment.task,
-        "checkpoint": policy.checkpoint,
-        "step": policy.step,
-        "weights": policy.weights,
-        "device": str(player.model.device),
-        "draw": player.draw,
-        "deterministic": player.deterministic,
-        "normalised_observations": environment.vector.normalise_observations,
-    }
-
-
-def _lines(result: Mapping[str, Any]) -> list[str]:
-    what = "checkpoint" if result["checkpoint"] else "final policy"
-    acting = "deterministic" if result["deterministic"] else "sampled"
-    normalised = (
-        "observations normalised by the statistics of training"
-        if result["normalised_observations"]
-        else "observations not normalised"
-    )
-    played = f"{result['n']} fresh episodes on seeds of draw {result['draw']}, {acting} actions"
-    return [
-        result["run"],
-        f"  {result['algorithm']} on {result['task']}, {what} at step {result['step']:,}",
-        f"  {played}, {normalised}",
-        _line("return", result["return"]),
-        _line("length", result["length"]),
-        f"  n = {result['n']} episodes of one run, which tell nothing about other training seeds",
-        *(
-            f"  {film['file']}: return {film['return']:,.2f} in {film['length']:,} steps"
-            for film in result["videos"]
-        ),
-    ]
-
-
-def _line(name: str, values: Mapping[str, float | None]) -> str:
-    told = [f"{k.replace('_', ' ')} {v:,.2f}" for k, v in values.items() if v is not None]
-    return f"  {name}: {', '.join(told)}"

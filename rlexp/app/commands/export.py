@@ -10,7 +10,7 @@ from rlexp.app.export_request import ExportRequest
 from rlexp.app.export_scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.export_script import make_script
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 Maker: TypeAlias = Callable[[ExportRequest, Output, Workspace], Export]
 FORMATS: Mapping[str, Maker] = {
@@ -55,9 +55,8 @@ def check_format(request: ExportRequest) -> None:
         ConfigError: Says which.
     """
     if request.format not in FORMATS:
-        raise ConfigError(
-            f"there is no format {request.format!r}{did_you_mean(request.format, FORMATS)} "
-            f"(there are: {', '.join(FORMATS)})",
+        raise ConfigError.unknown(
+            f"there is no format {request.format!r}", request.format, FORMATS, key="--format"
         )
     for option, formats in OPTIONS.items():
         if getattr(request, option) and request.format not in formats:

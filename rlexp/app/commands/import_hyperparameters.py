@@ -138,10 +138,7 @@ def _selected(
     names = [entry.name for entry in entries]
     for name in (*request.tasks, *request.left_out):
         if name not in names:
-            raise ConfigError(
-                f"{path} has no entry {name!r}{did_you_mean(name, names)} "
-                f"(there are: {', '.join(names)})",
-            )
+            raise ConfigError.unknown(f"{path} has no entry {name!r}", name, names)
     chosen = request.tasks or [name for name in names if name not in OF_NO_TASK]
     selected = [e for e in entries if e.name in chosen and e.name not in request.left_out]
     if not selected:

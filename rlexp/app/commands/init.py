@@ -1,11 +1,29 @@
-"""`rlexp init`: writes the scaffold of a new study, and never over anything."""
+"""`rlexp init`: writes the scaffold of a new workspace, and never over anything."""
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from rlexp.console import Console
+from rlexp.app.results import NextCommand, Schema
 from rlexp.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaffold:
+    """The files of a new workspace.
+
+    Attributes:
+        files: The files that were written; relative where the folder was given so.
+        next: The commands that make sense now.
+    """
+
+    schema: ClassVar[Schema] = Schema("scaffold")
+
+    files: tuple[Path, ...]
+    next: tuple[NextCommand, ...]
+
 
 COMMANDS = (
     ("check the environment", "rlexp doctor --environment corridor"),
@@ -121,8 +139,8 @@ def files(name: str) -> dict[str, str]:
     }
 
 
-def init(folder: str, console: Console) -> int:
-    """Write the scaffold and say what to do next; returns 0.
+def init(folder: str) -> Scaffold:
+    """Write the scaffold of a workspace.
 
     Raises:
         ConfigError: A file is there already, or cannot be written; nothing is written then.
@@ -135,13 +153,13 @@ def init(folder: str, console: Console) -> int:
             "choose another folder: rlexp init NAME",
         )
     _write(root, scaffold)
-    for name in scaffold:
-        console.line(f"wrote {root / name}")
+    steps = list(COMMANDS)
     if root.absolute() != Path.cwd():
-        console.line(f"To go there: cd {shlex.quote(str(root))}")
-    for why, command in COMMANDS:
-        console.line(f"To {why}: {command}")
-    return 0
+        steps.insert(0, ("go there", f"cd {shlex.quote(str(root))}"))
+    return Scaffold(
+        files=tuple(root / name for name in scaffold),
+        next=tuple(NextCommand(why=why, command=command) for why, command in steps),
+    )
 
 
 def _write(root: Path, scaffold: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from rlexp.app.results import Schema
 from rlexp.app.summary import Cell, describe_run, summarise, worst_scores
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
@@ -314,6 +314,8 @@ def read_conditions(texts: Iterable[str], row: type[Row], metric: str = "iqm") -
             raise ConfigError(
                 f"--where {text!r} is no condition; write COLUMN=VALUE, or !=, ~ (contains), "
                 ">, >=, <, <= for numbers",
+                code="wrong_type",
+                key="--where",
             )
         column, order, value = match.group("column", "operator", "value")
         check_column(column, _names((*row.numbers, *row.words), metric), "--where")
@@ -331,9 +333,8 @@ def check_column(name: str, columns: Sequence[str], option: str) -> None:
         ConfigError: Names the columns that exist.
     """
     if name not in columns:
-        raise ConfigError(
-            f"{option}: there is no column {name!r}{did_you_mean(name, columns)} "
-            f"(there are: {', '.join(columns)})",
+        raise ConfigError.unknown(
+            f"{option}: there is no column {name!r}", name, columns, key=option
         )
 
 
@@ -361,7 +362,9 @@ def _conditions(selection: Selection, kind: Kind, metric: str) -> list[Condition
     except ConfigError as error:
         if kind is not Kind.EXPERIMENTS:
             raise
-        raise ConfigError(f"{error}; runs have further columns: rlexp ls EXPERIMENT") from error
+        raise error.rephrased(
+            f"{error}; runs have further columns: rlexp ls EXPERIMENT"
+        ) from error
 
 
 def _names(columns: Sequence[str], metric: str) -> tuple[str, ...]:

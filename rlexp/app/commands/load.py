@@ -137,7 +137,10 @@ def load(folder: str | PathLike[str]) -> Records:
         names = [e.name for e in Layout(paths.folder.parent).experiments()]
         known = f" (there are: {', '.join(names[:20])})" if names else ""
         raise RecordError(
-            f"there is no experiment {folder}{did_you_mean(paths.name, names)}{known}"
+            f"there is no experiment {folder}{did_you_mean(paths.name, names)}{known}",
+            code="unknown_experiment",
+            key=str(folder),
+            allowed=names,
         )
     found = survey(paths)
     if found.experiment is None:
@@ -175,8 +178,5 @@ def _row(found: Found) -> tuple[str, str, str, str, str, int, float, int]:
 
 def _one_of(word: str, what: str, known: list[str]) -> str:
     if word not in known:
-        raise ProtocolError(
-            f"there is no {what} {word!r}{did_you_mean(word, known)} "
-            f"(there are: {', '.join(known)})",
-        )
+        raise ProtocolError.unknown(f"there is no {what} {word!r}", word, known, key=what)
     return word

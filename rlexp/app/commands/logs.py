@@ -80,8 +80,13 @@ def _attempt(run: RunPaths, number: int | None) -> AttemptPaths:
     if not attempts:
         raise RecordError(f"run {run.folder.name} was not attempted yet, so it printed nothing")
     if number is not None and number not in attempts:
-        numbers = ", ".join(map(str, attempts))
-        raise RecordError(f"run {run.folder.name} has no attempt {number} (there are: {numbers})")
+        numbers = [str(attempt) for attempt in attempts]
+        raise RecordError(
+            f"run {run.folder.name} has no attempt {number} (there are: {', '.join(numbers)})",
+            code="unknown_value",
+            key="--attempt",
+            allowed=numbers,
+        )
     return attempts[number or max(attempts)]
 
 

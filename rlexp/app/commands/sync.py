@@ -3,40 +3,66 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from signal import SIGINT
+from typing import Any, ClassVar
 
 from rlexp.app.mirrored import Mirrored, Order, Trackers
 from rlexp.app.pushing import place_of
+from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options
 from rlexp.config.validate import build_named
 from rlexp.config.words import parse_words
-from rlexp.console import Console
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.cursors import places
 from rlexp.store.layout import ExperimentPaths
 from rlexp.trackers import Tracker
 
-PENDING = 69
-"""Exit code where something could not be pushed."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushedRow:
+    """What a tracker has of an experiment.
+
+    Attributes:
+        experiment: The experiment.
+        tracker: The name of the tracker; empty where its configuration cannot be read.
+        place: The server or folder that the tracker writes to.
+        pending: Points that are still to be pushed; null where that is not known.
+        problem: Why they could not be pushed.
+    """
+
+    experiment: str
+    tracker: str
+    place: str
+    pending: int | None
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """For how long it is tried."""
+class Pushed:
+    """What was pushed to trackers.
 
-    wait: float = 300.0
+    Attributes:
+        rows: One for each experiment and tracker.
+        trackers: The trackers that can be named where no experiment was mirrored yet; else null.
+        interrupted: The signal that ended it (`SIGINT`), if one did.
+    """
+
+    schema: ClassVar[Schema] = Schema("pushed")
+
+    rows: tuple[PushedRow, ...]
+    trackers: tuple[str, ...] | None
+    interrupted: str | None
 
 
-def sync(words: Sequence[str], wanted: Wanted, workspace: Workspace, console: Console) -> int:
-    """Push everything that trackers lack; returns 0 where they lack nothing then.
+def sync(words: Sequence[str], workspace: Workspace, *, wait: float = 300.0) -> Pushed:
+    """Push everything that trackers lack.
 
     Args:
         words: Experiments, none for all; then words about trackers.
-        wanted: For how long it is tried.
         workspace: Where the experiments are.
-        console: Shows a line for each experiment and tracker.
+        wait: For how long each experiment is tried, in seconds.
 
     Raises:
         RlexpError: There is no such experiment or tracker; nothing was pushed.
@@ -46,57 +72,57 @@ def sync(words: Sequence[str], wanted: Wanted, workspace: Workspace, console: Co
     settings = [word for word in words if "=" in word]
     _check_words(settings)
     experiments = [workspace.experiment(name) for name in names] or workspace.layout.experiments()
-    rows = [
-        row
-        for paths in experiments
-        for row in _sync(paths, settings, wanted, workspace, named=bool(names))
-    ]
-    if not rows:
-        _tell_nothing(settings, workspace, console)
-        return 0
-    console.table(rows, ["experiment", "tracker", "place", "pending", "problem"])
-    return PENDING if any(row["pending"] or row["problem"] for row in rows) else 0
+    rows: list[PushedRow] = []
+    interrupted = False
+    for paths in experiments:
+        pushed, interrupted = _sync(paths, settings, wait, workspace, named=bool(names))
+        rows += pushed
+        if interrupted:
+            break
+    known = None if rows or settings else tuple(group_options("tracker", workspace.folder))
+    return Pushed(
+        rows=tuple(rows), trackers=known, interrupted=SIGINT.name if interrupted else None
+    )
 
 
 def _sync(
     paths: ExperimentPaths,
     settings: Sequence[str],
-    wanted: Wanted,
+    wait: float,
     workspace: Workspace,
     *,
     named: bool,
-) -> list[dict[str, Any]]:
-    """Push one experiment; what is wrong with it stops no other one."""
+) -> tuple[list[PushedRow], bool]:
+    """Push one experiment, and whether Ctrl-C ended that; its problems stop no other one."""
     try:
         trackers = _trackers(paths, settings, workspace=workspace, named=named)
         if not trackers.built:
-            return []
+            return [], False
     except RlexpError as error:
         if named:
             raise
-        return [_row(paths, "", "", {"problem": str(error), "rows": None})]
-    order = Order(trackers=trackers, once=True, wait=wanted.wait)
+        return [_row(paths, "", "", {"problem": str(error), "rows": None})], False
+    order = Order(trackers=trackers, once=True, wait=wait)
     mirror = Mirrored(paths, order, workspace, None)
     answers = mirror.finish()
-    if mirror.interrupted:
-        raise KeyboardInterrupt
-    return [
+    rows = [
         _row(paths, name, place_of(tracker, paths), answers.get(name))
         for name, tracker in trackers.built.items()
     ]
+    return rows, mirror.interrupted
 
 
 def _row(
     paths: ExperimentPaths, tracker: str, place: str, answer: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    told = answer or {"problem": "it did not end in time; give the same command again"}
-    return {
-        "experiment": paths.name,
-        "tracker": tracker,
-        "place": place,
-        "pending": told.get("rows"),
-        "problem": told.get("problem"),
-    }
+) -> PushedRow:
+    last = answer or {"problem": "it did not end in time; give the same command again"}
+    return PushedRow(
+        experiment=paths.name,
+        tracker=tracker,
+        place=place,
+        pending=last.get("rows"),
+        problem=last.get("problem"),
+    )
 
 
 def _trackers(
@@ -152,12 +178,3 @@ def _check_words(settings: Sequence[str]) -> None:
                 f"{word}: 'rlexp sync' takes experiments and words about trackers, "
                 f"as in tracker=[mlflow]{hint}"
             )
-
-
-def _tell_nothing(settings: Sequence[str], workspace: Workspace, console: Console) -> None:
-    known = group_options("tracker", workspace.folder)
-    if settings:
-        console.show([], ["nothing to push: there is no experiment under runs/"])
-        return
-    line = "nothing to push: no experiment was mirrored yet; name the trackers with "
-    console.show([], [f"{line}tracker=[{','.join(known)}]"])

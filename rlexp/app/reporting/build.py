@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rlexp.config.report import ReportParts
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.blocks import Study
 from rlexp.reports.checklist import failed_checks
@@ -27,9 +27,8 @@ def read_formats(words: Sequence[str]) -> list[str]:
     names = [name for word in words for name in word.split(",") if name]
     for name in names:
         if name not in FORMATS:
-            raise ConfigError(
-                f"there is no format {name!r}{did_you_mean(name, FORMATS)} "
-                f"(there are: {', '.join(FORMATS)})",
+            raise ConfigError.unknown(
+                f"there is no format {name!r}", name, FORMATS, key="--format"
             )
     if not names:
         raise ConfigError(f"--format is empty; formats: {', '.join(FORMATS)}")
@@ -44,10 +43,7 @@ def read_phase(word: str | None) -> Phase | None:
     """
     known = [str(phase) for phase in Phase]
     if word is not None and word not in known:
-        raise ConfigError(
-            f"there is no phase {word!r}{did_you_mean(word, known)} "
-            f"(there are: {', '.join(known)})",
-        )
+        raise ConfigError.unknown(f"there is no phase {word!r}", word, known, key="--phase")
     return Phase(word) if word else None
 
 

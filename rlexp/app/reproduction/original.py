@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.workspace import Workspace
-from rlexp.errors import RecordError, did_you_mean
+from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, RunEnded
 from rlexp.records.run import RunRecord, State
@@ -105,9 +105,8 @@ def _phase(asked: str | None, there: set[Phase], paths: ExperimentPaths) -> Phas
         return next(p for p in (Phase.TEST, Phase.SELECTION, Phase.TUNING) if p in there)
     names = [str(phase) for phase in Phase if phase in there]
     if asked not in names:
-        raise RecordError(
-            f"{paths.name} has no completed run of phase {asked!r}{did_you_mean(asked, names)} "
-            f"(there are: {', '.join(names)})"
+        raise RecordError.unknown(
+            f"{paths.name} has no completed run of phase {asked!r}", asked, names, key="--phase"
         )
     return Phase(asked)
 

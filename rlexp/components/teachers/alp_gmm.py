@@ -58,7 +58,9 @@ class AlpGmm:
         if stage is Stage.TRAINING and find_spec("sklearn") is None:
             raise ConfigError(
                 "teacher=alp_gmm needs a package that is not installed: "
-                "pip install 'rlexp[curriculum]'"
+                "pip install 'rlexp[curriculum]'",
+                code="missing_package",
+                command="pip install 'rlexp[curriculum]'",
             )
         return taught(environment, stage, self, self.outcome)
 

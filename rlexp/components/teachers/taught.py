@@ -9,7 +9,7 @@ import numpy as np
 from rlexp.components.teachers import Lessons, Teacher
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
-from rlexp.errors import ConfigError, EnvironmentFault, did_you_mean
+from rlexp.errors import ConfigError, EnvironmentFault
 
 Env = gym.Env[Any, Any]
 RETURN = "return"
@@ -94,9 +94,11 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             measures = info.get(MEASURES, {})
             if outcome not in measures:
                 allowed = [RETURN, *sorted(measures)]
-                raise EnvironmentFault(
-                    f"environment.components.teacher.outcome={outcome!r} is not measured"
-                    f"{did_you_mean(outcome, allowed)} (there are: {', '.join(allowed)})"
+                raise EnvironmentFault.unknown(
+                    f"environment.components.teacher.outcome={outcome!r} is not measured",
+                    outcome,
+                    allowed,
+                    key="environment.components.teacher.outcome",
                 )
             value = float(measures[outcome])
         if math.isfinite(value):

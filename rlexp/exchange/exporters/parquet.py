@@ -23,7 +23,9 @@ def writer() -> str:
         if find_spec(name) is not None:
             return name
     raise ConfigError(
-        "parquet is written by a package that is not installed: pip install pyarrow, or export csv"
+        "parquet is written by a package that is not installed: pip install pyarrow, or export csv",
+        code="missing_package",
+        command="pip install pyarrow",
     )
 
 

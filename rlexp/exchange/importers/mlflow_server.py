@@ -31,7 +31,9 @@ def read_mlflow_server(address: str, wanted: Wanted) -> ImportedStudy:
     except ImportError as error:
         raise ConfigError(
             "reading an MLflow server needs MLflow: pip install mlflow-skinny; the SQLite file "
-            "of a store is read without it"
+            "of a store is read without it",
+            code="missing_package",
+            command="pip install mlflow-skinny",
         ) from error
     name = address.rpartition("@")[2]
     with _impatient():

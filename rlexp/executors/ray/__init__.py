@@ -54,7 +54,11 @@ class Ray:
                 own lacks what a run asks for.
         """
         if find_spec("ray") is None:
-            raise ExecutorError("Ray is not installed: pip install 'rlexp[ray]'")
+            raise ExecutorError(
+                "Ray is not installed: pip install 'rlexp[ray]'",
+                code="missing_package",
+                command="pip install 'rlexp[ray]'",
+            )
         session = RaySession(
             site,
             cluster={"address": self.address, "cores": usable_cores()},

@@ -77,7 +77,9 @@ def look() -> Iterator[None]:
     except ImportError as error:
         raise ConfigError(
             "figures are drawn by Matplotlib, which is not installed; to install it: "
-            "pip install 'rlexp[figures]'"
+            "pip install 'rlexp[figures]'",
+            code="missing_package",
+            command="pip install 'rlexp[figures]'",
         ) from error
     with mpl.rc_context():
         mpl.rcdefaults()

@@ -1,0 +1,79 @@
+"""`rlexp evaluate`: plays fresh episodes with a run's policy, and shows what it reached."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.exit_codes import MISTAKE
+from rlexp.cli.options import Allow, Json, Run, console_for, here, observer_for, show_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlexp.app.commands.evaluate import PolicyEvaluation
+    from rlexp.app.playback import Spread
+
+
+def evaluate(
+    run_name: Run,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Fresh episodes")] = 100,
+    draw: Annotated[int, typer.Option("--draw", min=0, help="Another set of fresh seeds")] = 0,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions")] = False,
+    checkpoint: Annotated[int | None, typer.Option("--checkpoint", help="At this step")] = None,
+    video: Annotated[int, typer.Option("--video", min=0, help="Film N episodes")] = 0,
+    output: Annotated[str | None, typer.Option("--output", help="Folder for videos")] = None,
+    allow_import: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Play fresh episodes with a run's final policy, on seeds that no training saw."""
+    from rlexp.app.commands.evaluate import EvaluationRequest
+    from rlexp.app.commands.evaluate import evaluate as use_case
+
+    request = EvaluationRequest(
+        episodes=episodes,
+        draw=draw,
+        deterministic=None if not stochastic else False,
+        checkpoint=checkpoint,
+        video=video,
+        output=output,
+    )
+    console = console_for(as_json=as_json)
+    evaluation = use_case(run_name, request, here(allow_import), observer_for(console))
+    show_result(evaluation, console, evaluation_lines)
+    if evaluation.problem is not None:
+        console.error(evaluation.problem)
+        raise typer.Exit(MISTAKE)
+
+
+def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
+    """Which policy played what, where returns and lengths lie, and the films."""
+    from rlexp.cli.summaries import next_lines
+
+    policy = "checkpoint" if evaluation.checkpoint else "final policy"
+    acting = "deterministic" if evaluation.deterministic else "sampled"
+    normalised = (
+        "observations normalised by the statistics of training"
+        if evaluation.normalised_observations
+        else "observations not normalised"
+    )
+    episodes = f"{evaluation.n} fresh episodes on seeds of draw {evaluation.draw}"
+    yield evaluation.run
+    yield (f"  {evaluation.algorithm} on {evaluation.task}, {policy} at step {evaluation.step:,}")
+    yield f"  {episodes}, {acting} actions, {normalised}"
+    yield _spread_line("return", evaluation.return_spread)
+    yield _spread_line("length", evaluation.length_spread)
+    yield (
+        f"  n = {evaluation.n} episodes of one run, which tell nothing about other training seeds"
+    )
+    for film in evaluation.videos:
+        yield f"  {film.file}: return {film.episode_return:,.2f} in {film.length:,} steps"
+    yield from next_lines(evaluation.next)
+
+
+def _spread_line(name: str, spread: "Spread") -> str:
+    from dataclasses import asdict
+
+    values = [
+        f"{k.replace('_', ' ')} {v:,.2f}" for k, v in asdict(spread).items() if v is not None
+    ]
+    return f"  {name}: {', '.join(values)}"

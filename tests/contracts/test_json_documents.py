@@ -1,0 +1,114 @@
+"""With `--json`, a command writes one document, which its published JSON Schema describes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from stored_runs import stored, study
+from typed_command import Ended, rlexp
+
+from rlexp.app.commands.schemas import list_schemas, result_types
+
+QUICK = ("budget.steps=2048", "budget.evaluation_every=null", "budget.final_episodes=2")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A command without `--json`, and the schema of what it writes with it."""
+
+    words: tuple[str, ...]
+    schema: str
+
+    def __str__(self) -> str:
+        """The command."""
+        return " ".join(self.words)
+
+
+# A command is added here with its words in a workspace that holds the experiment `alpha`: three
+# runs with scores, of which the first is `alpha/RUN`.
+CASES = [
+    Case(("run", "--dry-run", "experiment=new", "seeds.test=2", *QUICK), "run-plan"),
+    Case(("config", "show", "algorithm=ppo,a2c"), "configurations"),
+    Case(("config", "list"), "configuration-groups"),
+    Case(("config", "list", "agent"), "configuration-options"),
+    Case(("config", "validate", "seeds.test=2"), "valid-configurations"),
+    Case(("config", "schema"), "json-schemas"),
+    Case(("doctor",), "diagnosis"),
+    Case(("sync",), "pushed"),
+    Case(("sync", "tracker=[tensorboard]"), "pushed"),
+    Case(("init", "another"), "scaffold"),
+]
+SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with an experiment of three runs, which have scores."""
+    folder = tmp_path_factory.mktemp("workspace")
+    experiment = stored(study(folder).layout, "alpha")
+    for seed, score in enumerate((10.0, 20.0, 40.0)):
+        experiment.complete(seed, score)
+    return folder
+
+
+def check(ended: Ended, schema: str) -> Any:
+    """Check that a command wrote one document of a schema; returns it."""
+    document = ended.document
+    assert schema == document["schema"]["name"]
+    Draft202012Validator(SCHEMAS[schema]).validate(document)
+    return document
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_output_is_described_by_its_schema(case: Case, workspace: Path) -> None:
+    """Standard output is one JSON document, and its schema describes it."""
+    run = next((workspace / "runs" / "alpha").glob("*/spec.json")).parent.name
+    words = [word.replace("RUN", run) for word in case.words]
+    check(rlexp(workspace, *words, "--json"), case.schema)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_schema_is_valid(schema: str) -> None:
+    """The JSON Schema of each result follows the dialect that it names."""
+    Draft202012Validator.check_schema(SCHEMAS[schema])
+
+
+@pytest.mark.parametrize("kind", result_types(), ids=lambda kind: kind.schema.name)
+def test_every_field_of_a_result_is_described(kind: Any) -> None:
+    """The docstring of each result says what each of its fields is."""
+    properties = SCHEMAS[kind.schema.name]["properties"]
+    assert [] == [name for name, content in properties.items() if not content.get("description")]
+
+
+def test_a_document_of_another_shape_is_refused() -> None:
+    """A schema refuses a document without one of its fields, and one with a wrong type."""
+    validator = Draft202012Validator(SCHEMAS["valid-configurations"])
+    document = {
+        "schema": {"name": "valid-configurations", "version": 1},
+        "configurations": [{"label": "ppo", "task": "CartPole-v1"}],
+        "phase": "test",
+        "runs": 1,
+    }
+    assert validator.is_valid(document)
+    assert not validator.is_valid({**document, "runs": "1"})
+    assert not validator.is_valid({**document, "configurations": [{"label": "ppo"}]})
+    assert not validator.is_valid({**document, "schema": {"name": "another", "version": 1}})
+
+
+def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
+    """`rlexp config schema run` names the outcome and the plan; a schema's name works, too."""
+    ended = rlexp(workspace, "config", "schema", "run", "--json")
+    assert {"run-outcome", "run-plan"} == {row["name"] for row in ended.document["rows"]}
+    lines = rlexp(workspace, "config", "schema", "run-plan").out.splitlines()
+    assert "run-plan, version 1: What is about to run of one phase of an experiment." == lines[0]
+    assert any(line.split()[:3] == ["steps", "integer", "Environment"] for line in lines)
+
+
+def test_an_unknown_command_has_no_schema(workspace: Path) -> None:
+    """The refusal names the schemas there are."""
+    ended = rlexp(workspace, "config", "schema", "runn")
+    assert (2, "") == (ended.code, ended.out)
+    assert "there is no schema 'runn'" in ended.err
+    assert "run-outcome" in ended.err

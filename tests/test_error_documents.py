@@ -1,0 +1,137 @@
+"""With `--json`, a mistake is a document, too: what is wrong, what is allowed, what to type."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from stored_runs import stored, study
+from typed_command import rlexp
+
+from rlexp.app.results import ErrorDocument
+from rlexp.config.json_schema import json_schema
+from rlexp.errors import CODES, Code, ConfigError, RecordError, RlexpError
+
+ROOT = Path(__file__).parents[1]
+SCHEMA = Draft202012Validator(json_schema(ErrorDocument, "error", 1))
+MISTAKES = [
+    ("run algoritm=ppo", "unknown_setting", "algoritm", "algorithm"),
+    ("run algorithm=poo", "unknown_option", "algorithm", "ppo"),
+    ("run +algoritm=ppo", "unknown_group", "algoritm", "algorithm"),
+    ("run budget.stesp=1", "unknown_setting", "budget.stesp", "steps"),
+    ("run algorithm.gamma=3", "out_of_range", "algorithm.gamma", "less than or equal to 1"),
+    ("run phase=tset", "unknown_value", "phase", "test"),
+    ("run executor.workers=x", "wrong_type", "executor.workers", None),
+    ("run algorithm=ppo,", "wrong_type", "algorithm=ppo,", None),
+    ("config list algo", "unknown_group", "algo", "algorithm"),
+    ("show alhpa", "unknown_experiment", "alhpa", "alpha"),
+    ("ls alhpa", "unknown_experiment", "alhpa", "alpha"),
+    ("show alpha/nothing", "unknown_run", "alpha/nothing", None),
+    ("show alpha/ppo", "ambiguous_run", "alpha/ppo", None),
+    ("ls alpha --sort socre", "unknown_value", "--sort", "score"),
+    ("report alpha --phase tset", "unknown_value", "--phase", "test"),
+    ("shwo", "usage", None, None),
+    ("show", "usage", "target", None),
+    ("run --jso", "usage", "--jso", "--json"),
+]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with an experiment of two runs."""
+    folder = tmp_path_factory.mktemp("workspace")
+    experiment = stored(study(folder).layout, "alpha")
+    experiment.complete(0, 1.0)
+    experiment.complete(1, 2.0)
+    return folder
+
+
+@pytest.mark.parametrize(("words", "code", "key", "allowed"), MISTAKES)
+def test_a_mistake_is_a_document(
+    workspace: Path, words: str, code: str, key: str | None, allowed: str | None
+) -> None:
+    """Standard output names the code, the key and what is allowed; exit code and line stay."""
+    with_json = rlexp(workspace, *words.split(), "--json")
+    without = rlexp(workspace, *words.split())
+    document = with_json.document
+    SCHEMA.validate(document)
+    assert (code, key) == (document["code"], document["key"])
+    assert allowed is None or allowed in document["allowed"]
+    assert (2, "") == (without.code, without.out)
+    assert (without.code, without.err) == (with_json.code, with_json.err)
+    assert document["message"] in without.err
+
+
+def test_the_words_to_type_next_are_named(workspace: Path) -> None:
+    """The command of an unknown option lists the options of its group."""
+    document = rlexp(workspace, "run", "algorithm=poo", "--json").document
+    assert "rlexp config list algorithm" == document["command"]
+
+
+def test_an_unwritable_folder_is_a_document(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place for runs that cannot be made is a mistake of its own code."""
+    monkeypatch.setenv("RLEXP_RUNS", "/proc/no/runs")
+    ended = rlexp(workspace, "run", "experiment=new", "--json")
+    assert 2 == ended.code
+    SCHEMA.validate(ended.document)
+
+
+def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
+    """The message names every mistake, and the key is that of the first."""
+    words = ("run", "algorithm.gamma=3", "budget.steps=-1", "--json")
+    document = rlexp(workspace, *words).document
+    assert "algorithm.gamma=3" in document["message"]
+    assert "budget.steps=-1" in document["message"]
+    assert document["key"] in {"algorithm.gamma", "budget.steps"}
+
+
+def test_an_interrupted_command_has_a_document(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C before there is a result gives the code `interrupted`, and no line for people."""
+
+    def interrupt(*arguments: object, **options: object) -> None:
+        del arguments, options
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlexp.app.commands.configuration.compose", interrupt)
+    ended = rlexp(workspace, "config", "show", "--json")
+    assert (130, "interrupted", "") == (ended.code, ended.document["code"], ended.err)
+
+
+def test_every_code_is_described() -> None:
+    """Each code that an error can have has its meaning."""
+    assert set(get_args(Code)) == set(CODES)
+
+
+def test_documented_codes_are_those_of_the_program() -> None:
+    """The table in docs/json.md is the list of codes."""
+    page, _, _ = (ROOT / "docs" / "json.md").read_text().partition("## Documents")
+    assert dict(CODES) == dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+
+
+def test_a_class_has_a_code_that_an_error_may_replace() -> None:
+    """An error has the code of its class, or the specific one that it was given."""
+    assert ("records", "held") == (RecordError("…").code, RecordError("…", code="held").code)
+
+
+def test_an_unknown_word_is_described_once() -> None:
+    """One constructor says what is unknown, the nearest word, and all that are known."""
+    error = ConfigError.unknown("there is no phase 'tset'", "tset", ["test", "tuning"], key="p")
+    text = "there is no phase 'tset'; did you mean 'test'? (there are: test, tuning)"
+    assert (text, ("test", "tuning"), "p") == (str(error), error.allowed, error.key)
+
+
+def test_a_rephrased_error_keeps_what_it_says_to_programs() -> None:
+    """Words are put before a message, and code, key and the rest stay."""
+    error = RlexpError("x", code="usage", key="k", allowed=["a"], command="c").rephrased("y x")
+    assert ("y x", "usage", "k", ("a",), "c") == (
+        str(error),
+        error.code,
+        error.key,
+        error.allowed,
+        error.command,
+    )
