@@ -2,6 +2,9 @@
 
 import math
 
+TASKS_ADDED = 6
+"""Tasks whose numbers of runs are told one by one, at most."""
+
 
 def number(value: float, digits: int) -> str:
     """A number with a true minus and thousands apart (`−12,300.50`)."""
@@ -48,7 +51,3 @@ def runs_by_task(sizes: tuple[int, ...]) -> str:
     if len(sizes) <= TASKS_ADDED:
         return " + ".join(f"{size:,}" for size in sizes)
     return f"{min(sizes):,} to {max(sizes):,} on {len(sizes)} tasks"
-
-
-TASKS_ADDED = 6
-"""Tasks whose numbers of runs are told one by one, at most."""
