@@ -14,6 +14,7 @@ from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
 from rlexp.console.plans import checkpoint_lines
 from rlexp.console.words import duration, ending, size
+from rlexp.metrics.estimate import FEW
 from rlexp.reports.sentences import counted, listed, shortened
 
 if TYPE_CHECKING:
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialLine:
-    """A trial that has ended. `value` is what was optimised, in its own units."""
+    """A trial that has ended.
+
+    Attributes:
+        number: From 0, the default configuration.
+        state: `complete`, `pruned` or `failed`.
+        value: What was optimised, in its own units.
+        seeds: Runs that it rests on.
+        reason: Why it was pruned or failed.
+        best: Whether no trial before it was better.
+        scores: Of these runs, in order of their seeds.
+    """
 
     number: int
     state: str
@@ -31,6 +42,7 @@ class TrialLine:
     seeds: int
     reason: str | None
     best: bool
+    scores: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +126,9 @@ def _seeds_in_words(plan: Mapping[str, Any]) -> str:
 
 def trial_line(trial: TrialLine) -> str:
     """How a trial ended, on one line."""
-    value = "" if trial.value is None else f" {trial.value:,.2f} on {counted(trial.seeds, 'seed')}"
+    few = f" ({', '.join(f'{s:,.2f}' for s in trial.scores)})" if 1 < trial.seeds < FEW else ""
+    seeds = f"{counted(trial.seeds, 'seed')}{few}"
+    value = "" if trial.value is None else f" {trial.value:,.2f} on {seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 else ""
