@@ -104,6 +104,10 @@ def size(count: int) -> str:
     return f"{value:.1f} TB"
 
 
+TASKS_ADDED = 6
+"""Tasks whose numbers of runs are told one by one, at most."""
+
+
 def number(value: float, digits: int) -> str:
     """A number with a true minus and thousands apart (`−12,300.50`)."""
     if not math.isfinite(value):
@@ -149,7 +153,3 @@ def runs_by_task(sizes: tuple[int, ...]) -> str:
     if len(sizes) <= TASKS_ADDED:
         return " + ".join(f"{size:,}" for size in sizes)
     return f"{min(sizes):,} to {max(sizes):,} on {len(sizes)} tasks"
-
-
-TASKS_ADDED = 6
-"""Tasks whose numbers of runs are told one by one, at most."""

@@ -59,6 +59,7 @@ def trial_lines(sweeping: Sweeping) -> Iterator[TrialLine]:
             state=str(trial.state),
             value=objectives.oriented(trial.values)[0] if complete else None,
             seeds=len(trial.scores),
+            scores=trial.scores,
             reason=reason_of(entry),
             best=leads,
         )

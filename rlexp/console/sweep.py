@@ -13,6 +13,7 @@ from rlexp.console.lines import EVERY
 from rlexp.console.live import LiveTable
 from rlexp.console.words import ending
 from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
+from rlexp.metrics.estimate import FEW
 from rlexp.reports.sentences import counted
 from rlexp.text import duration
 
@@ -26,7 +27,9 @@ STATES = ("complete", "pruned", "failed")
 
 def trial_line(trial: TrialLine) -> str:
     """How a trial ended, on one line."""
-    value = "" if trial.value is None else f" {trial.value:,.2f} on {counted(trial.seeds, 'seed')}"
+    few = f" ({', '.join(f'{s:,.2f}' for s in trial.scores)})" if 1 < trial.seeds < FEW else ""
+    seeds = f"{counted(trial.seeds, 'seed')}{few}"
+    value = "" if trial.value is None else f" {trial.value:,.2f} on {seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 else ""

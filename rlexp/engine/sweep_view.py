@@ -19,6 +19,7 @@ class TrialLine:
         seeds: Tuning seeds on which it has a score.
         reason: Why it was pruned or failed.
         best: Whether it was the best so far when it ended.
+        scores: Of its runs, in order of their seeds.
     """
 
     number: int
@@ -27,6 +28,7 @@ class TrialLine:
     seeds: int
     reason: str | None
     best: bool
+    scores: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

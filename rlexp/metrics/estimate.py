@@ -61,15 +61,14 @@ class Estimator:
         Args:
             scores: Of shape (N,), raw ones of one task, or normalised ones.
             metrics: By name.
-            ends: What is possible of a score. A metric with a cap has ends of its own: 0, and the
-                cap.
+            ends: What is possible of a score. A metric with a cap ends at 0 and at the cap instead.
         """
         if reason := too_few(scores.n):
-            found = {name: self._alone(scores, m, reason) for name, m in metrics.items()}
+            computed = {name: self._alone(scores, m, reason) for name, m in metrics.items()}
         else:
-            found = intervals(scores, metrics, self.resampling, method=self.method)
+            computed = intervals(scores, metrics, self.resampling, method=self.method)
         return {
-            name: _estimate(scores, metric, limited(found[name], *_ends_of(metric, ends)))
+            name: _estimate(scores, metric, limited(computed[name], *_ends_of(metric, ends)))
             for name, metric in metrics.items()
         }
 
@@ -121,12 +120,12 @@ def _ends_of(metric: Statistic, ends: Ends) -> Ends:
     return ends if aggregate is None or aggregate.cap is None else (0.0, aggregate.cap)
 
 
-def _estimate(scores: TaskScores, metric: Statistic, found: Interval) -> Estimate:
-    runs = tuple(tuple(own.tolist()) for own in _each_run(scores, metric))
-    width = 0.0 if found.low is None or found.high is None else found.high - found.low
-    every = [value for own in runs for value in own]
+def _estimate(scores: TaskScores, metric: Statistic, computed: Interval) -> Estimate:
+    runs = tuple(tuple(values.tolist()) for values in _each_run(scores, metric))
+    width = 0.0 if computed.low is None or computed.high is None else computed.high - computed.low
+    every = [value for values in runs for value in values]
     return Estimate(
-        **{f.name: getattr(found, f.name) for f in fields(Interval)},
+        **{f.name: getattr(computed, f.name) for f in fields(Interval)},
         digits=digits_for(width or max(every) - min(every)),
         sizes=scores.sizes,
         runs=runs if scores.n < FEW else (),

@@ -16,7 +16,7 @@ def possible(interval: Interval) -> bool:
 
 
 def digits_of(interval: Interval, otherwise: int) -> int:
-    """Digits after the point: those of an estimate are its own, whatever stands beside it."""
+    """Digits after the point: an estimate has the same on every surface."""
     return interval.digits if isinstance(interval, Estimate) else otherwise
 
 
@@ -45,12 +45,12 @@ def with_ends(interval: Interval, digits: int) -> str:
 
     Where few runs stand behind it, they follow (`384 [110, 500] (n = 3: 110, 420, 500)`).
     """
-    own = ends(interval, digits)
+    words = ends(interval, digits)
     shown = number(interval.estimate, digits_of(interval, digits))
     runs = [runs_beside(interval)] if few_runs(interval) else []
     if not possible(interval):
-        return f"{shown} ({'; '.join([*runs, own])})"
-    return " ".join([shown, own, *(f"({words})" for words in runs)])
+        return f"{shown} ({'; '.join([*runs, words])})"
+    return " ".join([shown, words, *(f"({listed})" for listed in runs)])
 
 
 def few_runs(interval: Interval) -> bool:

@@ -95,8 +95,8 @@ def distinct_draws(sizes: tuple[int, ...], resampling: Resampling) -> DistinctDr
     if n > MOST_CODED or most > MOST_DISTINCT or most * SHARED > resampling.repetitions:
         return None
     every = [draw(sizes, resampling, block) for block in blocks(n, resampling)]
-    ordered = np.concatenate([np.sort(own.positions, axis=1) for own in every])
+    ordered = np.concatenate([np.sort(drawn.positions, axis=1) for drawn in every])
     codes = ordered @ (n ** np.arange(n, dtype=np.int64))
     _, first, places = np.unique(codes, return_index=True, return_inverse=True)
-    words = np.concatenate([own.words for own in every])[first]
+    words = np.concatenate([drawn.words for drawn in every])[first]
     return DistinctDraws(Draws(words, sizes), places.reshape(-1))

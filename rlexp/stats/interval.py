@@ -39,7 +39,7 @@ def too_few(n: int) -> str | None:
 
 
 def limited(
-    found: AnyInterval, least: float | None = None, greatest: float | None = None
+    interval: AnyInterval, least: float | None = None, greatest: float | None = None
 ) -> AnyInterval:
     """The interval as it may be shown: not of fewer than three runs, and not of what is impossible.
 
@@ -47,16 +47,16 @@ def limited(
     end, the end is declared wrongly: then nothing is cut.
 
     Args:
-        found: The interval as it was computed.
+        interval: The interval as it was computed.
         least: No value is less than this; nothing where that is not known.
         greatest: No value is greater than this; nothing where that is not known.
     """
-    if reason := too_few(found.n):
+    if reason := too_few(interval.n):
         return replace(
-            found, low=None, high=None, repetitions=0, seed=None, coverage=None, reason=reason
+            interval, low=None, high=None, repetitions=0, seed=None, coverage=None, reason=reason
         )
-    if found.low is None or found.high is None:
-        return found
-    low = found.low if least is None else max(found.low, least)
-    high = found.high if greatest is None else min(found.high, greatest)
-    return replace(found, low=low, high=high) if low <= found.estimate <= high else found
+    if interval.low is None or interval.high is None:
+        return interval
+    low = interval.low if least is None else max(interval.low, least)
+    high = interval.high if greatest is None else min(interval.high, greatest)
+    return replace(interval, low=low, high=high) if low <= interval.estimate <= high else interval

@@ -242,3 +242,29 @@ def test_no_number_depends_on_the_order_of_the_runs(name: str, seed: int) -> Non
     straight, shuffled = inquiry(own), inquiry(reordered(own, seed))
     for numbers in (aggregates, per_task, pairs):
         assert numbers(straight) == numbers(shuffled)
+
+
+def test_a_difference_is_no_larger_than_returns_allow() -> None:
+    """Two labels within [1, 500] differ by at most 499, whatever the spread of three runs says."""
+    own = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 1.0), ("a2c", CARTPOLE): (1.0, 1.0, 500.0)})
+    (pair,) = pairs(inquiry(own))
+    assert pair.decision is not None
+    difference = pair.decision.member.comparison.difference
+    assert difference.low is not None
+    assert (True, 499.0) == (difference.low >= -499.0, difference.high)
+
+
+def test_an_optimality_gap_lies_between_zero_and_its_cap() -> None:
+    """Its interval has ends of its own."""
+    own = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 22.5)})
+    gap = aggregates(inquiry(own))[0].intervals["optimality_gap"]
+    assert (0.0, 1.0) == (gap.low, gap.high)
+
+
+def test_two_runs_have_no_interval() -> None:
+    """Of no metric; the runs are kept beside the value."""
+    own = of_scores({("ppo", CARTPOLE): (400.0, 300.0)})
+    for estimate in aggregates(inquiry(own))[0].intervals.values():
+        assert (None, None) == (estimate.low, estimate.high)
+        assert "too few runs for an interval (n = 2)" == estimate.reason
+    assert ((300.0, 400.0),) == aggregates(inquiry(own))[0].intervals["iqm"].runs

@@ -89,9 +89,9 @@ def test_an_observed_scale_is_told() -> None:
 @pytest.mark.parametrize(
     ("sample", "told"),
     [
-        ("one_run", "ppo: 1 of 1 run; no band: one run "),
+        ("one_run", "ppo: 1 of 1 run; no band: too few runs for an interval (n = 1)."),
         ("constant", "ppo: 5 of 5 runs; no band: all runs "),
-        ("not_finite", "ppo: 2 of 3 runs."),
+        ("not_finite", "ppo: 2 of 3 runs; no band: too few runs for an interval (n = 2)."),
         ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the worst one)."),
         ("incomplete", "a2c: 6 of 10 runs over 2 tasks; no band"),
     ],

@@ -148,7 +148,7 @@ def _table(found: Sequence[Estimates], inquiry: Inquiry) -> Table:
         note=f"Runs: with a score, of those asked for. In units of the {unit(inquiry.evidence)}"
         f"{_other_units(inquiry)}.{_lower_is_better(list(inquiry.metrics), inquiry)}",
     )
-    return with_every_run(table)
+    return with_every_run(table, next(iter(inquiry.metrics.values())).title)
 
 
 def _other_units(inquiry: Inquiry) -> str:

@@ -143,6 +143,13 @@ DEFINITIONS = (
         _method("bca"),
     ),
     Definition(
+        "ends of an interval",
+        "No interval goes beyond what is possible: the declared bounds of returns, 0 and the cap of "
+        "an optimality gap, the largest possible difference. Fewer than three runs have none.",
+        "rlexp",
+        _always,
+    ),
+    Definition(
         "expected coverage",
         "How often intervals of this method held the true value in simulations with as many runs "
         "and tasks, drawn from published scores. Other scores may fare worse.",

@@ -1,7 +1,7 @@
 """Performance profiles: the share of runs that score more than each threshold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.scale import Scales, common_scale, task_scores, without_anchors
 from rlexp.reports.sentences import counted
 from rlexp.reports.wording import states
+from rlexp.stats.interval import too_few
 from rlexp.stats.profile import Profile, performance_profile
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import per_cent
@@ -56,7 +57,7 @@ def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
         return _no_profile(f"no label has a score on every task. {' '.join(notes)}")
     thresholds = _thresholds(list(scores.values()), inquiry.settings.curve_points)
     level = inquiry.settings.level
-    found = {k: performance_profile(own, thresholds, level) for k, own in scores.items()}
+    found = {k: _profile(own, thresholds, level) for k, own in scores.items()}
     notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in found.items()] + notes
     notes += [_about_bands(list(found.values()), level), _about_scale(scale)]
     kind = "score" if scale is None else "normalised score"
@@ -90,6 +91,13 @@ def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64
     if len(unique) < points:
         return np.concatenate([[low], unique, [unique[-1] + span / 20]])
     return np.linspace(low, unique[-1] + span / 20, points)
+
+
+def _profile(scores: TaskScores, thresholds: NDArray[np.float64], level: float) -> Profile:
+    """The profile of a label, with a band where it has runs enough for an interval."""
+    profile = performance_profile(scores, thresholds, level)
+    reason = too_few(profile.n)
+    return replace(profile, low=None, high=None, reason=reason) if reason else profile
 
 
 def _line(label: str, profile: Profile) -> Line:

@@ -11,7 +11,7 @@ from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.reaching import Followed, follow
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted, listed
-from rlexp.stats.interval import Interval, limited
+from rlexp.stats.interval import Interval, limited, too_few
 from rlexp.stats.multiplicity import holm
 from rlexp.stats.survival import Median, SurvivalCurve, median_time, restricted_mean
 from rlexp.stats.threshold import LogRank, log_rank, wilson
@@ -94,7 +94,7 @@ def _line(label: str, curve: SurvivalCurve) -> Line:
     if curve.follow_up > x[-1]:
         x.append(curve.follow_up)
         shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
-    some = any(np.isfinite(curve.low))
+    some = too_few(curve.n) is None and any(np.isfinite(curve.low))
     return Line(
         label=label,
         x=tuple(x),
