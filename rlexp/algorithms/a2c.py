@@ -1,35 +1,22 @@
 """A2C."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from rlexp.algorithms.library import check_rollout, construct
-from rlexp.algorithms.ranges import Count, CountOrAll, Discount, NonNegative, Positive
-from rlexp.algorithms.schedules import Scheduled
+from rlexp.algorithms.on_policy import OnPolicy
+from rlexp.algorithms.ranges import CountOrAll, NonNegative, Positive
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.vec_env import VecEnv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class A2C:
+class A2C(OnPolicy):
     """Advantage actor-critic: one synchronous policy-gradient step for each short rollout.
 
     Mnih et al. 2016, Asynchronous Methods for Deep Reinforcement Learning, arXiv:1602.01783.
     """
 
-    policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
-    actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
-
-    learning_rate: Scheduled
-    """Step size of the optimiser; a number or a schedule."""
-    n_steps: Count
-    """Steps collected in each environment between two updates."""
-    gamma: Discount
-    """Discount factor, per step."""
-    gae_lambda: Discount
-    """Bias against variance of generalised advantage estimation; 1 is Monte Carlo."""
     ent_coef: NonNegative
     """Weight of the entropy bonus in the loss."""
     vf_coef: NonNegative
@@ -44,26 +31,10 @@ class A2C:
     """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
     sde_sample_freq: CountOrAll
     """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
-    normalize_advantage: bool
-    """Whether advantages are scaled to mean 0 and deviation 1."""
 
-    def check(self, environments: int) -> None:
-        """Refuse settings that need another number of environments."""
-        check_rollout(self, environments)
-
-    def build(
-        self,
-        policy: str,
-        arguments: dict[str, Any],
-        environment: "VecEnv",
-        *,
-        seed: int,
-        device: str,
-    ) -> "BaseAlgorithm":
-        """Return a fresh learner on `environment`, seeded with `seed`."""
+    @staticmethod
+    def learner_class() -> type["BaseAlgorithm"]:
+        """The class of stable-baselines3."""
         import stable_baselines3
 
-        self.check(environment.num_envs)
-        return construct(
-            stable_baselines3.A2C, self, policy, arguments, environment, seed=seed, device=device
-        )
+        return stable_baselines3.A2C

@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.algorithms.library import check_one_network, construct
+from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
 from rlexp.algorithms.ranges import Count, Finite
 from rlexp.algorithms.schedules import Scheduled
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.vec_env import VecEnv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ARS:
+class ARS(LibraryAlgorithm):
     """Augmented random search: finite differences of return along random directions.
 
     Mania et al. 2018, Simple Random Search Is Competitive, arXiv:1803.07055.
@@ -27,8 +26,6 @@ class ARS:
     """Random directions tried at each update, each both ways."""
     n_top: Count | None
     """Best directions that an update uses; null uses all."""
-    learning_rate: Scheduled
-    """Step size of the optimiser; a number or a schedule."""
     delta_std: Scheduled
     """Deviation of a random direction, in units of weights; a number or a schedule."""
     zero_policy: bool
@@ -45,22 +42,13 @@ class ARS:
                 "lower n_top, or raise n_delta"
             )
 
-    def check(self, environments: int) -> None:
-        """Every number of environments will do."""
+    def check_network(self, arguments: dict[str, Any]) -> None:
+        """Refuse an actor and a critic, since the policy is one network."""
+        check_one_network(self.learner_class(), arguments)
 
-    def build(
-        self,
-        policy: str,
-        arguments: dict[str, Any],
-        environment: "VecEnv",
-        *,
-        seed: int,
-        device: str,
-    ) -> "BaseAlgorithm":
-        """Return a fresh learner on `environment`, seeded with `seed`."""
+    @staticmethod
+    def learner_class() -> type["BaseAlgorithm"]:
+        """The class of sb3-contrib."""
         import sb3_contrib
 
-        check_one_network(sb3_contrib.ARS, arguments)
-        return construct(
-            sb3_contrib.ARS, self, policy, arguments, environment, seed=seed, device=device
-        )
+        return sb3_contrib.ARS

@@ -1,13 +1,13 @@
-"""From settings to a learner of stable-baselines3 or sb3-contrib, with mistakes named."""
+"""What every algorithm of stable-baselines3 and sb3-contrib shares: from settings to a learner."""
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rlexp.algorithms.noise import Noise, action_noise
-from rlexp.algorithms.schedules import Schedule, in_library_terms
+from rlexp.algorithms.schedules import Schedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,6 +18,53 @@ Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm itself gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryAlgorithm:
+    """An algorithm of a library, whose hyperparameters have the names that the library uses.
+
+    A member says which class of the library it is (`learner_class`), adds its hyperparameters as
+    fields, and extends `check` and `check_network` where its values can contradict each other.
+    """
+
+    policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+    actions: ClassVar[tuple[str, ...]] = ("Box",)
+
+    learning_rate: Scheduled
+    """Step size of the optimiser; a number or a schedule."""
+
+    @staticmethod
+    def learner_class() -> type["BaseAlgorithm"]:
+        """The class of the library that learns."""
+        raise NotImplementedError
+
+    def check(self, environments: int) -> None:
+        """Every number of environments will do."""
+
+    def check_network(self, arguments: dict[str, Any]) -> None:
+        """Every network will do: `arguments` are those of the policy."""
+
+    def build(
+        self,
+        policy: str,
+        arguments: dict[str, Any],
+        environment: "VecEnv",
+        *,
+        seed: int,
+        device: str,
+    ) -> "BaseAlgorithm":
+        """Return a fresh learner on `environment`, seeded with `seed` (0 … 2**32 - 1).
+
+        Raises:
+            ConfigError: A hyperparameter, the policy, one of its arguments or a space does not
+                fit.
+        """
+        self.check(environment.num_envs)
+        self.check_network(arguments)
+        return construct(
+            self.learner_class(), self, policy, arguments, environment, seed=seed, device=device
+        )
 
 
 def construct(
@@ -52,48 +99,6 @@ def construct(
     except (AssertionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{library.__name__} refuses this configuration: {reason}") from error
-
-
-def check_rollout(member: Any, environments: int) -> None:
-    """Refuse a rollout that is too short for its minibatches.
-
-    Raises:
-        ConfigError: `batch_size` exceeds the rollout, or advantages of one step are normalised.
-    """
-    size = member.n_steps * environments
-    rollout = f"n_steps * environments = {member.n_steps} * {environments} = {size}"
-    batch = getattr(member, "batch_size", None)
-    if batch is not None and batch > size:
-        raise ConfigError(
-            f"algorithm.batch_size={batch} is more than a rollout holds ({rollout}): "
-            f"set batch_size to {size} or less, or raise n_steps"
-        )
-    if member.normalize_advantage and min(size, batch or size) < 2:
-        raise ConfigError(
-            f"one advantage cannot be normalised (batch_size={batch}, {rollout}): "
-            "use 2 or more of each, or set algorithm.normalize_advantage=false"
-        )
-
-
-def check_last_minibatch(member: Any, environments: int) -> None:
-    """Refuse minibatches that leave one lone step over: its normalised advantage is NaN."""
-    size, batch = member.n_steps * environments, member.batch_size
-    if member.normalize_advantage and batch is not None and size % batch == 1:
-        raise ConfigError(
-            f"algorithm.batch_size={batch} leaves a minibatch of one step of n_steps * "
-            f"environments = {size}, whose advantage cannot be normalised: use a batch_size "
-            "that divides it"
-        )
-
-
-def check_train_frequency(member: Any, environments: int) -> None:
-    """Refuse training once an episode on several environments, whose episodes end apart."""
-    frequency = member.train_freq
-    if environments > 1 and isinstance(frequency, tuple) and frequency[1] == "episode":
-        raise ConfigError(
-            f"algorithm.train_freq={list(frequency)} counts episodes, which needs one "
-            f"environment, not {environments}: set environment.vector.count=1 or count steps"
-        )
 
 
 def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, Any]) -> None:

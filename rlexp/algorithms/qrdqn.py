@@ -1,87 +1,28 @@
 """QRDQN."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from rlexp.algorithms.library import check_one_network, check_train_frequency, construct
-from rlexp.algorithms.ranges import (
-    Count,
-    CountOrAll,
-    Discount,
-    Positive,
-    Share,
-    TrainFrequency,
-    ZeroOrMore,
-)
-from rlexp.algorithms.schedules import Scheduled
+from rlexp.algorithms.off_policy import DeepQLearning
+from rlexp.algorithms.ranges import Positive
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.vec_env import VecEnv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QRDQN:
+class QRDQN(DeepQLearning):
     """Quantile-regression DQN: learns the distribution of returns.
 
     Dabney et al. 2018, Distributional RL with Quantile Regression, arXiv:1710.10044.
     """
 
-    policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
-    actions: ClassVar[tuple[str, ...]] = ("Discrete",)
-
-    learning_rate: Scheduled
-    """Step size of the optimiser; a number or a schedule."""
-    buffer_size: Count
-    """Transitions that the replay buffer holds."""
-    learning_starts: ZeroOrMore
-    """Steps of uniform random actions before learning starts."""
-    batch_size: Count
-    """Transitions in a minibatch."""
-    tau: Share
-    """How far a target network moves towards its network at an update; 1 copies it."""
-    gamma: Discount
-    """Discount factor, per step."""
-    train_freq: TrainFrequency
-    """Steps between two updates, or a number and unit: `[1, episode]`."""
-    gradient_steps: CountOrAll
-    """Gradient steps at an update; -1 takes as many as steps were collected."""
-    replay_buffer_kwargs: dict[str, Any] | None
-    """Further arguments of the replay buffer (`handle_timeout_termination`)."""
-    optimize_memory_usage: bool
-    """Whether the buffer stores each observation once; needs
-    `replay_buffer_kwargs={handle_timeout_termination: false}`."""
-    n_steps: Count
-    """Steps of reward before the bootstrap (n-step returns)."""
-    target_update_interval: Count
-    """Steps between two updates of the target network."""
-    exploration_fraction: Share
-    """Fraction of training over which the rate of random actions falls."""
-    exploration_initial_eps: Discount
-    """Probability of a random action at the start."""
-    exploration_final_eps: Discount
-    """Probability of a random action after `exploration_fraction`."""
     max_grad_norm: Positive | None
     """Largest norm of a gradient; null does not clip."""
 
-    def check(self, environments: int) -> None:
-        """Refuse settings that need another number of environments."""
-        check_train_frequency(self, environments)
-
-    def build(
-        self,
-        policy: str,
-        arguments: dict[str, Any],
-        environment: "VecEnv",
-        *,
-        seed: int,
-        device: str,
-    ) -> "BaseAlgorithm":
-        """Return a fresh learner on `environment`, seeded with `seed`."""
+    @staticmethod
+    def learner_class() -> type["BaseAlgorithm"]:
+        """The class of sb3-contrib."""
         import sb3_contrib
 
-        self.check(environment.num_envs)
-        check_one_network(sb3_contrib.QRDQN, arguments)
-        return construct(
-            sb3_contrib.QRDQN, self, policy, arguments, environment, seed=seed, device=device
-        )
+        return sb3_contrib.QRDQN

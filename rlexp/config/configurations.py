@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import hydra_session, unknown_key
-from rlexp.config.resolved import to_plain
+from rlexp.config.resolved import STEPS, to_plain
 from rlexp.config.words import FREE_FORM
 from rlexp.errors import ConfigError
 
 ENTRY = "sweep_entry"
 OF_THE_SWEEP = ("sweep", "tuner", "pruner")
 """Keys of a sweep's configuration that no run has."""
-STEPS = "budget.steps"
 
 
 @dataclass(frozen=True, slots=True)

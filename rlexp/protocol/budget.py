@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import asdict, dataclass
-from math import inf
+from math import inf, isfinite
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Interval
@@ -13,6 +13,37 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout")
 """Settings that change no number of a run, and so are no part of what identifies it."""
+
+
+TENTH = "tenth"
+"""Value of `evaluation_every` in a configuration that stands for a tenth of `steps`."""
+
+
+def evaluation_interval(evaluation_every: Any, steps: Any) -> Any:
+    """The number of environment steps that `budget.evaluation_every` stands for.
+
+    Args:
+        evaluation_every: The value in a configuration: a number, a word, or nothing.
+        steps: The value of `budget.steps` beside it.
+
+    Returns:
+        A tenth of the steps, at least 1, for the word `tenth`; nothing where the steps are no
+        number, which is refused later; any value that is no word as it is.
+
+    Raises:
+        ConfigError: The word is another one.
+    """
+    if not isinstance(evaluation_every, str):
+        return evaluation_every
+    if evaluation_every != TENTH:
+        raise ConfigError(
+            f"budget.evaluation_every={evaluation_every} is no interval: write a number of "
+            f"environment steps, {TENTH} (a tenth of budget.steps), or null (the final "
+            "evaluation only)"
+        )
+    if not isinstance(steps, int | float) or not isfinite(steps):
+        return None
+    return max(int(steps) // 10, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,3 +177,14 @@ def test_another_value_of_a_variable_is_the_same_run(
     before = identity(folder, word)
     monkeypatch.setenv("SAMPLE_TOKEN", "second-value")
     assert before == identity(folder, word)
+
+
+def test_the_interval_of_evaluations_counts_as_its_number(folder: Path) -> None:
+    """A tenth of the budget is the run that names this number, and another run than any other."""
+    steps, interval = "budget.steps=4000", "budget.evaluation_every"
+    by_default = identity(folder, steps)
+    assert by_default == identity(folder, steps, f"{interval}=400")
+    assert by_default != identity(folder, steps, f"{interval}=401")
+    assert by_default != identity(folder, steps, f"{interval}=null")
+    (configuration,) = request(folder, steps).experiment.configurations
+    assert 400 == configuration.budget.evaluation_every

@@ -85,7 +85,7 @@ def test_a_target_outside_the_group_is_refused(plain: dict[str, Any], target: ob
         ("rlexp.algorithms.pppo.PPO", "cannot be imported: ModuleNotFoundError"),
         ("rlexp.algorithms.", "cannot be imported"),
         ("rlexp.algorithms..ppo.PPO", "cannot be imported"),
-        ("rlexp.algorithms.ppo.construct", "is no plug-in: name a dataclass"),
+        ("rlexp.algorithms.library.construct", "is no plug-in: name a dataclass"),
         ("rlexp.algorithms.ppo.TYPE_CHECKING", "is no plug-in: name a dataclass"),
     ],
 )

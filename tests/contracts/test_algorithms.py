@@ -55,22 +55,22 @@ def test_all_algorithms_of_both_libraries_are_here() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_yaml_holds_the_library_defaults(name: str) -> None:
-    """A yaml has every hyperparameter of the constructor, at its default."""
+    """A yaml has every hyperparameter of the constructor, at its default and in its order."""
     parameters = signature(library(name)).parameters
     expected = {key: value.default for key, value in parameters.items() if key not in NOT_SETTINGS}
     if "replay_buffer_class" in parameters:
         assert "replay_buffer_kwargs" in expected
     actual = settings("algorithm", name)
     actual.pop("_target_")
-    assert expected == actual
+    assert list(expected.items()) == list(actual.items())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_yaml_and_class_have_the_same_fields_in_the_same_order(name: str) -> None:
+def test_yaml_and_class_have_the_same_fields(name: str) -> None:
     """Types stand in Python, values in yaml, and neither knows more than the other."""
     values = settings("algorithm", name)
     kind = target(values.pop("_target_"))
-    assert [field.name for field in fields(kind)] == list(values)
+    assert {field.name for field in fields(kind)} == set(values)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
