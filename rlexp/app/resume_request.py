@@ -6,6 +6,7 @@ from typing import Any
 
 from rlexp.app.imported import refuse_imported
 from rlexp.app.mirrored import Trackers
+from rlexp.app.older_schema import refuse_older
 from rlexp.app.permission import check_imports
 from rlexp.app.recorded import Recorded
 from rlexp.app.request import Request
@@ -79,6 +80,7 @@ def requests(
     """
     experiment = experiment_of(found)
     refuse_imported(experiment)
+    refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
     executor, budget, trackers = _driven(experiment, recorded, words, workspace)
     if only is not None:
@@ -162,6 +164,7 @@ def asked_of_sweep(
             records name code that is not allowed.
     """
     experiment, name = experiment_of(found), found.paths.name
+    refuse_older(experiment)
     given = check_words(words, MIRROR)
     check_imports(
         (*experiment.trials, *experiment.finalists, *experiment.configurations),

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from rlexp.app.imported import refuse_imported
 from rlexp.app.join import union
+from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Experiment
@@ -30,6 +31,7 @@ def join_sweep(paths: ExperimentPaths, asked: Experiment, *, lag_asked: bool) ->
         return asked
     there = read_experiment(paths)
     refuse_imported(there, "; choose another name with experiment=…")
+    refuse_older(there)
     if there.sweep is None:
         raise RecordError(
             f"experiment {asked.name} exists and is no sweep; "
@@ -63,9 +65,7 @@ def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
 def _check_same(there: Experiment, asked: Experiment, *, chosen: bool) -> None:
     if there.fingerprint == asked.fingerprint:
         return
-    found = leaf_differences(
-        there.definition(), asked.definition(), ignored=frozenset({"fingerprint"})
-    )
+    found = leaf_differences(there.definition(), asked.definition())
     differences = "\n".join(f"  {d.path}: {d.first!r} there, {d.second!r} here" for d in found)
     may_grow = "seeds.test may grow" if chosen else "sweep.trials and seeds.test may grow"
     raise RecordError(

@@ -14,8 +14,9 @@ from rlexp.console import Console
 from rlexp.engine.sweeping import Sweeping
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code

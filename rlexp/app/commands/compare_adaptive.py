@@ -23,6 +23,7 @@ from rlexp.app.gather import gather, read_target
 from rlexp.app.imported import refuse_imported
 from rlexp.app.looks import Looked, draw_up, failed_for_good, look_at
 from rlexp.app.mirrored import Trackers
+from rlexp.app.older_schema import refuse_older
 from rlexp.app.permission import check_imports
 from rlexp.app.summary import read_entries
 from rlexp.app.workspace import Workspace
@@ -71,6 +72,7 @@ def compare_adaptively(asked: Asked, place: Workspace, console: Console) -> int:
     paths = place.experiment(_experiment(asked))
     experiment = read_experiment(paths)
     refuse_imported(experiment)
+    refuse_older(experiment)
     _check_seeds(experiment)
     check_imports(experiment.configurations, place.allowed, asked.command)
     evidence = gather(asked.targets, Phase.TEST, place)

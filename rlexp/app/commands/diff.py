@@ -8,6 +8,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.console import Console
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
+from rlexp.protocol.spec import RUN, RunSpec, described
 from rlexp.store.files import read_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_run
@@ -74,7 +75,7 @@ def _said(value: Any) -> str:
 
 
 def _describe(run: RunPaths) -> Described:
-    parts: dict[str, Any] = {"configuration": read_run(run).record.spec.plain()}
+    parts: dict[str, Any] = {"configuration": _configuration(read_run(run).record.spec)}
     attempts = run.attempts()
     if not attempts:
         return Described(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
@@ -86,6 +87,10 @@ def _describe(run: RunPaths) -> Described:
         del parts["code"]
         return Described(parts, (f"the code of {run.folder.name} was in no git checkout",))
     return Described(parts)
+
+
+def _configuration(spec: RunSpec) -> dict[str, Any]:
+    return {**described(spec.parts), **{k: v for k, v in spec.plain().items() if k in RUN}}
 
 
 def _provenance(plain: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any]:
