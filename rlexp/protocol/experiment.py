@@ -88,7 +88,8 @@ class Experiment:
     @property
     def schema(self) -> int:
         """Of the file that holds it."""
-        return min(configuration.schema for configuration in self.configurations)
+        schemas = (configuration.schema for configuration in self.configurations)
+        return min(schemas, default=Configuration.schema)
 
     @property
     def default(self) -> Configuration:

@@ -36,15 +36,14 @@ class FirstRunSpec(RunSpec):
     @cached_property
     def id(self) -> str:
         """Identity: sha256 of all fields."""
-        own = {"phase": self.phase, "root": self.root, "seed": self.seed}
-        return digest({**self._hashed, **own})
+        return digest({**self._hashed, "phase": self.phase, "root": self.root, "seed": self.seed})
 
     @cached_property
     def fingerprint(self) -> str:
         """Identity of the configuration: the same without phase, root and seed."""
         return digest(self._hashed)
 
-    @property
+    @cached_property
     def _hashed(self) -> dict[str, Any]:
         parts = {name: _unnamed(getattr(self, name)) for name in ALWAYS}
         environment = parts["environment"]
@@ -61,8 +60,8 @@ class FirstRunSpec(RunSpec):
             KeyError: A field is missing.
             ValueError: The phase, the root or the seed is none.
         """
-        known = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
-        return super().from_plain({**known, **named_configuration(known)})
+        fields = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
+        return super().from_plain({**fields, **named_configuration(fields)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +106,10 @@ def named_part(part: Any, group: str) -> Any:
     module, _, kind = part[TARGET].rpartition(".")
     if not module.startswith(OURS):
         return {PLUG_IN: named_by_path(group, module, kind), **part}
-    own_group = "teacher" if module.startswith(TEACHERS) else group
+    if module.startswith(TEACHERS):
+        group = "teacher"
     name = module.rpartition(".")[2].removesuffix("_task")
-    return {PLUG_IN: Identity(own_group, name).plain(), **part}
+    return {PLUG_IN: Identity(group, name).plain(), **part}
 
 
 def _unnamed(part: Any) -> Any:

@@ -78,11 +78,11 @@ class RunSpec:
     @cached_property
     def id(self) -> str:
         """Identity: sha256 of the fingerprint and the fields in which runs differ."""
-        own: dict[str, Any] = {"configuration": self.fingerprint, "phase": self.phase}
-        own |= {"root": self.root, "seed": self.seed}
+        hashed: dict[str, Any] = {"configuration": self.fingerprint, "phase": self.phase}
+        hashed |= {"root": self.root, "seed": self.seed}
         if self.parent is not None:
-            own["parent"] = asdict(self.parent)
-        return digest(own)
+            hashed["parent"] = asdict(self.parent)
+        return digest(hashed)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -105,10 +105,16 @@ class RunSpec:
         return short_name(self.algorithm)
 
     def again(self, phase: Phase, root: int, seed: int) -> Self:
-        """The run of the same configuration with another seed; much of its identity is known."""
-        other = type(self)(**self.parts, phase=phase, root=root, seed=seed)
-        other.__dict__["fingerprint"] = self.fingerprint
-        other.__dict__["_learner"] = self._learner
+        """The run of the same configuration with another seed, which goes on from no other run.
+
+        What was computed of the configuration is handed on, so that ten thousand runs hash it once.
+        """
+        _ = self.fingerprint, self._learner
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        for computed in ("id", "name"):
+            other.__dict__.pop(computed, None)
+        other.__dict__.update(phase=phase, root=root, seed=seed, parent=None)
         return other
 
     @property
@@ -184,5 +190,5 @@ def described(parts: Plain) -> dict[str, Any]:
 
 
 def _components(environment: Any) -> Plain:
-    found = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
+    return components if isinstance(components, Mapping) else {}

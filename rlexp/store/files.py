@@ -186,8 +186,8 @@ def read_document(path: Path) -> tuple[int, dict[str, Any]]:
         raise RecordError(f"{path} is missing") from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
-    found = schema_of(path).check(plain, path)
-    return found, {key: value for key, value in plain.items() if key not in {VERSION, WRITER}}
+    schema = schema_of(path).check(plain, path)
+    return schema, {key: value for key, value in plain.items() if key not in {VERSION, WRITER}}
 
 
 def probe_writable(folder: Path) -> None:

@@ -41,13 +41,13 @@ class Schema:
         Raises:
             RecordError: It cannot be read; names the version of rlexp that can.
         """
-        found = plain.get(VERSION) if isinstance(plain, Mapping) else None
-        if type(found) is int and self.oldest <= found <= self.version:
-            return found
-        if type(found) is int and found > self.version:
+        number = plain.get(VERSION) if isinstance(plain, Mapping) else None
+        if type(number) is int and self.oldest <= number <= self.version:
+            return number
+        if type(number) is int and number > self.version:
             raise RecordError(
                 f"{place} was written by rlexp {plain.get(WRITER, 'of a later version')} in schema "
-                f"{found}, and this is rlexp {writer()}, which reads schema {self.version} at most: "
+                f"{number}, and this is rlexp {writer()}, which reads schema {self.version} at most: "
                 "pip install --upgrade rlexp"
             )
         raise RecordError(

@@ -6,14 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_runs import prepared
 from quick_parts import quick_parts
 from samples import write_tree
 
+from rlexp.algorithms.ppo import PPO
+from rlexp.app.join import join
 from rlexp.app.request import Request, read_request
 from rlexp.app.sweep_request import read_sweep
+from rlexp.app.worker import execute
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
+from rlexp.records.events import Failure
+from rlexp.records.run import State
 from rlexp.store.layout import Layout
+from rlexp.store.runs import read_run, write_experiment
 
 SOURCES = Path(__file__).parents[2]
 GOLDEN = json.loads((SOURCES / "tests/golden/identities.json").read_text())
@@ -168,3 +176,27 @@ def test_records_cannot_be_given_names_by_words(folder: Path) -> None:
     """Only a class says what it is."""
     with pytest.raises(ConfigError, match=r"unknown key 'algorithm\.plug_in'"):
         request(folder, "+algorithm.plug_in.name=sac")
+
+
+def test_runs_that_are_missing_are_built_from_where_a_class_is_now(folder: Path) -> None:
+    """The experiment goes on under its name after the class was moved."""
+    before = request(folder, "algorithm=a2c", "seeds.test=1").experiment
+    paths = Layout(folder / "runs").experiment(before.name)
+    write_experiment(paths, before)
+    package = moved(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
+    asked = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
+    (configuration,) = join(paths, asked).configurations
+    assert f"{package}.elsewhere.Renamed" == configuration.algorithm["_target_"]
+
+
+def test_a_run_is_not_trained_by_another_version_of_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails with a sentence that names both; nothing is trained."""
+    run = prepared(tmp_path)
+    monkeypatch.setattr(PPO, "identity", Identity("algorithm", "ppo", version=2))
+    execute([str(run.paths.folder), "1"])
+    record = read_run(run.paths).record
+    assert (State.FAILED, Failure.USER, 0) == (record.state, record.failure, record.step)
+    reason = "was asked for with algorithm ppo, and its class is ppo, version 2 by now"
+    assert reason in str(record.reason)

@@ -6,10 +6,10 @@ specifications with the identities that it computed.
 """
 
 import json
-import os
 import shutil
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from quick_parts import quick_parts
 import rlexp
 from rlexp import cli
 from rlexp.protocol.schema_1 import FirstRunSpec
-from rlexp.store.layout import Layout
-from rlexp.store.runs import read_definition, read_spec
+from rlexp.store import catalogue
+from rlexp.store.layout import Layout, RunPaths
+from rlexp.store.runs import StoredRun, read_definition, read_run, read_spec
 
 STORED = Path(__file__).parents[1] / "store/schema_1"
 RUN = "trained/ppo-test-0-6c6a989834"
@@ -53,8 +54,8 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tu
         monkeypatch.setattr(sys, "path", [*sys.path])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
+    written = capsys.readouterr()
+    return int(ended.value.code or 0), written.out, written.err
 
 
 @pytest.mark.parametrize("line", (STORED / "specs.jsonl").read_text().splitlines())
@@ -93,6 +94,26 @@ def test_an_experiment_is_shown_whole(
         assert "does not ask for it" not in out
     runs = (read_only / "runs" / name).glob("*/spec.json")
     assert all(run.parent.name in out for run in runs)
+
+
+def test_a_catalogue_keeps_them_as_they_are(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read from it has the same identity as what is read from the files."""
+    monkeypatch.setattr(catalogue, "FEWEST", 1)
+    runs = Layout(workspace / "runs").experiment("trained").runs()
+    places = [workspace / "catalogue"]
+    first = catalogue.Catalogue.read(places, lambda: time.time() + 100)
+    before = [first.look(run, read_run).record for run in runs]
+    first.save(complete=True)
+    second = catalogue.Catalogue.read(places, lambda: time.time() + 100)
+    after = [second.look(run, _unread).record for run in runs]
+    assert before == after
+    assert [run.folder.name for run in runs] == [record.spec.name for record in after]
+
+
+def _unread(paths: RunPaths) -> StoredRun:
+    raise AssertionError(f"{paths.folder} is read from its files")
 
 
 def test_everything_is_listed_and_verified(
@@ -208,6 +229,5 @@ def test_a_file_of_a_later_schema_names_the_version_that_wrote_it(
     path.write_text(json.dumps({**plain, "schema": 9, "rlexp": "7.5.3"}))
     code, out, err = command(workspace, capsys, "compare", "trained")
     assert 0 != code
-    told = (out + err).replace(os.linesep, " ")
-    assert "was written by rlexp 7.5.3 in schema 9" in told
-    assert "reads schema 2 at most: pip install --upgrade rlexp" in told
+    assert "was written by rlexp 7.5.3 in schema 9" in out + err
+    assert "reads schema 2 at most: pip install --upgrade rlexp" in out + err
