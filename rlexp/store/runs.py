@@ -140,7 +140,8 @@ def _failures(word: Any) -> Failures:
 def write_run(paths: RunPaths, spec: RunSpec) -> None:
     """Publish what defines the run; a run that is there already stays as it is.
 
-    What is there and cannot be read, or is that of another run, is put right.
+    What is there and cannot be read, or is that of another run, is put right. So is a run without
+    an attempt that is to be built from another place: a class was moved since it was planned.
 
     Raises:
         ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
@@ -162,7 +163,10 @@ def _check_schema(schema: int, what: str) -> None:
 
 def _holds(paths: RunPaths, spec: RunSpec) -> bool:
     try:
-        return paths.spec.exists() and read_spec(paths).id == spec.id
+        if not paths.spec.exists():
+            return False
+        there = read_spec(paths)
+        return there.id == spec.id and (there.plain() == spec.plain() or bool(paths.attempts()))
     except RecordError:
         return False
 

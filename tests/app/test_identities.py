@@ -18,10 +18,11 @@ from rlexp.app.worker import execute
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Failure
 from rlexp.records.run import State
 from rlexp.store.layout import Layout
-from rlexp.store.runs import read_run, write_experiment
+from rlexp.store.runs import read_run, read_spec, write_experiment, write_run
 
 SOURCES = Path(__file__).parents[2]
 GOLDEN = json.loads((SOURCES / "tests/golden/identities.json").read_text())
@@ -185,8 +186,12 @@ def test_runs_that_are_missing_are_built_from_where_a_class_is_now(folder: Path)
     write_experiment(paths, before)
     package = moved(folder, "algorithm", "rlexp/algorithms/a2c.py", "A2C")
     asked = request(folder, "algorithm=moved", "seeds.test=2", allowed=package).experiment
-    (configuration,) = join(paths, asked).configurations
-    assert f"{package}.elsewhere.Renamed" == configuration.algorithm["_target_"]
+    planned = paths.run(next(before.specs(Phase.TEST))[1].name)
+    write_run(planned, next(before.specs(Phase.TEST))[1])
+    specs = [spec for _, spec in join(paths, asked).specs(Phase.TEST)]
+    write_run(planned, specs[0])
+    places = {spec.algorithm["_target_"] for spec in (*specs, read_spec(planned))}
+    assert {f"{package}.elsewhere.Renamed"} == places
 
 
 def test_a_run_is_not_trained_by_another_version_of_its_class(
