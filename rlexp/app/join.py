@@ -6,8 +6,8 @@ from dataclasses import replace
 from rlexp.app.imported import refuse_imported
 from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
-from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
@@ -30,8 +30,7 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
             "or choose another name with experiment=…",
         )
     if there.fingerprint != asked.fingerprint:
-        found = leaf_differences(there.definition(), asked.definition())
-        differences = "\n".join(f"  {d.path}: {d.first!r} there, {d.second!r} here" for d in found)
+        differences = "\n".join(f"  {line}" for line in redefinition(there, asked))
         raise RecordError(
             f"experiment {asked.name} exists with another definition; "
             f"choose another name with experiment=…\n{differences}",

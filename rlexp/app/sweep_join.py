@@ -7,8 +7,8 @@ from rlexp.app.imported import refuse_imported
 from rlexp.app.join import as_built_now, union
 from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
-from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
@@ -74,8 +74,7 @@ def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
 def _check_same(there: Experiment, asked: Experiment, *, chosen: bool) -> None:
     if there.fingerprint == asked.fingerprint:
         return
-    found = leaf_differences(there.definition(), asked.definition())
-    differences = "\n".join(f"  {d.path}: {d.first!r} there, {d.second!r} here" for d in found)
+    differences = "\n".join(f"  {line}" for line in redefinition(there, asked))
     may_grow = "seeds.test may grow" if chosen else "sweep.trials and seeds.test may grow"
     raise RecordError(
         f"sweep {asked.name} exists with another definition, of which only {may_grow}; "

@@ -127,13 +127,17 @@ class Experiment:
         Neither the order of the configurations, nor their labels, nor known scores of the tasks
         are part of it, but for the score that a failure counts as.
         """
-        ordered = sorted(self._asked, key=lambda c: c.fingerprint)
+        ordered = sorted(self.defined(), key=lambda defined: defined[0].fingerprint)
         return {
-            "configurations": [self._defining(c) for c in ordered],
+            "configurations": [definition for _, definition in ordered],
             "root": self.seeds.root,
             "failures": self.failures,
             **self._searched(),
         }
+
+    def defined(self) -> list[tuple[Configuration, dict[str, Any]]]:
+        """Each configuration that the name stands for; of a sweep, the default. What defines each."""
+        return [(c, self._defining(c)) for c in self._asked]
 
     @property
     def _asked(self) -> tuple[Configuration, ...]:
@@ -151,7 +155,8 @@ class Experiment:
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
         """A configuration in the form in which differences are named."""
-        plain = {"task": configuration.task, **described(configuration.parts())}
+        named = {"task": configuration.task, "fingerprint": configuration.fingerprint}
+        plain = {**named, **described(configuration.parts())}
         minimum = self._minimum(configuration)
         return plain if minimum is None else {**plain, "minimum": minimum}
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import MEASURES, Environment, Stage
 from rlexp.environments.composed import at
-from rlexp.training.monitor import WatchedEnvironment
+from rlexp.training.monitor import EvaluatedEnvironment
 from rlexp.training.vectorise import evaluation_vector, share_statistics
 
 
@@ -61,7 +62,9 @@ class Evaluator:
         """Play fresh episodes.
 
         Each environment plays its own share, fixed beforehand: taking whichever episodes end
-        first would favour short ones (stable-baselines3 issue 402).
+        first would favour short ones (stable-baselines3 issue 402). An environment that is through
+        with its share rests: the policy still acts in all of them at once, so that neither its
+        rounding nor what it draws depends on who rests, but nothing is simulated for it.
 
         Args:
             model: The learner.
@@ -87,20 +90,22 @@ class Evaluator:
 def _play(
     model: BaseAlgorithm,
     vector: VecEnv,
-    members: Sequence[WatchedEnvironment],
+    members: Sequence[EvaluatedEnvironment],
     episodes: int,
     deterministic: bool,
     beat: Callable[[], object],
 ) -> Episodes:
     count = len(members)
     left = [episodes // count + (i < episodes % count) for i in range(count)]
+    for member, share in zip(members, left, strict=True):
+        member.play(share)
     found: list[Episodes] = [Episodes() for _ in members]
     masked = "action_masks" in inspect.signature(model.predict).parameters
     observations = vector.reset()
     states: Any = None
     starts = np.ones(count, dtype=bool)
     while any(left):
-        extra = {"action_masks": np.stack(vector.env_method("action_masks"))} if masked else {}
+        extra = {"action_masks": _masks(vector, np.flatnonzero(left))} if masked else {}
         actions, states = model.predict(
             observations,  # type: ignore[arg-type]
             state=states,
@@ -111,16 +116,23 @@ def _play(
         observations, _, starts, infos = vector.step(actions)
         beat()
         for i in np.flatnonzero(starts):
-            if left[i]:
-                left[i] -= 1
-                found[i].returns.append(float(infos[i]["episode"]["r"]))
-                found[i].lengths.append(int(infos[i]["episode"]["l"]))
-                found[i].told.append(infos[i].get(MEASURES, {}))
+            left[i] -= 1
+            found[i].returns.append(float(infos[i]["episode"]["r"]))
+            found[i].lengths.append(int(infos[i]["episode"]["l"]))
+            found[i].told.append(infos[i].get(MEASURES, {}))
     return Episodes(
         [value for each in found for value in each.returns],
         [value for each in found for value in each.lengths],
         [value for each in found for value in each.told],
     )
+
+
+def _masks(vector: VecEnv, playing: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which actions are allowed (environments × actions): all of them in those that rest."""
+    found = np.stack(vector.env_method("action_masks", indices=playing.tolist()))
+    masks = np.ones((vector.num_envs, *found.shape[1:]), dtype=bool)
+    masks[playing] = found
+    return masks
 
 
 @contextmanager

@@ -183,6 +183,41 @@ class WatchedEnvironment(Monitor):
                 return EnvironmentFault(f"{where} {self.total_steps}: {line}")
 
 
+class EvaluatedEnvironment(WatchedEnvironment):
+    """A watched environment that plays as many episodes as are wanted of it, and then rests.
+
+    A vector steps all of its environments until the last of them is through, and resets each at
+    the end of an episode. One that rests simulates nothing: it shows its last observation again.
+    """
+
+    _episodes_left = 0
+
+    def play(self, episodes: int) -> None:
+        """Play so many episodes from the next reset on, then rest; `reset` begins each of them."""
+        self._episodes_left = episodes
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin the next episode, if there is one."""
+        if self._episodes_left:
+            return super().reset(**settings)
+        return self._rest(), {}
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Go on with the episode, if there is one."""
+        if not self._episodes_left:
+            return self._rest(), 0.0, False, False, {}
+        result = super().step(action)
+        if result[2] or result[3]:
+            self._episodes_left -= 1
+        return result
+
+    def _rest(self) -> Any:
+        """What a policy gets to see that acts for nothing."""
+        if self._observation is None:
+            self._observation = self.observation_space.sample()
+        return self._observation
+
+
 def _fault_of(value: Any, space: gym.Space[Any], path: str) -> str | None:
     """What is wrong with an observation, naming the field, or nothing."""
     if isinstance(space, gym.spaces.Dict):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from stable_baselines3.common.running_mean_std import RunningMeanStd
@@ -16,9 +16,11 @@ from stable_baselines3.common.vec_env import (
 )
 
 from rlexp.environments import Environment
-from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
+from rlexp.training.monitor import Env, EvaluatedEnvironment, RewardTap, WatchedEnvironment
 from rlexp.training.processes import ProcessVector
 from rlexp.training.repeatable import RepeatableEnvironment
+
+Watched = TypeVar("Watched", bound=WatchedEnvironment)
 
 
 def watched(
@@ -27,10 +29,10 @@ def watched(
     *,
     filename: str | None = None,
     defer: bool = False,
-    remember: bool = False,
     render: str | None = None,
-) -> WatchedEnvironment:
-    """Make one environment, watched."""
+    kind: type[Watched] = WatchedEnvironment,  # type: ignore[assignment]
+) -> Watched:
+    """Make one environment, watched by a wrapper of this kind."""
     taps: list[RewardTap] = []
 
     def tap(inner: Env) -> Env:
@@ -38,7 +40,6 @@ def watched(
         return taps[-1]
 
     env = environment.make(render, tap)
-    kind = RepeatableEnvironment if remember else WatchedEnvironment
     return kind(env, taps[-1], seed, filename=filename, defer=defer)
 
 
@@ -67,7 +68,9 @@ def training_vector(
             if subprocess:
                 # Forked processes share the state of generators that an environment may use.
                 set_random_seed(own)
-            return watched(environment, seed, filename=filename, defer=subprocess, remember=True)
+            return watched(
+                environment, seed, filename=filename, defer=subprocess, kind=RepeatableEnvironment
+            )
 
         return make
 
@@ -80,9 +83,11 @@ def evaluation_vector(
     environment: Environment,
     count: int,
     render: str | None = None,
-) -> tuple[VecEnv, list[WatchedEnvironment]]:
+) -> tuple[VecEnv, list[EvaluatedEnvironment]]:
     """Make a vector for evaluation, and give its environments, so that they can be seeded."""
-    members = [watched(environment, 0, render=render) for _ in range(count)]
+    members = [
+        watched(environment, 0, render=render, kind=EvaluatedEnvironment) for _ in range(count)
+    ]
     vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]
     return _transform(environment, vector, 0.99, training=False), members
 

@@ -7,6 +7,7 @@ import pytest
 from samples import configuration, experiment
 
 from rlexp.app.join import join
+from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -35,3 +36,18 @@ def test_a_label_that_was_decided_early_keeps_its_seeds(
     both = joined(tmp_path, there, experiment(PPO, A2C, test=wanted))
     runs = [c.label for c, _ in both.specs(Phase.TEST)]
     assert expected == {label: runs.count(label) for label in ("ppo", "a2c")}
+
+
+def test_another_definition_is_refused_label_by_label(tmp_path: Path) -> None:
+    """A budget that all labels share is a line, and so is a label that is left out."""
+    there = experiment(PPO, A2C)
+    changed = [configuration(label, final_episodes=7) for label in ("ppo", "a2c")]
+    with pytest.raises(RecordError) as caught:
+        joined(tmp_path, there, experiment(*changed))
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith("experiment sample exists with another definition")
+    before = PPO.budget.final_episodes
+    expected = f"  budget.final_episodes: {before} there, 7 here (in all 2 configurations)"
+    assert [expected] == lines
+    with pytest.raises(RecordError, match=r"\n  a2c is missing$"):
+        join(Layout(tmp_path).experiment(there.name), experiment(PPO))

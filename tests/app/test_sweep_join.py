@@ -84,9 +84,12 @@ def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
 
 
 def test_another_question_is_refused_with_what_differs(paths: ExperimentPaths) -> None:
-    """Under a name that exists, another allocation is refused, and named."""
-    with pytest.raises(RecordError, match=r"allocation: 'fixed' there, 'racing' here"):
+    """Under a name that exists, another allocation or budget is refused, and named on a line."""
+    with pytest.raises(RecordError, match=r"\n  sweep.*allocation: 'fixed' there, 'racing' here$"):
         join_sweep(paths, asked(allocation="racing"), lag_asked=True)
+    longer = replace(asked(), configurations=(configuration(steps=2000),))
+    with pytest.raises(RecordError, match=r"\n  budget\.steps: \d+ there, 2000 here$"):
+        join_sweep(paths, longer, lag_asked=True)
 
 
 def test_a_lag_that_nobody_asked_for_stays_as_it_was(paths: ExperimentPaths) -> None:

@@ -46,7 +46,7 @@ def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
     """The episode that was going on is repeated in its context, and the next ones are the same."""
     (composed,) = compose(words, Path("/nowhere"))
     task = validate(composed.plain)[1].environment
-    first, second = (watched(task, seed, remember=True) for seed in (11, 12))
+    first, second = (watched(task, seed, kind=RepeatableEnvironment) for seed in (11, 12))
     assert isinstance(first, RepeatableEnvironment)
     assert isinstance(second, RepeatableEnvironment)
     first.action_space.seed(1)

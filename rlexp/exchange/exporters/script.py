@@ -141,7 +141,10 @@ _NOISE = """
     # The noise was drawn from the untrained standard deviation.
     (getattr(model, "actor", None) or model.policy).reset_noise()"""
 _MASKS = """
-        masks = {"action_masks": np.stack(vector.env_method("action_masks"))}"""
+        playing = np.flatnonzero(left)
+        allowed = np.stack(vector.env_method("action_masks", indices=playing.tolist()))
+        masks = {"action_masks": np.ones((count, *allowed.shape[1:]), dtype=bool)}
+        masks["action_masks"][playing] = allowed"""
 _READ = """
         read_statistics(training)"""
 _SHARE = """

@@ -38,19 +38,30 @@ class Episode(gym.Wrapper):
     def __init__(self, env, task, seed):
         super().__init__(env)
         self.task, self.seed, self.rewards = task, seed, []
+        # How many episodes are left to play (None: no end), and what is shown after the last one.
+        self.left, self.shown = None, env.observation_space.sample()
+
+    def play(self, episodes):
+        self.left = episodes
 
     def reset(self, **settings):
+        if self.left == 0:
+            return self.shown, {}
         settings["seed"], self.seed = self.seed, None
         result = self.env.reset(**settings)
         self.task.total, self.rewards = 0.0, []
         return result
 
     def step(self, action):
+        if self.left == 0:
+            return self.shown, 0.0, False, False, {}
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.rewards.append(self.task.total)
         self.task.total = 0.0
         if terminated or truncated:
             info["episode"] = {"r": math.fsum(self.rewards), "l": len(self.rewards), "t": 0.0}
+            if self.left is not None:
+                self.left -= 1
         return observation, reward, terminated, truncated, info
 
 
@@ -98,13 +109,18 @@ def read_statistics(training):
 
 PLAY = '''
 def play(model, vector, episodes):
-    """Returns and lengths of so many episodes, of which each environment has a fixed share."""
+    """Returns and lengths of so many episodes, of which each environment has a fixed share.
+
+    An environment that is through with its share simulates nothing more.
+    """
     random.seed(SAMPLING_SEED)
     model.action_space.np_random.bit_generator.state = np.random.PCG64(SAMPLING_SEED).state
     np.random.seed(SAMPLING_SEED)
     torch.manual_seed(SAMPLING_SEED)
     count = vector.num_envs
     left = [episodes // count + (i < episodes % count) for i in range(count)]
+    for i, share in enumerate(left):
+        vector.env_method("play", share, indices=i)
     found = [[] for _ in range(count)]
     observations, states, starts = vector.reset(), None, np.ones(count, dtype=bool)
     while any(left):{masks}
@@ -113,9 +129,8 @@ def play(model, vector, episodes):
         )
         observations, _, starts, infos = vector.step(actions)
         for i in np.flatnonzero(starts):
-            if left[i]:
-                left[i] -= 1
-                found[i].append((infos[i]["episode"]["r"], infos[i]["episode"]["l"]))
+            left[i] -= 1
+            found[i].append((infos[i]["episode"]["r"], infos[i]["episode"]["l"]))
     return [episode for own in found for episode in own]
 '''
 

@@ -1,0 +1,119 @@
+"""An evaluation simulates the episodes that count, and nothing else."""
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from trainings import spec_of
+
+from rlexp.app.worker import assemble
+from rlexp.environments import Environment
+from rlexp.environments.composed import Around
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+from rlexp.training.evaluate import Episodes, Evaluator
+
+TASKS = {
+    "episodes of one length": ("algorithm=sac", "environment=pendulum"),
+    "episodes that differ": ("algorithm=ppo", "environment=cartpole"),
+    "observations normalised": (
+        *("algorithm=ppo", "environment=pendulum"),
+        *("environment.vector.normalise_observations=true", "environment.vector.frame_stack=2"),
+    ),
+    "a policy with a memory": ("algorithm=recurrent_ppo", "agent=lstm", "environment=cartpole"),
+    "actions masked": (
+        *("algorithm=maskable_ppo", "environment=gymnasium"),
+        "environment.id=odd_environments:Masked-v0",
+    ),
+    "contexts from a list": ("algorithm=ppo", "environment=cartpole_contexts"),
+}
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often environments were reset and stepped."""
+
+    resets: int = 0
+    steps: int = 0
+
+
+class Counting(gym.Wrapper[Any, Any, Any, Any]):
+    """Counts what is simulated."""
+
+    def __init__(self, env: gym.Env[Any, Any], counts: Counts) -> None:
+        super().__init__(env)
+        self._counts = counts
+
+    def reset(self, **settings: Any) -> Any:
+        """Count an episode that begins."""
+        self._counts.resets += 1
+        return self.env.reset(**settings)
+
+    def step(self, action: Any) -> Any:
+        """Count a step."""
+        self._counts.steps += 1
+        return self.env.step(action)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Around):
+    """An environment whose episodes and steps are counted."""
+
+    counts: Counts = field(default_factory=Counts)
+
+    def make(self, render: str | None = None, inner: Any = None) -> gym.Env[Any, Any]:
+        """Return a fresh environment that counts."""
+        return Counting(self.environment.make(render, inner), self.counts)
+
+
+class Evaluation:
+    """A policy that was never trained, and the evaluator that plays with it."""
+
+    def __init__(self, words: tuple[str, ...], folder: Path) -> None:
+        self.training = assemble(spec_of(*words), allowed=("odd_environments",))
+        self.model = self.training.build(folder)
+        self.counts = Counts()
+        self.environment: Environment = Counted(self.training.environment, self.counts)
+        self.evaluator = Evaluator(self.environment, EVALUATION_ENVIRONMENTS)
+
+    def close(self) -> None:
+        """Close all environments."""
+        self.evaluator.close()
+        assert self.model.env is not None
+        self.model.env.close()
+
+    def play(self, episodes: int, *, deterministic: bool) -> tuple[Episodes, Counts]:
+        """Episodes on the seeds of the first evaluation, and what was simulated for them."""
+        self.counts.resets = self.counts.steps = 0
+        streams = self.training.streams
+        played = self.evaluator.evaluate(
+            self.model,
+            seeds=[streams.evaluation(0, i) for i in range(EVALUATION_ENVIRONMENTS)],
+            sampling=streams.sampling(0),
+            episodes=episodes,
+            deterministic=deterministic,
+            beat=lambda: None,
+        )
+        return played, Counts(self.counts.resets, self.counts.steps)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("words", TASKS.values(), ids=TASKS.keys())
+def test_only_episodes_that_count_are_simulated(
+    words: tuple[str, ...], deterministic: bool, tmp_path: Path
+) -> None:
+    """Ten episodes take ten resets and their own steps, and each is as if all environments played.
+
+    Sixteen episodes keep all eight environments busy, so that they show what each of them plays.
+    """
+    with closing(Evaluation(words, tmp_path)) as evaluation:
+        busy, _ = evaluation.play(16, deterministic=deterministic)
+        for episodes in (3, 10, 16):
+            played, counts = evaluation.play(episodes, deterministic=deterministic)
+            shares = [len(range(i, episodes, 8)) for i in range(EVALUATION_ENVIRONMENTS)]
+            first = [2 * i + j for i, share in enumerate(shares) for j in range(share)]
+            assert [busy.returns[i] for i in first] == played.returns
+            assert [busy.lengths[i] for i in first] == played.lengths
+            assert Counts(episodes, sum(played.lengths)) == counts
