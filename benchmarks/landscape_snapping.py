@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from landscape_table import Landscape
 
-from rlexp.protocol.spec import canonical
+from rlexp.protocol.identity import canonical
 from rlexp.records.trial import Trial
 from rlexp.tuners import Suggester, Suggestion
 

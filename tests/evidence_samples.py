@@ -13,8 +13,9 @@ from rlexp.metrics.mean import Mean
 from rlexp.metrics.median import Median
 from rlexp.metrics.optimality_gap import OptimalityGap
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
+from rlexp.protocol.identity import Plain
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import Plain, RunSpec
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import RunRecord
 from rlexp.reports.evidence import Evidence, Member

@@ -6,17 +6,29 @@ from typing import Any
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
+from rlexp.protocol.identity import Plain
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
-from rlexp.protocol.spec import Plain, RunSpec
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Evaluated, Failure, RunEnded, RunStarted
 from rlexp.records.run import RunRecord
 
-AGENT: Plain = {"_target_": "rlexp.agents.mlp.MLP", "network": None}
-ENVIRONMENT: Plain = {
-    "_target_": "rlexp.environments.gymnasium_task.GymnasiumTask",
-    "id": "CartPole-v1",
-    "vector": {"count": 1},
-}
+
+def part(group: str, name: str, target: str, **settings: Any) -> dict[str, Any]:
+    """A plug-in as records hold it: its name, where its class is, and its settings."""
+    plug_in = {"group": group, "name": name, "version": 1}
+    return {"plug_in": plug_in, "_target_": target, **settings}
+
+
+def gymnasium_task(name: str, **settings: Any) -> dict[str, Any]:
+    """An environment of Gymnasium as records hold it."""
+    target = "rlexp.environments.gymnasium_task.GymnasiumTask"
+    return part("environment", "gymnasium", target, id=name, **settings)
+
+
+AGENT: Plain = part("agent", "mlp", "rlexp.agents.mlp.MLP", network=None)
+ENVIRONMENT: Plain = gymnasium_task("CartPole-v1", vector={"count": 1})
+TUNER: Plain = part("tuner", "random", "rlexp.tuners.random.RandomSearch")
+PRUNER: Plain = part("pruner", "none", "rlexp.pruners.none.Never")
 SETTINGS: dict[str, Any] = {
     "steps": 100,
     "evaluation_every": 10,
@@ -33,7 +45,8 @@ REFERENCE: Plain = {"random": None, "threshold": None, "minimum": 1.0}
 
 def algorithm(name: str = "ppo", **hyperparameters: Any) -> dict[str, Any]:
     """An algorithm as a specification holds it."""
-    return {"_target_": f"rlexp.algorithms.{name}.{name.upper()}", **hyperparameters}
+    target = f"rlexp.algorithms.{name}.{name.upper()}"
+    return part("algorithm", name, target, **hyperparameters)
 
 
 def budget(**changes: Any) -> Budget:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import gymnasium_task, part
 
 from rlexp.app.workspace import Workspace
 from rlexp.console import Console
@@ -39,9 +40,9 @@ def configuration(
     return Configuration(
         label=label,
         task=task,
-        agent={"_target_": "rlexp.agents.mlp.MLP"},
-        algorithm={"_target_": f"rlexp.algorithms.{label}.X", "learning_rate": 0.5},
-        environment={"_target_": "rlexp.environments.gymnasium_task.GymnasiumTask", "id": task},
+        agent=part("agent", "mlp", "rlexp.agents.mlp.MLP"),
+        algorithm=part("algorithm", label, f"rlexp.algorithms.{label}.X", learning_rate=0.5),
+        environment=gymnasium_task(task),
         reference={"threshold": 475.0, "minimum": -10.0},
         budget=Budget(
             steps=steps,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from evidence_samples import CARTPOLE, STEPS, configured, evidence, of_scores, scored
+from samples import PRUNER, part
 
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.protocol.sweep import Sweep, SweepPlan
@@ -56,8 +57,8 @@ def sweep(space: Space = SPACE, **changes: Any) -> Sweep:
     return Sweep(
         name="ppo_cartpole",
         space=space,
-        tuner={"_target_": "rlexp.tuners.tpe.TPE", "startup": 10},
-        pruner={"_target_": "rlexp.pruners.none.NoPruner"},
+        tuner=part("tuner", "tpe", "rlexp.tuners.tpe.TPE", startup=10),
+        pruner=PRUNER,
         plan=SweepPlan(**{**PLAN, **changes}),
     )
 

@@ -4,7 +4,11 @@ from typing import Any, Protocol
 
 
 class Agent(Protocol):
-    """A policy: its class in the library and its architecture."""
+    """A policy: its class in the library and its architecture.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     @property
     def observations(self) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """The agent that remembers."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlexp.agents.networks import Activation, Count, Layers, check_layers, given, shape
+from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,8 @@ class LSTM:
 
     A field that is null leaves the library's own default.
     """
+
+    identity: ClassVar = Identity("agent", "lstm")
 
     input: Literal["mlp", "cnn", "multi_input"]
     """What reads the observations: `mlp` vectors, `cnn` images, `multi_input` a dictionary."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rlexp.agents.networks import Activation, Layers, check_layers, given, shape
+from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,8 @@ class MLP:
 
     A field that is null leaves the library's own default.
     """
+
+    identity: ClassVar = Identity("agent", "mlp")
 
     observations: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 

@@ -8,7 +8,11 @@ if TYPE_CHECKING:
 
 
 class Algorithm(Protocol):
-    """A learning algorithm: its fields are its hyperparameters, `build` makes the learner."""
+    """A learning algorithm: its fields are its hyperparameters, `build` makes the learner.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     policies: ClassVar[tuple[str, ...]]
     """Names of the policies that it accepts (`MlpPolicy`)."""

@@ -1,10 +1,11 @@
 """A2C."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.on_policy import OnPolicy
 from rlexp.algorithms.ranges import CountOrAll, NonNegative, Positive
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class A2C(OnPolicy):
 
     Mnih et al. 2016, Asynchronous Methods for Deep Reinforcement Learning, arXiv:1602.01783.
     """
+
+    identity: ClassVar = Identity("algorithm", "a2c")
 
     ent_coef: NonNegative
     """Weight of the entropy bonus in the loss."""

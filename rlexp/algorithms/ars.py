@@ -7,6 +7,7 @@ from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
 from rlexp.algorithms.ranges import Count, Finite
 from rlexp.algorithms.schedules import Scheduled
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -18,6 +19,8 @@ class ARS(LibraryAlgorithm):
 
     Mania et al. 2018, Simple Random Search Is Competitive, arXiv:1803.07055.
     """
+
+    identity: ClassVar = Identity("algorithm", "ars")
 
     policies: ClassVar[tuple[str, ...]] = ("LinearPolicy", "MlpPolicy")
     actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete")

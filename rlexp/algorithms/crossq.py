@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class CrossQ(MaximumEntropy):
 
     Bhatt et al. 2024, CrossQ: Batch Normalization in Deep RL, arXiv:1902.05605.
     """
+
+    identity: ClassVar = Identity("algorithm", "crossq")
 
     policies: ClassVar[tuple[str, ...]] = ("MlpPolicy",)
 

@@ -1,10 +1,11 @@
 """DDPG."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import OffPolicyActorCritic
 from rlexp.algorithms.ranges import Share
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class DDPG(OffPolicyActorCritic):
 
     Lillicrap et al. 2016, Continuous Control with Deep RL, arXiv:1509.02971.
     """
+
+    identity: ClassVar = Identity("algorithm", "ddpg")
 
     tau: Share
     """How far a target network moves towards its network at an update; 1 copies it."""

@@ -1,10 +1,11 @@
 """DQN."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class DQN(DeepQLearning):
 
     Mnih et al. 2015, Human-level Control through Deep Reinforcement Learning, Nature 518.
     """
+
+    identity: ClassVar = Identity("algorithm", "dqn")
 
     max_grad_norm: Positive
     """Largest norm of a gradient."""

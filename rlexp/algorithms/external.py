@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
+from rlexp.protocol.identity import Identity
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
@@ -28,6 +29,8 @@ class External:
 
     `docs/external.md` says what it is given, and what it has to write.
     """
+
+    identity: ClassVar = Identity("algorithm", "external")
 
     policies: ClassVar[tuple[str, ...]] = ()
     actions: ClassVar[tuple[str, ...]] = ()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.on_policy import ClippedPolicyGradient
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -15,6 +16,8 @@ class MaskablePPO(ClippedPolicyGradient):
 
     Huang and Ontañón 2022, A Closer Look at Invalid Action Masking, arXiv:2006.14171.
     """
+
+    identity: ClassVar = Identity("algorithm", "maskable_ppo")
 
     actions: ClassVar[tuple[str, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary")
     needs_masks: ClassVar[bool] = True

@@ -1,10 +1,11 @@
 """PPO."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.on_policy import ClippedPolicyGradient
 from rlexp.algorithms.ranges import Count, CountOrAll
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class PPO(ClippedPolicyGradient):
 
     Schulman et al. 2017, Proximal Policy Optimization Algorithms, arXiv:1707.06347.
     """
+
+    identity: ClassVar = Identity("algorithm", "ppo")
 
     batch_size: Count
     """Transitions in a minibatch."""

@@ -1,10 +1,11 @@
 """QRDQN."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class QRDQN(DeepQLearning):
 
     Dabney et al. 2018, Distributional RL with Quantile Regression, arXiv:1710.10044.
     """
+
+    identity: ClassVar = Identity("algorithm", "qrdqn")
 
     max_grad_norm: Positive | None
     """Largest norm of a gradient; null does not clip."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.on_policy import ClippedPolicyGradient
 from rlexp.algorithms.ranges import CountOrAll
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class RecurrentPPO(ClippedPolicyGradient):
 
     Pleines et al. 2022, Generalization, Mayhems and Limits in Recurrent PPO, arXiv:2205.11104.
     """
+
+    identity: ClassVar = Identity("algorithm", "recurrent_ppo")
 
     policies: ClassVar[tuple[str, ...]] = (
         "MlpLstmPolicy",

@@ -1,10 +1,11 @@
 """SAC."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count, Share
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class SAC(MaximumEntropy):
 
     Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
     """
+
+    identity: ClassVar = Identity("algorithm", "sac")
 
     tau: Share
     """How far a target network moves towards its network at an update; 1 copies it."""

@@ -1,10 +1,11 @@
 """TD3."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import OffPolicyActorCritic
 from rlexp.algorithms.ranges import Count, NonNegative, Share
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -16,6 +17,8 @@ class TD3(OffPolicyActorCritic):
 
     Fujimoto et al. 2018, Addressing Function Approximation Error, arXiv:1802.09477.
     """
+
+    identity: ClassVar = Identity("algorithm", "td3")
 
     tau: Share
     """How far a target network moves towards its network at an update; 1 copies it."""

@@ -1,11 +1,12 @@
 """TQC."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count, Share, ZeroOrMore
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -17,6 +18,8 @@ class TQC(MaximumEntropy):
 
     Kuznetsov et al. 2020, Controlling Overestimation Bias, arXiv:2005.04269.
     """
+
+    identity: ClassVar = Identity("algorithm", "tqc")
 
     tau: Share
     """How far a target network moves towards its network at an update; 1 copies it."""

@@ -1,13 +1,14 @@
 """TRPO."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
 from rlexp.algorithms.on_policy import OnPolicy
 from rlexp.algorithms.ranges import Count, CountOrAll, NonNegative, Positive
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -19,6 +20,8 @@ class TRPO(OnPolicy):
 
     Schulman et al. 2015, Trust Region Policy Optimization, arXiv:1502.05477.
     """
+
+    identity: ClassVar = Identity("algorithm", "trpo")
 
     batch_size: Count
     """Transitions in a minibatch."""

@@ -12,7 +12,8 @@ from rlexp.app.permission import foreign_modules
 from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
-from rlexp.protocol.spec import RunSpec, canonical
+from rlexp.protocol.identity import canonical
+from rlexp.protocol.spec import RunSpec
 from rlexp.store.bundles import bundles, read_manifest
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.manifest import Manifest

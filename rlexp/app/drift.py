@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.permission import foreign_modules
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.provenance import machine
 
@@ -32,8 +33,8 @@ PLAIN = ""
 """The extra of what is required without any."""
 CODE_OF = "code of "
 """What the names of the user's own packages begin with."""
-SUITES = {"rlexp.environments.meta_world": ("metaworld", "mujoco")}
-"""Distributions with which modules of ours make environments that Gymnasium does not know."""
+SUITES = {"meta_world": ("metaworld", "mujoco")}
+"""Distributions with which plug-ins make environments that Gymnasium does not know."""
 REQUIREMENT = re.compile(r"[\w.-]+")
 EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)""")
 LONGEST = 1000
@@ -54,7 +55,7 @@ def versions(spec: RunSpec) -> dict[str, str]:
     found |= _installed(LEARNING)
     found |= _graphics(str(spec.compute.get("device")))
     found |= _installed(_of_gymnasium(spec.environment))
-    found |= _installed(SUITES.get(str(spec.environment.get("_target_")).rpartition(".")[0], ()))
+    found |= _installed(SUITES.get(short_name(spec.environment), ()))
     found |= _of_packages({module.partition(".")[0] for module in foreign_modules(spec)})
     return dict(sorted(found.items()))
 

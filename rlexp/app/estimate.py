@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from rlexp.app.workspace import cache_folder
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.identity import short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
 
@@ -83,7 +84,7 @@ def remember(done: Sequence[tuple[RunRecord, int]]) -> None:
 def _key(spec: RunSpec) -> str:
     count = spec.environment.get("vector", {}).get("count", 1)
     environment = spec.environment
-    task = environment.get("id") or environment.get("name") or environment["_target_"]
+    task = environment.get("id") or environment.get("name") or short_name(environment)
     name = f"external {spec.algorithm['name']}" if spec.external else short_name(spec.algorithm)
     return f"{name} {task} x{count} t{spec.compute['threads']}"
 

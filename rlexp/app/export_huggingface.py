@@ -15,7 +15,7 @@ from rlexp.app.export_script import SCRIPT, Scripted, needed_lines, playing, scr
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.spec import short_name
+from rlexp.protocol.identity import short_name
 from rlexp.reports.estimates import is_capped, per_task
 from rlexp.reports.evidence import Evidence, Member
 from rlexp.reports.formats.as_json import plain

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
 WRAPPERS = "gymnasium.wrappers"
-MEASURING = {"rlexp.environments.measures:Measured"}
+MEASURING = {"rlexp:Measured"}
 """Wrappers that change nothing of what a policy sees or earns."""
 NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
 
@@ -80,7 +80,7 @@ def _task(training: "Training") -> Task:
             "a script can only make tasks that Gymnasium registers: this one is made by rlexp"
         )
     wrappers = [w for w in environment.wrappers if w.name not in MEASURING]
-    if ours := [w.name for w in wrappers if w.name.startswith("rlexp.")]:
+    if ours := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
         raise RecordError(f"a script without rlexp cannot use its wrappers: {', '.join(ours)}")
     module, _, name = environment.id.rpartition(":")
     limit, vector = environment.max_episode_steps, environment.vector

@@ -12,8 +12,8 @@ from rlexp.config.validate import build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import canonical, short_name
 
 if TYPE_CHECKING:
     import gymnasium

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
+from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -109,6 +110,7 @@ def found_before(paths: ExperimentPaths) -> Experiment | None:
             f"experiment {paths.name} holds runs of rlexp, to which nothing is imported: choose "
             "another name with --experiment"
         )
+    refuse_older(there)
     if not all(_is_marked(c.algorithm) for c in there.configurations):
         raise RecordError(f"{paths.definition} is damaged: a configuration says not whence it is")
     return there

@@ -1,10 +1,12 @@
 """A question that is asked again: the same one, with as many seeds as were ever asked for."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rlexp.app.imported import refuse_imported
+from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
-from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.store.layout import ExperimentPaths
@@ -21,6 +23,7 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
         return asked
     there = read_experiment(paths)
     refuse_imported(there, "; choose another name with experiment=…")
+    refuse_older(there)
     if there.sweep is not None:
         raise RecordError(
             f"experiment {asked.name} is a sweep: continue it with 'rlexp sweep', "
@@ -41,7 +44,26 @@ def join(paths: ExperimentPaths, asked: Experiment) -> Experiment:
         root=there.seeds.root,
         **{p: union(getattr(there.seeds, p), getattr(asked.seeds, p)) for p in Phase},
     )
-    return replace(there, seeds=seeds, allotted=_allotted(there, asked, seeds))
+    configurations = as_built_now(there.configurations, asked.configurations)
+    allotted = _allotted(there, asked, seeds)
+    return replace(there, configurations=configurations, seeds=seeds, allotted=allotted)
+
+
+def as_built_now(
+    there: Sequence[Configuration], asked: Sequence[Configuration]
+) -> tuple[Configuration, ...]:
+    """Configurations with the parts as they are asked for: a class may have moved since.
+
+    Args:
+        there: What is recorded.
+        asked: What a command asks for; the same, by their fingerprints.
+    """
+    now = {c.fingerprint: c for c in asked}
+    return tuple(
+        replace(c, agent=n.agent, algorithm=n.algorithm, environment=n.environment)
+        for c in there
+        for n in (now.get(c.fingerprint, c),)
+    )
 
 
 def _allotted(there: Experiment, asked: Experiment, seeds: SeedPlan) -> dict[str, int]:

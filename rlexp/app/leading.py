@@ -7,7 +7,7 @@ from pathlib import Path
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, Estimator, declared_ends
 from rlexp.metrics.iqm import InterquartileMean
-from rlexp.protocol.spec import Plain
+from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import aggregate_of
 from rlexp.stats.task_scores import TaskScores
 

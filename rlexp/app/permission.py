@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from rlexp.algorithms.external import SETTINGS, settings_named
 from rlexp.environments.wrappers import module_of
 from rlexp.errors import RecordError
-from rlexp.protocol.spec import Plain, canonical
+from rlexp.protocol.identity import Plain, canonical
 
 OURS = "rlexp"
 """The package whose plug-ins any run may name."""

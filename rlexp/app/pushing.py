@@ -12,7 +12,7 @@ from rlexp.app.survey import DAMAGE
 from rlexp.app.tracked import Labels, ended, tracked_experiment, tracked_run
 from rlexp.app.tracked_summary import read_summary
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
-from rlexp.protocol.spec import canonical
+from rlexp.protocol.identity import canonical
 from rlexp.records.run import RunRecord, State
 from rlexp.store.cursors import Cursor, Cursors
 from rlexp.store.layout import ExperimentPaths, RunPaths

@@ -16,8 +16,9 @@ from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import check_name
 
 TASK_CHOICES = ("environment", "environment.id", "algorithm")
@@ -109,13 +110,14 @@ def _folder_word(text: str) -> str:
 
 def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
     """The configuration that a composed and validated one stands for, under its label."""
-    environment = plain_part(root.environment, pinned(parts.environment))
+    environment = plain_part(root.environment, pinned(parts.environment), "environment")
     reference = environment.pop("reference")
+    algorithm = plain_part(root.algorithm, parts.algorithm, "algorithm")
     return Configuration(
-        label=_label(short_name(root.algorithm), one.choices),
+        label=_label(short_name(algorithm), one.choices),
         task=parts.environment.task,
-        agent=plain_part(root.agent, parts.agent),
-        algorithm=plain_part(root.algorithm, parts.algorithm),
+        agent=plain_part(root.agent, parts.agent, "agent"),
+        algorithm=algorithm,
         environment=environment,
         reference=reference,
         budget=root.budget,
@@ -123,14 +125,23 @@ def configuration_of(one: Composed, root: Root, parts: Parts) -> Configuration:
     )
 
 
-def plain_part(given: dict[str, Any], part: Any) -> dict[str, Any]:
-    """A validated plug-in as JSON values, so that `1` and `1.0` define the same run."""
+def plain_part(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
+    """A validated plug-in as JSON values with its name, so that `1` and `1.0` define the same run.
+
+    Args:
+        given: Its mapping in the configuration.
+        part: The plug-in, built.
+        group: The group that it was chosen from.
+
+    Raises:
+        ConfigError: It cannot be recorded; says why.
+    """
     target = given["_target_"]
     if isinstance(part, ComposedTask):
         return {
-            **plain_part(given, part.environment),
+            **plain_part(given, part.environment, group),
             "components": {
-                name: plain_part(given["components"][name], component)
+                name: plain_part(given["components"][name], component, "component")
                 for name, component in part.components.items()
             },
         }
@@ -141,7 +152,7 @@ def plain_part(given: dict[str, Any], part: Any) -> dict[str, Any]:
             f"{target} is given inf or nan, which records cannot hold; "
             "give a finite number, or null",
         ) from error
-    return {"_target_": target, **_with_variables(given, plain)}
+    return named_part(type(part), group, target, _with_variables(given, plain))
 
 
 def _with_variables(given: Any, filled: Any) -> Any:

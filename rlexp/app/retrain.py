@@ -14,6 +14,7 @@ from rlexp.config.validate import Root, validate
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.schema_1 import FirstConfiguration
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
@@ -118,6 +119,8 @@ def _trial(
         raise RecordError(
             f"trial {number} of {paths.name} cannot be run: {trials[number].refused}"
         )
+    if isinstance(configuration, FirstConfiguration):
+        configuration = configuration.renewed()
     return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
 
 

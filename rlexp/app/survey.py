@@ -12,8 +12,9 @@ from rlexp.engine.running import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths

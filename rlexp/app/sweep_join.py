@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rlexp.app.imported import refuse_imported
-from rlexp.app.join import union
+from rlexp.app.join import as_built_now, union
+from rlexp.app.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.redefinition import redefinition
@@ -30,6 +31,7 @@ def join_sweep(paths: ExperimentPaths, asked: Experiment, *, lag_asked: bool) ->
         return asked
     there = read_experiment(paths)
     refuse_imported(there, "; choose another name with experiment=…")
+    refuse_older(there)
     if there.sweep is None:
         raise RecordError(
             f"experiment {asked.name} exists and is no sweep; "
@@ -47,8 +49,17 @@ def join_sweep(paths: ExperimentPaths, asked: Experiment, *, lag_asked: bool) ->
             f"seeds.test may grow; for a longer search, begin a sweep of its own with "
             f"experiment={there.name}-2 seeds.root={there.seeds.root + 1}"
         )
-    tests = union(there.seeds.test, asked.seeds.test)
-    return _with_plan(replace(there, seeds=replace(there.seeds, test=tests)), plan)
+    seeds = replace(there.seeds, test=union(there.seeds.test, asked.seeds.test))
+    return _with_plan(_as_built_now(replace(there, seeds=seeds), asked), plan)
+
+
+def _as_built_now(there: Experiment, asked: Experiment) -> Experiment:
+    """The sweep with its parts as they are asked for: a class may have moved since."""
+    assert there.sweep is not None
+    assert asked.sweep is not None
+    sweep = replace(there.sweep, tuner=asked.sweep.tuner, pruner=asked.sweep.pruner)
+    configurations = as_built_now(there.configurations, asked.configurations)
+    return replace(there, sweep=sweep, configurations=configurations)
 
 
 def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:

@@ -7,12 +7,12 @@ from typing import Any
 from rlexp.app.external import keep_files
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.mirrored import Trackers
-from rlexp.app.request import configuration_of, derive_name, require_minimum
+from rlexp.app.request import configuration_of, derive_name, plain_part, require_minimum
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
-from rlexp.config.validate import validate
+from rlexp.config.validate import build, validate
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -70,8 +70,8 @@ def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> 
         sweep=Sweep(
             name=name or "",
             space=request.space,
-            tuner=request.tuner,
-            pruner=request.pruner,
+            tuner=_searching("tuner", request.tuner, workspace),
+            pruner=_searching("pruner", request.pruner, workspace),
             plan=plan,
         ),
     )
@@ -79,6 +79,11 @@ def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> 
     named_experiment = replace(experiment, name=check_name(named))
     trackers = Trackers.of(request.plain, parts)
     return Asked(named_experiment, request, parts.executor, root.budget, trackers)
+
+
+def _searching(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """The tuner or the pruner of a sweep, as its definition holds it."""
+    return plain_part(given, build(given, group, workspace.allowed), group)
 
 
 @dataclass(slots=True)

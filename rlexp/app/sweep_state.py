@@ -17,8 +17,8 @@ from rlexp.engine.sweeping import Ledger, Stage, Sweeping
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import short_name
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
 from rlexp.store.file_systems import is_shared

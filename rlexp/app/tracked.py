@@ -9,8 +9,9 @@ from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import DAMAGE
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord
 from rlexp.store.cursors import identity
 from rlexp.store.file_systems import is_shared

@@ -15,6 +15,7 @@ from rlexp.algorithms.external import External
 from rlexp.app.drift import difference, versions
 from rlexp.app.external import train_external
 from rlexp.app.listener import Post, RunListener
+from rlexp.app.same_plug_ins import check_plug_ins
 from rlexp.config.validate import build
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.executors import DISK_FULL
@@ -112,6 +113,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             operational={key: settings.get(key) for key in OPERATIONAL},
             allowed=tuple(settings["allowed"]),
         )
+        check_plug_ins(spec, training)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(

@@ -1,7 +1,7 @@
 """Action delay: what is done was decided some steps ago (Katsikopoulos & Engelbrecht 2003)."""
 
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from rlexp.components.delays import Delay, Delayed, Line
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -16,6 +17,8 @@ Env = gym.Env[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionDelay(Delayed):
     """Actions take effect some steps late."""
+
+    identity: ClassVar = Identity("component", "action_delay")
 
     initial: float
     """Every entry of the action that is done until the first one arrives."""

@@ -1,12 +1,13 @@
 """Action noise: a motor that errs (Dulac-Arnold et al. 2021)."""
 
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
 from rlexp.components.gaussian import Gaussian, Noise
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -17,6 +18,8 @@ class ActionNoise(Noise):
 
     It is of the environment, unseen by the learner: no exploration.
     """
+
+    identity: ClassVar = Identity("component", "action_noise")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with noisy actions, where there is noise.

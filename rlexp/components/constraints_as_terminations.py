@@ -7,7 +7,7 @@ same in expectation and needs no change of the learner.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, SupportsFloat
+from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
 
 import gymnasium as gym
 from annotated_types import Gt, Interval
@@ -15,6 +15,7 @@ from annotated_types import Gt, Interval
 from rlexp.components.constraints import Constraint, check_places, require_some, violations
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 Probability = Annotated[float, Interval(ge=0, le=1)]
@@ -24,6 +25,8 @@ NAME = "constraints_as_terminations"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintsAsTerminations:
     """An episode ends with a probability that grows with what is beyond the bounds."""
+
+    identity: ClassVar = Identity("component", "constraints_as_terminations")
 
     constraints: dict[str, Constraint]
     """What is to stay within bounds, by name."""

@@ -8,7 +8,7 @@ uncertainty set (RRLS; Zouitine et al. 2024, RRLS: Robust Reinforcement Learning
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -27,6 +27,7 @@ from rlexp.components.context_environment import ContextEnvironment, Dial
 from rlexp.components.context_fields import check_value, find_field
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 MOST = 10_000
 """Test contexts."""
@@ -56,6 +57,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
     """Training plays contexts that it draws; evaluations play a fixed list of others, in all runs."""
+
+    identity: ClassVar = Identity("component", "contexts")
 
     parameters: dict[str, Parameter]
     evaluation: Literal["grid", "sample"]

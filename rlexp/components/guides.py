@@ -11,7 +11,8 @@ import numpy as np
 
 from rlexp.environments import Environment, Reference, Vector
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.protocol.spec import RunSpec, canonical
+from rlexp.protocol.identity import canonical
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_run, read_spec

@@ -7,13 +7,14 @@ in which the steps of the guide are drawn (JSRL-Random).
 from collections import deque
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Annotated, Any, Literal, SupportsFloat
+from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
 
 import gymnasium as gym
 from annotated_types import Ge, Interval
 
 from rlexp.components.guides import Guide, final_weights, load_guide
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 NAME = "jump_start"
@@ -22,6 +23,8 @@ NAME = "jump_start"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JumpStart:
     """The guide takes the first steps of episodes in training; what it earns there counts nowhere."""
+
+    identity: ClassVar = Identity("component", "jump_start", excluded=("guide",))
 
     guide: str
     """The folder of a completed run, or of an experiment with one, whose final policy guides."""

@@ -4,7 +4,7 @@ Leveraging Procedural Generation to Benchmark Reinforcement Learning, section 3.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 from annotated_types import Interval
@@ -12,6 +12,7 @@ from annotated_types import Interval
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 MOST = 2**30
@@ -25,6 +26,8 @@ class Levels:
     A level is what the environment makes of a seed at a reset: a maze, a track, a start. What
     happens by chance after that is not part of it.
     """
+
+    identity: ClassVar = Identity("component", "levels")
 
     training: Annotated[int, Interval(ge=1, le=MOST)]
     """Levels that training draws from: the seeds `start` …"""

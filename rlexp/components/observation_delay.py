@@ -1,12 +1,13 @@
 """Observation delay: what is seen is some steps old (Katsikopoulos & Engelbrecht 2003)."""
 
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
 from rlexp.components.delays import Delay, Delayed, Line
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -14,6 +15,8 @@ Env = gym.Env[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationDelay(Delayed):
     """Observations come some steps late; rewards and ends do not."""
+
+    identity: ClassVar = Identity("component", "observation_delay")
 
     def __post_init__(self) -> None:
         self.check_order("observation_delay")

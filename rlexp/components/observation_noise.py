@@ -1,12 +1,13 @@
 """Observation noise: a sensor that errs (Dulac-Arnold et al. 2021)."""
 
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
 from rlexp.components.gaussian import Gaussian, Noise
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -14,6 +15,8 @@ Env = gym.Env[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationNoise(Noise):
     """Independent Gaussian noise on every entry of every observation, within the space."""
+
+    identity: ClassVar = Identity("component", "observation_noise")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with noisy observations, where there is noise.

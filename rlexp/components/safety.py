@@ -7,12 +7,13 @@ changes nothing.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
 from rlexp.components.constraints import Constraint, check_places, require_some, violations
 from rlexp.environments import MEASURES, Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -20,6 +21,8 @@ Env = gym.Env[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safety:
     """Measures of each episode that is evaluated: `cost`, `cost/NAME` and `violations`."""
+
+    identity: ClassVar = Identity("component", "safety")
 
     constraints: dict[str, Constraint]
     """What is to stay within bounds, by name."""

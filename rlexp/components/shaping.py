@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 from annotated_types import Ge, Interval
@@ -11,6 +11,7 @@ from rlexp.components.spaces import require_box
 from rlexp.environments import Stage
 from rlexp.environments.wrappers import imported
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 Potential = Callable[[Any], SupportsFloat]
@@ -32,6 +33,8 @@ class Term:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
     """Adds the growth of a potential to rewards in training; scores stay those of the task."""
+
+    identity: ClassVar = Identity("component", "shaping")
 
     terms: tuple[Term, ...]
     """The potential as a polynomial of observations; empty where a function is it."""

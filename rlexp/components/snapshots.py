@@ -5,7 +5,7 @@ works in every environment that repeats itself from a seed, and needs no way to 
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, SupportsFloat
+from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlexp.components.guides import Guide, final_weights, load_guide
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError, EnvironmentFault
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 NAME = "snapshots"
@@ -25,6 +26,8 @@ MOST_STEPS = 100_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshots:
     """Episodes in training begin where a guide has been; evaluation begins as the task does."""
+
+    identity: ClassVar = Identity("component", "snapshots", excluded=("guide",))
 
     guide: str
     """The folder of a completed run, or of an experiment with one, whose final policy acts."""

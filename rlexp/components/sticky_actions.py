@@ -1,13 +1,14 @@
 """Sticky actions: now and then the action before is repeated (Machado et al. 2018, section 5)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, SupportsFloat
+from typing import Annotated, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 from annotated_types import Interval
 
 from rlexp.components.stages import Staged
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 
@@ -15,6 +16,8 @@ Env = gym.Env[Any, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyActions(Staged):
     """With a probability the environment takes the action of the step before, not the present one."""
+
+    identity: ClassVar = Identity("component", "sticky_actions")
 
     probability: Annotated[float, Interval(ge=0, lt=1)]
     """That an action is replaced; the paper's is 0.25."""

@@ -5,7 +5,7 @@ be added: stable-baselines3 goes on with the value of the last observation, as t
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlexp.components.spaces import require_box
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 NAME = "time_limit_awareness"
@@ -22,6 +23,8 @@ NAME = "time_limit_awareness"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimitAwareness:
     """The share of time that remains, from 1 to 0, follows the other entries of an observation."""
+
+    identity: ClassVar = Identity("component", "time_limit_awareness")
 
     @property
     def splits(self) -> bool:

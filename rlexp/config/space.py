@@ -6,8 +6,8 @@ from typing import Any
 
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
-from rlexp.protocol.spec import canonical
 
 TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
 """Scales that a range can be tagged with; without a tag it is linear."""

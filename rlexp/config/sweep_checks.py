@@ -7,9 +7,9 @@ from rlexp.config.search_space import Groups
 from rlexp.config.sweep import SweepRequest
 from rlexp.config.validate import PLUG_INS, Root, build, validate
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
-from rlexp.protocol.spec import short_name
 
 OF_THE_CURVE = ("auc", "last_window", "steps_to_threshold")
 """Objectives that are read from evaluations during training."""
@@ -30,14 +30,14 @@ def check_sweep(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
     """
     root, _ = validate(request.plain, allowed)
     build(request.tuner, "tuner", allowed)
-    build(request.pruner, "pruner", allowed)
+    pruner = short_name_of(type(build(request.pruner, "pruner", allowed)), "pruner")
     if not root.seeds.seeds(Phase.TUNING):
         raise ConfigError(
             "seeds.tuning is empty: a trial is scored on tuning seeds; ask for one or more"
         )
-    _check_objectives(request, root)
+    _check_objectives(request, root, pruner)
     _check_budget(request, root)
-    _check_pruner(request, root)
+    _check_pruner(request, root, pruner)
     check_values(request, allowed)
 
 
@@ -46,7 +46,7 @@ def _evaluates(root: Root) -> bool:
     return every is not None and every <= root.budget.steps
 
 
-def _check_objectives(request: SweepRequest, root: Root) -> None:
+def _check_objectives(request: SweepRequest, root: Root, pruner: str) -> None:
     for objective in request.plan.objectives:
         if objective in OF_THE_CURVE and not _evaluates(root):
             raise ConfigError(
@@ -59,14 +59,14 @@ def _check_objectives(request: SweepRequest, root: Root) -> None:
                 "solved: set environment.reference.threshold",
             )
         if objective == "spread":
-            _check_spread(request, root)
+            _check_spread(request, root, pruner)
 
 
 def _threshold(root: Root) -> Any:
     return (root.environment.get("reference") or {}).get("threshold")
 
 
-def _check_spread(request: SweepRequest, root: Root) -> None:
+def _check_spread(request: SweepRequest, root: Root, pruner: str) -> None:
     if len(root.seeds.seeds(Phase.TUNING)) < 2:
         raise ConfigError(
             "sweep.objective=spread is a deviation over tuning seeds, and one seed has none: "
@@ -82,9 +82,9 @@ def _check_spread(request: SweepRequest, root: Root) -> None:
             "sweep.objective=spread is no number of a single run, and sweep.allocation=racing "
             "compares run by run: set sweep.allocation=fixed",
         )
-    if (name := short_name(request.pruner)) != "none":
+    if pruner != "none":
         raise ConfigError(
-            f"pruner={name} gives up what returns little, and sweep.objective=spread asks for no "
+            f"pruner={pruner} gives up what returns little, and sweep.objective=spread asks for no "
             "return: set pruner=none",
         )
     if len(root.seeds.seeds(Phase.SELECTION)) == 1:
@@ -110,8 +110,8 @@ def _check_budget(request: SweepRequest, root: Root) -> None:
         )
 
 
-def _check_pruner(request: SweepRequest, root: Root) -> None:
-    name, count = short_name(request.pruner), len(request.plan.objectives)
+def _check_pruner(request: SweepRequest, root: Root, name: str) -> None:
+    count = len(request.plan.objectives)
     if request.plan.allocation == "racing" and count > 1:
         raise ConfigError(
             f"sweep.allocation=racing compares one number, and sweep.objective names {count}: set "

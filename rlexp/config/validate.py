@@ -14,6 +14,7 @@ from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Failures
+from rlexp.protocol.identity import without_names
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.store.secrets import mask, secret_values
 
@@ -83,16 +84,26 @@ def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Roo
 
 
 def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
-    """Build one plug-in from its mapping.
+    """Build one plug-in from its mapping, which may hold names as records do.
 
     Raises:
         ConfigError: Every mistake in it, on one line.
     """
     mistakes: list[ConfigError] = []
-    part = _part(mistakes, plain, group, allowed)
+    part = _part(mistakes, _as_configured(plain), group, allowed)
     if mistakes:
         raise _together(mistakes)
     return part
+
+
+def _as_configured(plain: Any) -> Any:
+    """A plug-in's mapping, and those of its components, without what only records hold."""
+    if not isinstance(plain, Mapping):
+        return plain
+    part, inside = without_names(plain), plain.get(COMPONENTS)
+    if not isinstance(inside, Mapping):
+        return part
+    return {**part, COMPONENTS: {name: _as_configured(item) for name, item in inside.items()}}
 
 
 def build_named(plain: Any, group: str, allowed: Sequence[str] = ()) -> dict[str, Any]:

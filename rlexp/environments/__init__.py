@@ -49,7 +49,11 @@ class Reference:
 
 
 class Environment(Protocol):
-    """A task: makes one environment at a time; seeds, monitors and vectors come from outside."""
+    """A task: makes one environment at a time; seeds, monitors and vectors come from outside.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     @property
     def task(self) -> str:

@@ -16,7 +16,11 @@ chooses how an episode begins has to be inside of them."""
 
 
 class Component(Protocol):
-    """Wraps the environments of a task, perhaps in other ways for training and for evaluation."""
+    """Wraps the environments of a task, perhaps in other ways for training and for evaluation.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     @property
     def splits(self) -> bool:

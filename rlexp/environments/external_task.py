@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.environments import Reference, Vector
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     import gymnasium
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTask:
     """A task by its name: the script that trains on it makes it."""
+
+    identity: ClassVar = Identity("environment", "external")
 
     name: str
     """The name under which scores are compared."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le, MinLen
 
 from rlexp.environments import Reference, Vector
 from rlexp.environments.wrappers import Wrapper, check_allowed, check_faithful, imported, inside
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     import gymnasium
@@ -22,6 +23,8 @@ class MetaWorldTask:
     Here `goals` decides which goals there are, the same for training and evaluation as in its
     benchmarks, and the seed of a reset decides which of them is played.
     """
+
+    identity: ClassVar = Identity("environment", "meta_world")
 
     name: str | None
     """The name under which scores are compared; null takes that of the only task."""

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import MinLen
 
 from rlexp.environments.registered import RegisteredTask
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     import gymnasium
@@ -19,6 +20,8 @@ class MultiObjectiveTask(RegisteredTask):
 
     Other weights make another task: they are part of its name, unless it is given one.
     """
+
+    identity: ClassVar = Identity("environment", "multi_objective")
 
     weights: Annotated[tuple[float, ...], MinLen(1)]
     """One for each objective, in the order of the reward vector."""

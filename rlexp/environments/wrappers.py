@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     import gymnasium
 
 _GYMNASIUM = "gymnasium.wrappers"
+_OURS = {
+    "rlexp:Measured": "rlexp.environments.measures:Measured",
+    "rlexp:SeededEpisodes": "rlexp.environments.seeding:SeededEpisodes",
+    "rlexp:UnboundedObservation": "rlexp.environments.bounds:UnboundedObservation",
+}
+"""Where wrappers of rlexp are. Their names are part of runs' identities, and stay when they move."""
 _ALWAYS_ALLOWED = {
     "stable_baselines3.common.atari_wrappers",
-    "rlexp.environments.bounds",
-    "rlexp.environments.measures",
-    "rlexp.environments.seeding",
+    *(place.partition(":")[0] for place in _OURS.values()),
 }
 
 
@@ -26,9 +30,15 @@ class Wrapper:
     """A wrapper around the environment, and around the wrappers before it."""
 
     name: str
-    """A class of `gymnasium.wrappers`, or `module:Class` of an imported package or of rlexp."""
+    """A class of `gymnasium.wrappers`, `module:Class` of an imported package, or `rlexp:Class`."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""
+
+    def __post_init__(self) -> None:
+        """Call a wrapper of rlexp by its name, not by the place where it is."""
+        for name, place in _OURS.items():
+            if self.name == place:
+                object.__setattr__(self, "name", name)
 
 
 def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
@@ -169,6 +179,7 @@ def _lacking(wrapper: Wrapper, error: Exception) -> str:
 
 def _split(name: str) -> tuple[str, str]:
     """Split `module:Class` or `package.module.Class` into module and class."""
+    name = _OURS.get(name, name)
     module, _, kind = name.rpartition(":" if ":" in name else ".")
     return module, kind
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Real, Space
-from rlexp.protocol.spec import canonical
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlexp.protocol.budget import Budget, Compute
+from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import Plain, RunSpec, digest
+from rlexp.protocol.spec import RunSpec, described
 from rlexp.protocol.sweep import Sweep
 
 Failures = Literal["missing", "worst"]
@@ -16,6 +17,9 @@ Failures = Literal["missing", "worst"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """One agent, algorithm and environment with its budget, and the label it is reported under."""
+
+    schema: ClassVar[int] = 2
+    """Of the file that holds it; how identities are computed follows from it."""
 
     label: str
     task: str
@@ -28,16 +32,17 @@ class Configuration:
 
     def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
         """The run of this configuration with one seed."""
-        return RunSpec(
-            agent=self.agent,
-            algorithm=self.algorithm,
-            environment=self.environment,
-            budget=self.budget.defining(),
-            compute=asdict(self.compute),
-            phase=phase,
-            root=root,
-            seed=seed,
-        )
+        return RunSpec(**self.parts(), phase=phase, root=root, seed=seed)
+
+    def parts(self) -> dict[str, Any]:
+        """The fields of every run of this configuration, by their names, as JSON values."""
+        return {
+            "agent": self.agent,
+            "algorithm": self.algorithm,
+            "environment": self.environment,
+            "budget": self.budget.defining(),
+            "compute": asdict(self.compute),
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -50,12 +55,8 @@ class Configuration:
             "label": self.label,
             "task": self.task,
             "fingerprint": self.fingerprint,
-            "agent": self.agent,
-            "algorithm": self.algorithm,
-            "environment": self.environment,
+            **self.parts(),
             "reference": self.reference,
-            "budget": self.budget.defining(),
-            "compute": asdict(self.compute),
         }
 
 
@@ -83,6 +84,12 @@ class Experiment:
     trials: tuple[Configuration, ...] = ()
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
+
+    @property
+    def schema(self) -> int:
+        """Of the file that holds it."""
+        schemas = (configuration.schema for configuration in self.configurations)
+        return min(schemas, default=Configuration.schema)
 
     @property
     def default(self) -> Configuration:
@@ -147,17 +154,18 @@ class Experiment:
         return {"sweep": definition}
 
     def _defining(self, configuration: Configuration) -> dict[str, Any]:
-        plain = configuration.plain()
-        reference = plain.pop("reference")
-        del plain["label"]
-        if self.failures == "worst":
-            plain["minimum"] = reference.get("minimum")
-        return plain
+        """A configuration in the form in which differences are named."""
+        named = {"task": configuration.task, "fingerprint": configuration.fingerprint}
+        plain = {**named, **described(configuration.parts())}
+        minimum = self._minimum(configuration)
+        return plain if minimum is None else {**plain, "minimum": minimum}
+
+    def _minimum(self, configuration: Configuration) -> Any:
+        """The score that a failure counts as, where it counts."""
+        return configuration.reference.get("minimum") if self.failures == "worst" else None
 
     @property
     def fingerprint(self) -> str:
         """Identity of the question."""
-        configurations = sorted(
-            digest([c.fingerprint, self._defining(c).get("minimum")]) for c in self._asked
-        )
+        configurations = sorted(digest([c.fingerprint, self._minimum(c)]) for c in self._asked)
         return digest([configurations, self.seeds.root, self.failures, *self._searched().values()])

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.spec import Plain
+from rlexp.protocol.identity import Plain
 
 MOST_NAMED = 3
 """Configurations of which a line gives the names."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.protocol.spec import canonical
+from rlexp.protocol.identity import canonical
 
 SWITCH = "switch."
 """Begins the keys of parameters that no configuration has: they only decide about others."""

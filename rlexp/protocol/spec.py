@@ -1,56 +1,65 @@
 """What defines one run, as plain data, and the identity that follows from it."""
 
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Self
 
+from rlexp.protocol.identity import Plain, digest, identifying, short_name, without_null
 from rlexp.protocol.seeds import Phase, Streams
 
-if TYPE_CHECKING:
-    from hashlib import _Hash as Hash
-
-Plain = Mapping[str, Any]
-"""A mapping of JSON values."""
-LONGEST_NAME = 100
-"""Letters of a plug-in's name."""
-
-
-CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-OF_ONE_RUN = ("phase", "root", "seed")
-"""Fields in which runs of one configuration differ. In canonical JSON they are the last."""
+PLUG_INS = ("agent", "algorithm", "environment", "callback", "replay", "dataset")
+"""Fields that hold a plug-in each."""
+ALWAYS = ("agent", "algorithm", "environment", "budget", "compute")
+"""Fields of a configuration that every run has."""
+CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
+"""Fields that are hashed into the fingerprint; runs of one configuration share them."""
+RUN = ("phase", "root", "seed", "parent")
+"""Fields that are hashed into the id, with the fingerprint."""
+COMPONENTS = "components"
+"""Key of an environment under which its components are, by name, the innermost first."""
 
 
-def canonical(value: Any) -> str:
-    """JSON in one form only: keys sorted, no spaces."""
-    return CANONICAL.encode(value)
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run that this one goes on from.
 
-
-def without_null(part: Any) -> Any:
-    """A plug-in's mapping without the settings that are null.
-
-    So a setting that is added later, and is null where it is not used, changes no identity.
-    What stands inside a setting is the library's: there, null may well mean something.
+    Attributes:
+        run: Its id.
+        step: The environment steps that it had taken.
+        digest: The sha256 of its state there, in hexadecimal.
     """
-    if isinstance(part, Mapping):
-        return {key: value for key, value in part.items() if value is not None}
-    return part
 
-
-def digest(value: Any) -> str:
-    """The sha256 of the canonical JSON, in hexadecimal."""
-    return sha256(canonical(value).encode()).hexdigest()
+    run: str
+    step: int
+    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """One training of one configuration with one seed in one phase.
 
-    Two runs are the same run when, and only when, these fields are equal.
+    Two runs are the same run when, and only when, these fields are equal in what identifies them.
+    Fields that are null do not count, so that a field that is added later changes no identity.
+
+    Attributes:
+        agent: What decides, with its settings.
+        algorithm: How it learns.
+        environment: The task, with its components.
+        budget: How long, and how it is scored.
+        compute: What of the machine changes numbers.
+        phase: What the run is for.
+        root: Keys every seed.
+        seed: Number of the run within its phase.
+        parent: The run that it goes on from, if any.
+        code: The sha256 of code that is part of the configuration, if any.
+        callback: A plug-in that acts during training, if any.
+        replay: A plug-in that keeps experience, if any.
+        dataset: A plug-in that gives recorded experience, if any.
     """
+
+    schema: ClassVar[int] = 2
+    """Of the file that holds it; how identities are computed follows from it."""
 
     agent: Plain
     algorithm: Plain
@@ -60,22 +69,31 @@ class RunSpec:
     phase: Phase
     root: int
     seed: int
+    parent: Parent | None = None
+    code: str | None = None
+    callback: Plain | None = None
+    replay: Plain | None = None
+    dataset: Plain | None = None
 
     @cached_property
     def id(self) -> str:
-        """Identity: sha256 of exactly the fields."""
-        total = self._begun.copy()
-        # As canonical JSON has it: these fields are a word and two whole numbers.
-        own = f',"phase":"{self.phase}","root":{self.root},"seed":{self.seed}}}'
-        total.update(own.encode())
-        return total.hexdigest()
+        """Identity: sha256 of the fingerprint and the fields in which runs differ."""
+        hashed: dict[str, Any] = {"configuration": self.fingerprint, "phase": self.phase}
+        hashed |= {"root": self.root, "seed": self.seed}
+        if self.parent is not None:
+            hashed["parent"] = asdict(self.parent)
+        return digest(hashed)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the configuration: the same without seed and phase."""
-        total = self._begun.copy()
-        total.update(b"}")
-        return total.hexdigest()
+        """Identity of the configuration: sha256 of exactly its fields."""
+        return digest(configuration_identity(self.parts))
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The fields of the configuration that are not null."""
+        every = {name: getattr(self, name) for name in CONFIGURATION}
+        return {name: part for name, part in every.items() if part is not None}
 
     @cached_property
     def name(self) -> str:
@@ -86,37 +104,18 @@ class RunSpec:
     def _learner(self) -> str:
         return short_name(self.algorithm)
 
-    @cached_property
-    def _begun(self) -> "Hash":
-        """The sha256 of the canonical JSON up to the fields in which runs differ."""
-        plain = self._defining()
-        for key in OF_ONE_RUN:
-            del plain[key]
-        return sha256(canonical(plain)[:-1].encode())
+    def again(self, phase: Phase, root: int, seed: int) -> Self:
+        """The run of the same configuration with another seed, which goes on from no other run.
 
-    def again(self, phase: Phase, root: int, seed: int) -> "RunSpec":
-        """The run of the same configuration with another seed; much of its identity is known."""
-        other = RunSpec(
-            agent=self.agent,
-            algorithm=self.algorithm,
-            environment=self.environment,
-            budget=self.budget,
-            compute=self.compute,
-            phase=phase,
-            root=root,
-            seed=seed,
-        )
-        other.__dict__["_begun"] = self._begun
-        other.__dict__["_learner"] = self._learner
+        What was computed of the configuration is handed on, so that ten thousand runs hash it once.
+        """
+        _ = self.fingerprint, self._learner
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        for computed in ("id", "name"):
+            other.__dict__.pop(computed, None)
+        other.__dict__.update(phase=phase, root=root, seed=seed, parent=None)
         return other
-
-    def _defining(self) -> dict[str, Any]:
-        plain = {name: without_null(value) for name, value in self.plain().items()}
-        environment = plain["environment"]
-        components = environment.get("components") if isinstance(environment, Mapping) else None
-        if isinstance(components, Mapping):
-            plain["environment"] = {**environment, "components": _in_order(components)}
-        return plain
 
     @property
     def imported(self) -> Plain | None:
@@ -136,41 +135,60 @@ class RunSpec:
         return Streams(self.root, self.phase, self.seed)
 
     def plain(self) -> dict[str, Any]:
-        """The fields as a mapping of JSON values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The fields that are not null, as a mapping of JSON values."""
+        plain = {name: getattr(self, name) for name in (*CONFIGURATION, *RUN)}
+        if self.parent is not None:
+            plain["parent"] = asdict(self.parent)
+        return {name: plain[name] for name in plain if plain[name] is not None}
 
     @classmethod
-    def from_plain(cls, plain: Plain) -> "RunSpec":
+    def from_plain(cls, plain: Plain) -> Self:
         """The inverse of `plain`.
 
         Raises:
             KeyError: A field is missing.
+            TypeError: The parent has other fields.
             ValueError: The phase, the root or the seed is none.
         """
-        values = {field.name: plain[field.name] for field in fields(cls)}
+        values = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
         for name in ("root", "seed"):
             if type(values[name]) is not int:
                 raise ValueError(f"{name}={values[name]!r} is no whole number")
+        values |= {name: plain.get(name) for name in CONFIGURATION if name not in ALWAYS}
+        if plain.get("parent") is not None:
+            values["parent"] = Parent(**plain["parent"])
         return cls(**{**values, "phase": Phase(plain["phase"])})
 
 
-def _in_order(components: Plain) -> Any:
-    """Components as they identify a run: their order counts, the first is the innermost.
+def configuration_identity(parts: Plain) -> dict[str, Any]:
+    """What of a configuration is hashed.
 
-    A mapping says it where it is the order of names, which it has in canonical JSON.
+    Args:
+        parts: Its fields, by their names.
     """
-    present = {name: without_null(part) for name, part in components.items()}
-    return present if list(present) == sorted(present) else [list(p) for p in present.items()]
+    hashed = {k: identifying(v) if k in PLUG_INS else without_null(v) for k, v in parts.items()}
+    if components := _components(hashed["environment"]):
+        # Their order counts, which the canonical form of a mapping does not keep.
+        in_order = [identifying(component) for component in components.values()]
+        hashed["environment"] = {**hashed["environment"], COMPONENTS: in_order}
+    return hashed
 
 
-def short_name(part: Plain) -> str:
-    """The plug-in's name as its module says it: `ppo` for `rlexp.algorithms.ppo.PPO`.
+def described(parts: Plain) -> dict[str, Any]:
+    """What of a configuration is hashed, in the form in which differences are named to people.
 
-    It is part of folder names, so that of a module which is none only harmless letters are kept.
-    What another tool made has the name that it has there, and a training script that of its
-    settings.
+    Args:
+        parts: Its fields, by their names.
     """
-    if "name" in part and ("_target_" not in part or "command" in part):
-        return re.sub(r"\W", "_", str(part["name"]), flags=re.ASCII)[:LONGEST_NAME]
-    path = str(part.get("_target_", "unknown")).split(".")
-    return re.sub(r"\W", "_", path[-2] if len(path) > 1 else path[-1])[:LONGEST_NAME]
+    shown = configuration_identity(parts)
+    if components := _components(parts["environment"]):
+        named = {name: identifying(component) for name, component in components.items()}
+        shown["environment"] = {**shown["environment"], COMPONENTS: named}
+        if len(named) > 1:
+            shown["environment"]["order_of_components"] = list(named)
+    return shown
+
+
+def _components(environment: Any) -> Plain:
+    components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
+    return components if isinstance(components, Mapping) else {}

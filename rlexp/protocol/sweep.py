@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Plain, identifying
 from rlexp.protocol.space import Space
-from rlexp.protocol.spec import Plain
 
 Objective = Literal["score", "final", "auc", "last_window", "spread", "steps_to_threshold"]
 """What can be optimised: a number of each run, or its standard deviation over tuning seeds."""
@@ -123,7 +123,7 @@ class Sweep:
         """The question; how far the search goes may change."""
         return {
             "space": self.space.plain(),
-            "tuner": self.tuner,
-            "pruner": self.pruner,
+            "tuner": identifying(self.tuner),
+            "pruner": identifying(self.pruner),
             "plan": self.plan.definition(),
         }

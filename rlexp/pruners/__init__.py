@@ -41,7 +41,11 @@ class Point:
 
 
 class Pruner(Protocol):
-    """A rule by which trials are given up: its fields are its settings."""
+    """A rule by which trials are given up: its fields are its settings.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     def prunes(self, point: Point) -> str | None:
         """Why the trial ends here, or nothing where it goes on. A function of `point` alone."""

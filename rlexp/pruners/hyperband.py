@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
 from rlexp.pruners.rungs import rung_at, rungs, stops_at_rung
 
@@ -23,6 +24,8 @@ class Hyperband:
         minimum: Share of the budget at which the first rung of the first bracket lies.
         eta: Reduction factor η: of the trials at a rung one in so many goes on.
     """
+
+    identity: ClassVar = Identity("pruner", "hyperband")
 
     minimum: Annotated[float, Interval(gt=0, lt=1)]
     eta: Annotated[int, Ge(2)]

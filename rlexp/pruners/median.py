@@ -1,10 +1,11 @@
 """Median rule: a trial ends where it is worse than half of those before it."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
 from rlexp.pruners.ranking import middle, or_worst
 
@@ -20,6 +21,8 @@ class Median:
         startup_trials: Earlier trials at the same point that it takes.
         warm_up: Share of the budget of a run before which nothing is given up.
     """
+
+    identity: ClassVar = Identity("pruner", "median")
 
     startup_trials: Annotated[int, Ge(1)]
     warm_up: Annotated[float, Interval(ge=0, le=1)]

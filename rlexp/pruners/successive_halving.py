@@ -1,10 +1,11 @@
 """Asynchronous successive halving: at each rung only the best fraction of the trials goes on."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
 from rlexp.pruners.rungs import rung_at, stops_at_rung
 
@@ -21,6 +22,8 @@ class SuccessiveHalving:
         minimum: Share of the budget at which the first rung lies.
         eta: Reduction factor η: of the trials at a rung one in so many goes on.
     """
+
+    identity: ClassVar = Identity("pruner", "successive_halving")
 
     minimum: Annotated[float, Interval(gt=0, lt=1)]
     eta: Annotated[int, Ge(2)]

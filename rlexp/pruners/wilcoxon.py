@@ -1,10 +1,11 @@
 """Racing over seeds: a trial gets no further seed where it is worse than the best one."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
 from rlexp.stats.racing import worse_than_best
 
@@ -20,6 +21,8 @@ class Wilcoxon:
         threshold: The p-value below which a trial is worse.
         startup_seeds: Runs of the trial that it takes.
     """
+
+    identity: ClassVar = Identity("pruner", "wilcoxon")
 
     threshold: Annotated[float, Interval(gt=0, lt=1)]
     startup_seeds: Annotated[int, Ge(1)]

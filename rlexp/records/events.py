@@ -36,6 +36,8 @@ class Failure(StrEnum):
         return self not in {Failure.NAN, Failure.ENVIRONMENT, Failure.USER}
 
 
+OF_THE_JOURNAL = ("schema", "rlexp")
+"""Keys of the first event that say what wrote the journal."""
 Measures = Mapping[str, tuple[float, ...]]
 """Further numbers of an evaluation by name (`success`, `cost`, `context/length`): one for each
 episode, NaN where an episode had none."""
@@ -208,6 +210,9 @@ def from_plain(plain: Mapping[str, Any]) -> Event:
     try:
         values = {**plain}
         kind = KINDS[values.pop("event")]
+        if kind is RunStarted:
+            # Of the journal, which begins with this event.
+            values = {key: value for key, value in values.items() if key not in OF_THE_JOURNAL}
         values["time"] = float(values["time"])
         if kind is not RunStarted:
             values["step"] = int(values["step"])

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rlexp.errors import ProtocolError
+from rlexp.protocol.identity import Plain, canonical
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import Plain, canonical
 from rlexp.records.run import RunRecord
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.protocol.spec import canonical
+from rlexp.protocol.identity import canonical
 from rlexp.reports.evidence import Cell
 from rlexp.reports.final_episodes import (
     CONTEXT,

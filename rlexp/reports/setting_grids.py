@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.protocol.spec import canonical, short_name
+from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
 from rlexp.records.run import State
 from rlexp.reports.evidence import Cell, Evidence
 from rlexp.reports.sentences import shortened
@@ -64,15 +64,15 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
     What a sweep found is none: its settings were not laid out, but chosen.
     """
     swept = {own.experiment for own in evidence.sweeps}
-    by_target: dict[str, list[Cell]] = {}
+    by_name: dict[str, list[Cell]] = {}
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
             algorithm = cell.members[0].record.spec.algorithm
-            target = canonical([algorithm.get("_target_"), short_name(algorithm)])
-            by_target.setdefault(target, []).append(cell)
+            name = canonical([algorithm.get(PLUG_IN), short_name(algorithm)])
+            by_name.setdefault(name, []).append(cell)
     found = [
         grid
-        for cells in by_target.values()
+        for cells in by_name.values()
         for suffix, own in _homes(cells).items()
         if (grid := _grid(own, suffix))
     ]
@@ -179,7 +179,9 @@ def _values_of(cell: Cell) -> Values:
 
 def _leaves(plain: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(plain, Mapping):
-        for key in sorted(plain):
+        if PLUG_IN in plain:
+            yield path, full_name(plain[PLUG_IN])
+        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
             yield from _leaves(plain[key], f"{path}.{key}")
     elif plain is not None:
         yield path, plain

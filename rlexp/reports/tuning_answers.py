@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Domain
 from rlexp.reports.answer import Answer, Judged
@@ -199,9 +200,8 @@ def includes_tuning(evidence: Evidence) -> Judged:
 
 
 def _member(plain: Mapping[str, Any]) -> str:
-    """A tuner or pruner by its class, with its settings."""
-    name = str(plain.get("_target_", "none")).rpartition(".")[2]
-    kept = {key: value for key, value in plain.items() if key != "_target_"}
+    """A tuner or pruner by its name, with its settings."""
+    name, kept = full_name(plain.get(PLUG_IN)), without_names(plain)
     settings = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
     return f"{name} ({', '.join(settings)})" if settings else name
 

@@ -9,18 +9,17 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
 from rlexp.errors import RecordError
-from rlexp.protocol.spec import RunSpec
-from rlexp.store.catalogued import PARTS, Row, plain_columns, read_rows
-from rlexp.store.files import SCHEMA, parse_json, read_file
+from rlexp.protocol.spec import CONFIGURATION, RunSpec
+from rlexp.store.catalogued import Row, plain_columns, read_rows
+from rlexp.store.files import parse_json, read_file
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun
+from rlexp.store.schemas import CATALOGUE, VERSION, writer
 from rlexp.store.stamps import (
     SETTLED,
     Stamp,
@@ -88,9 +87,10 @@ class Catalogue:
         before = stamp_before_reading(run)
         stored = read(run)
         name = run.folder.name
-        if not stored.record.is_over or stored.record.spec.name != name:
+        spec = stored.record.spec
+        if not stored.record.is_over or spec.name != name or spec.parent is not None:
             return stored
-        record = replace(stored.record.in_brief(), spec=self._shared(stored.record.spec))
+        record = replace(stored.record.in_brief(), spec=self._shared(spec))
         brief = replace(stored, record=record)
         if before is not None and is_settled(before, self.now(), SETTLED):
             self._kept[name] = before, brief
@@ -107,7 +107,11 @@ class Catalogue:
             return
         if not complete:
             self._keep_others()
-        plain = {"schema": SCHEMA, "of": _version(), **plain_columns(self._kept.values())}
+        plain = {
+            VERSION: CATALOGUE.version,
+            "of": _version(),
+            **plain_columns(self._kept.values()),
+        }
         content = json.dumps(plain, separators=(",", ":")).encode()
         for place in self.places:
             with suppress(OSError):
@@ -135,7 +139,9 @@ class Catalogue:
             return False
         # All of them are in memory as long as this catalogue, so that no identity is another's.
         key = tuple(
-            id(getattr(spec, name)) for spec in (asked, row.configuration) for name in PARTS
+            id(getattr(spec, name))
+            for spec in (asked, row.configuration)
+            for name in CONFIGURATION
         )
         if key not in self._alike:
             self._asked.append(asked)
@@ -157,12 +163,11 @@ class Catalogue:
 
 def _written(spec: RunSpec) -> str:
     """A configuration as it was written: the order of components is part of what a run is."""
-    return repr([getattr(spec, name) for name in PARTS])
+    return repr([spec.schema, *(getattr(spec, name) for name in CONFIGURATION)])
 
 
-@cache
 def _version() -> str:
-    return f"{FORMAT}, rlexp {version('rlexp')}"
+    return f"{FORMAT}, rlexp {writer()}"
 
 
 def _read(place: Path) -> dict[str, Row]:
@@ -178,7 +183,7 @@ def _read(place: Path) -> dict[str, Row]:
     if head != _sum_of(content):
         raise ValueError("it is damaged")
     plain = parse_json(content)
-    if (plain["schema"], plain["of"]) != (SCHEMA, _version()):
+    if (plain[VERSION], plain["of"]) != (CATALOGUE.version, _version()):
         raise ValueError("it is of another version")
     return read_rows(plain)
 

@@ -4,16 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rlexp.protocol.schema_1 import FirstRunSpec
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
 from rlexp.records.run import Brief, RunRecord, State
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun
 from rlexp.store.stamps import Stamp
 
-PARTS = ("agent", "algorithm", "environment", "budget", "compute")
-"""Fields of a specification that the runs of a configuration share."""
 AS_THEY_ARE: Mapping[str, tuple[type, ...]] = {
     "reason": (str, type(None)),
     "attempts": (int,),
@@ -113,14 +112,14 @@ def plain_columns(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any]:
     rows = []
     for stamp, stored in entries:
         spec = stored.record.spec
-        key = tuple(id(getattr(spec, name)) for name in PARTS)
+        key = tuple(id(getattr(spec, name)) for name in CONFIGURATION)
         if key not in numbers:
             numbers[key] = len(firsts)
             firsts.append(spec)
         rows.append(_row(stamp, stored, numbers[key]))
     columns = zip(*rows, strict=True)
     return {
-        "configurations": [{name: getattr(s, name) for name in PARTS} for s in firsts],
+        "configurations": [{"schema": s.schema, **s.parts} for s in firsts],
         "runs": dict(zip(COLUMNS, map(list, columns), strict=True)),
     }
 
@@ -143,7 +142,9 @@ def read_rows(plain: Mapping[str, Any]) -> dict[str, Row]:
 
 
 def _first(parts: Mapping[str, Any]) -> RunSpec:
-    return RunSpec(**{name: parts[name] for name in PARTS}, phase=Phase.TEST, root=0, seed=0)
+    kind = FirstRunSpec if parts["schema"] == FirstRunSpec.schema else RunSpec
+    settings: dict[str, Any] = {name: parts.get(name) for name in CONFIGURATION}
+    return kind(**settings, phase=Phase.TEST, root=0, seed=0)
 
 
 def _row(stamp: Stamp, stored: StoredRun, configuration: int) -> list[Any]:

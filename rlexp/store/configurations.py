@@ -6,10 +6,15 @@ from typing import Any
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.schema_1 import FirstConfiguration, named_configuration
 
 
-def read_configuration(plain: Mapping[str, Any]) -> Configuration:
+def read_configuration(plain: Mapping[str, Any], schema: int) -> Configuration:
     """The inverse of `Configuration.plain`.
+
+    Args:
+        plain: What a file holds.
+        schema: Of the file.
 
     Raises:
         KeyError: A field is missing.
@@ -18,12 +23,14 @@ def read_configuration(plain: Mapping[str, Any]) -> Configuration:
     """
     _check_words(plain["label"], plain["task"])
     _check_reference(plain["reference"])
-    return Configuration(
+    kind = FirstConfiguration if schema == FirstConfiguration.schema else Configuration
+    parts = named_configuration(plain) if kind is FirstConfiguration else plain
+    return kind(
         label=plain["label"],
         task=plain["task"],
-        agent=plain["agent"],
-        algorithm=plain["algorithm"],
-        environment=plain["environment"],
+        agent=parts["agent"],
+        algorithm=parts["algorithm"],
+        environment=parts["environment"],
         reference=plain["reference"],
         budget=Budget(**plain["budget"]),
         compute=Compute(**plain["compute"]),

@@ -19,6 +19,7 @@ from rlexp.errors import RecordError
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, read_json, refuse_link
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold, is_held
+from rlexp.store.schemas import TRACKER
 
 STALE_LINES = 1000
 """Lines that later ones replace; with more of them, the file is written anew."""
@@ -66,7 +67,7 @@ def identity(paths: ExperimentPaths) -> str:
             return found
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
-    _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}))
+    _create(path, json_bytes({"id": token_hex(16), "experiment": paths.name}, TRACKER))
     return identity(paths)
 
 
@@ -133,7 +134,7 @@ class Cursors:
         with hold(self._lock, self._what, now=now):
             # Whoever held it before may have written since.
             self._load()
-            publish(self.folder / "place.json", json_bytes(self._named))
+            publish(self.folder / "place.json", json_bytes(self._named, TRACKER))
             yield
 
     @property

@@ -12,9 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from rlexp.errors import RecordError
+from rlexp.store.schemas import VERSION, WRITER, Schema, schema_of
 
-SCHEMA = 1
-"""Version of every JSON file under `runs/`."""
 LARGEST_FILE = 1 << 30
 """Bytes of a file that is read whole."""
 DEEPEST = 100
@@ -48,13 +47,13 @@ def publish_with(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def publish_json(path: Path, plain: Mapping[str, Any]) -> None:
-    """Publish a mapping as JSON with its schema version."""
-    publish(path, json_bytes(plain))
+    """Publish a mapping as JSON with the schema of its kind, which the name of the file tells."""
+    publish(path, json_bytes(plain, schema_of(path)))
 
 
-def json_bytes(plain: Mapping[str, Any]) -> bytes:
+def json_bytes(plain: Mapping[str, Any], schema: Schema) -> bytes:
     """What `publish_json` writes."""
-    text = json.dumps({"schema": SCHEMA, **plain}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps({**schema.head(), **plain}, indent=1, ensure_ascii=False, allow_nan=False)
     # What is no Unicode, of a folder's name say, is written as JSON escapes it.
     return (text + "\n").encode(errors="backslashreplace")
 
@@ -167,10 +166,19 @@ def _is_deeper(plain: Any, levels: int) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file that `publish_json` wrote, without its version.
+    """Read a file that `publish_json` wrote, without what it says of its schema.
 
     Raises:
-        RecordError: The file is missing, damaged or of another version; names the file.
+        RecordError: The file is missing, damaged or of another schema; names the file.
+    """
+    return read_document(path)[1]
+
+
+def read_document(path: Path) -> tuple[int, dict[str, Any]]:
+    """Read a file that `publish_json` wrote: the version of its schema, and what it holds.
+
+    Raises:
+        RecordError: The file is missing, damaged or of another schema; names the file.
     """
     try:
         plain = parse_json(read_file(path))
@@ -178,11 +186,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path} is missing") from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
-    if not isinstance(plain, dict) or plain.pop("schema", None) != SCHEMA:
-        raise RecordError(
-            f"{path} is not of schema version {SCHEMA}, which this version of rlexp reads",
-        )
-    return plain
+    schema = schema_of(path).check(plain, path)
+    return schema, {key: value for key, value in plain.items() if key not in {VERSION, WRITER}}
 
 
 def probe_writable(folder: Path) -> None:

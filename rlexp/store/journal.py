@@ -6,10 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from errno import ENOSPC
 from pathlib import Path
+from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.records.events import Evaluated, Event, Measured, RunEnded, from_plain, to_plain
+from rlexp.records.events import (
+    Evaluated,
+    Event,
+    Measured,
+    RunEnded,
+    RunStarted,
+    from_plain,
+    to_plain,
+)
 from rlexp.store.files import open_file, parse_json, publish, read_file
+from rlexp.store.schemas import JOURNAL, VERSION
 from rlexp.store.secrets import mask_known, secret_values
 
 _MEASURED = f'{{"event":"{Measured.tag}"'.encode()
@@ -30,7 +40,7 @@ class JournalWriter:
         Raises:
             OSError: The disk is full or gone; the event is not recorded.
         """
-        plain = to_plain(event)
+        plain = _plain(event)
         if isinstance(plain.get("reason"), str):
             # It may quote an exception of any code, and that may quote anything.
             plain["reason"] = mask_known(plain["reason"], self._secrets)
@@ -51,8 +61,14 @@ class JournalWriter:
 
 def write_journal(path: Path, events: Iterable[Event]) -> None:
     """Publish a journal whose events are all known."""
-    lines = [json.dumps(to_plain(e), separators=(",", ":"), allow_nan=False) for e in events]
+    lines = [json.dumps(_plain(e), separators=(",", ":"), allow_nan=False) for e in events]
     publish(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    """The event as JSON values; the first one of a journal says which schema that has."""
+    plain = to_plain(event)
+    return {**plain, **JOURNAL.head()} if isinstance(event, RunStarted) else plain
 
 
 @dataclass(slots=True)
@@ -73,7 +89,7 @@ def read_journal(path: Path, *, measurements: bool = True, most: int | None = No
         most: Bytes that count, where not all do.
 
     Raises:
-        RecordError: The file cannot be read.
+        RecordError: The file cannot be read, or is of a newer schema.
     """
     journal = Journal()
     try:
@@ -88,9 +104,13 @@ def read_journal(path: Path, *, measurements: bool = True, most: int | None = No
         if not measurements and line.startswith(_MEASURED):
             continue
         try:
-            journal.events.append(from_plain(parse_json(line)))
+            plain = parse_json(line)
+            journal.events.append(from_plain(plain))
         except (ValueError, RecursionError, RecordError):
             journal.quarantined += 1
+            continue
+        if VERSION in plain:
+            JOURNAL.check(plain, path)
     return journal
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from rlexp.errors import NO_SPACE, RecordError
 from rlexp.records.ledger import Entry, Ledger, Prefix, SealedDocument, entry_from_plain
 from rlexp.store.files import (
-    SCHEMA,
     append_line_with,
     json_bytes,
     open_file,
@@ -24,6 +23,7 @@ from rlexp.store.files import (
     read_file,
 )
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.schemas import LEDGER, VERSION, schema_of
 
 NOTHING = "0" * 64
 """What stands in the first line, before which there is none."""
@@ -60,7 +60,7 @@ def publish_document(
     Raises:
         RecordError: The ledger cannot be read or written.
     """
-    content = json_bytes(plain)
+    content = json_bytes(plain, schema_of(path))
     paths.folder.mkdir(parents=True, exist_ok=True)
     try:
         _enter_document(paths, path, hashlib.sha256(content).hexdigest(), trials)
@@ -187,15 +187,14 @@ def _line(before: str, entry: Entry) -> bytes:
 
 
 def _head(before: str) -> dict[str, Any]:
-    return {"schema": SCHEMA, "before": before}
+    return {VERSION: LEDGER.version, "before": before}
 
 
 def _read(line: bytes) -> tuple[str, Entry]:
     """A line's entry, and the sum that it says the line before it has."""
     try:
         plain = parse_json(line)
-        if plain["schema"] != SCHEMA:
-            raise RecordError(f"it is not of schema version {SCHEMA}")
+        LEDGER.check(plain, "it")
         return str(plain["before"]), entry_from_plain(plain)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{error!r}"[:120]) from error

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from rlexp.store.files import SCHEMA
+from rlexp.errors import RecordError
+from rlexp.store import schemas
 
 MANIFEST = "manifest.json"
 """The file in a checkpoint's folder that makes it one."""
@@ -77,7 +78,7 @@ class Manifest:
     def encode(self) -> bytes:
         """The manifest as a file, which ends with the sum of everything before."""
         plain = {
-            "schema": SCHEMA,
+            **schemas.MANIFEST.head(),
             "step": self.step,
             "about": dict(self.about),
             "files": {name: total.plain() for name, total in self.files.items()},
@@ -99,12 +100,13 @@ def decode_manifest(content: bytes) -> Manifest:
     """
     try:
         plain = json.loads(content)
-        if not isinstance(plain, dict) or repr(plain.get("schema")) != repr(SCHEMA):
-            raise ValueError(f"it is not of schema version {SCHEMA}")
+        schemas.MANIFEST.check(plain, "it")
         plain.pop("sum", None)
         if _with_sum(plain) != content:
             raise ValueError("it was changed after it was written")
         manifest = _manifest(plain)
+    except RecordError as error:
+        raise ValueError(str(error)) from error
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is no manifest: {error!r}") from error
     check_transitions(manifest.transitions, manifest.oldest)

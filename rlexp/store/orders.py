@@ -15,6 +15,7 @@ from rlexp.errors import RecordError
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import json_bytes, read_json
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.schemas import ORDER
 
 SUFFIX = ".json"
 
@@ -58,7 +59,7 @@ def write_order(paths: ExperimentPaths, run: str, order: Order) -> None:
         "settings": dict(order.settings),
         "command": list(order.command),
     }
-    temporary.write_bytes(json_bytes(plain))
+    temporary.write_bytes(json_bytes(plain, ORDER))
     temporary.replace(_place(paths, run))
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment, Failures
+from rlexp.protocol.schema_1 import FirstConfiguration, FirstRunSpec, named_part
 from rlexp.protocol.seeds import INDICES, Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Sweep
@@ -15,13 +16,16 @@ from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plai
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
 from rlexp.store.fences import Fence, read_fence, superseded
-from rlexp.store.files import publish, publish_json, read_json, refuse_link
+from rlexp.store.files import publish, publish_json, read_document, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import publish_document
+from rlexp.store.schemas import SPEC
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
 
+SEARCHING = ("tuner", "pruner")
+"""Plug-ins of a sweep."""
 ASKED_TO_END = "the run was asked to end"
 """Why a run ends that nobody gave a better reason."""
 
@@ -47,7 +51,12 @@ class StoredAttempt:
 
 
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
-    """Publish the question. Of a sweep's configurations, the default is part of it."""
+    """Publish the question. Of a sweep's configurations, the default is part of it.
+
+    Raises:
+        RecordError: It was read from a file of an older schema.
+    """
+    _check_schema(experiment.schema, f"experiment {experiment.name}")
     asked = experiment.configurations if experiment.sweep is None else (experiment.default,)
     plain: dict[str, Any] = {
         "name": experiment.name,
@@ -81,19 +90,25 @@ def read_definition(paths: ExperimentPaths) -> Experiment:
     Raises:
         RecordError: There is none, or it is damaged.
     """
-    plain = read_json(paths.definition)
+    schema, plain = read_document(paths.definition)
     try:
         return Experiment(
             name=paths.name,
-            configurations=tuple(read_configuration(c) for c in plain["configurations"]),
+            configurations=tuple(read_configuration(c, schema) for c in plain["configurations"]),
             seeds=_seed_plan(plain["seeds"]),
             failures=_failures(plain["failures"]),
             allotted={str(k): int(n) for k, n in plain.get("allotted", {}).items()},
-            sweep=Sweep.from_plain(plain["sweep"]) if plain.get("sweep") else None,
+            sweep=_sweep(plain["sweep"], schema) if plain.get("sweep") else None,
             imported=_imported(plain.get("imported")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise RecordError(f"{paths.definition} is damaged: {error!r}") from error
+
+
+def _sweep(plain: Mapping[str, Any], schema: int) -> Sweep:
+    if schema == FirstConfiguration.schema:
+        plain = {**plain, **{group: named_part(plain[group], group) for group in SEARCHING}}
+    return Sweep.from_plain(plain)
 
 
 def _seed_plan(plain: Mapping[str, Any]) -> SeedPlan:
@@ -125,23 +140,33 @@ def _failures(word: Any) -> Failures:
 def write_run(paths: RunPaths, spec: RunSpec) -> None:
     """Publish what defines the run; a run that is there already stays as it is.
 
-    What is there and cannot be read, or is that of another run, is put right.
+    What is there and cannot be read, or is that of another run, is put right. So is a run without
+    an attempt that is to be built from another place: a class was moved since it was planned.
 
     Raises:
         ProtocolError: It would be a test run of a sweep that has not chosen yet, or a tuning run
             of one that has.
-        RecordError: What is there is a link.
+        RecordError: What is there is a link, or the run is of an older schema.
     """
     for path in (paths.folder, paths.folder / "attempts", paths.checkpoints, paths.replay):
         refuse_link(path)
     if not _holds(paths, spec):
+        _check_schema(spec.schema, f"run {spec.name}")
         check_phase(ExperimentPaths(paths.folder.parent), spec)
         publish_json(paths.spec, {"id": spec.id, **spec.plain()})
 
 
+def _check_schema(schema: int, what: str) -> None:
+    if schema != SPEC.version:
+        raise RecordError(f"{what} is of schema {schema}, in which nothing is written any more")
+
+
 def _holds(paths: RunPaths, spec: RunSpec) -> bool:
     try:
-        return paths.spec.exists() and read_spec(paths).id == spec.id
+        if not paths.spec.exists():
+            return False
+        there = read_spec(paths)
+        return there.id == spec.id and (there.plain() == spec.plain() or bool(paths.attempts()))
     except RecordError:
         return False
 
@@ -152,9 +177,10 @@ def read_spec(paths: RunPaths) -> RunSpec:
     Raises:
         RecordError: It is missing, damaged, or not what its id says.
     """
-    plain = read_json(paths.spec)
+    schema, plain = read_document(paths.spec)
+    kind = FirstRunSpec if schema == FirstRunSpec.schema else RunSpec
     try:
-        spec = RunSpec.from_plain(plain)
+        spec = kind.from_plain(plain)
         changed = spec.id != plain.get("id")
     except (KeyError, ValueError, TypeError) as error:
         raise RecordError(f"{paths.spec} is damaged: {error!r}") from error

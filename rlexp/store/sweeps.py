@@ -13,9 +13,10 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.store.configurations import read_configuration
-from rlexp.store.files import SCHEMA, append_line, parse_json, read_file, read_json
+from rlexp.store.files import append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger import publish_document
+from rlexp.store.schemas import TRIALS
 
 TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
@@ -48,7 +49,7 @@ class StoredTrial:
     def plain(self) -> dict[str, Any]:
         """What `trials.jsonl` says of it."""
         return {
-            "schema": SCHEMA,
+            **TRIALS.head(),
             "number": self.number,
             "parameters": dict(self.parameters),
             "steps": self.steps,
@@ -94,17 +95,13 @@ def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
 def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
     try:
         plain = parse_json(line)
-        if plain["schema"] != SCHEMA:
-            raise RecordError(
-                f"{paths.trials} is not of schema version {SCHEMA}, "
-                "which this version of rlexp reads"
-            )
+        schema = TRIALS.check(plain, paths.trials)
         configuration = plain["configuration"]
         return StoredTrial(
             number=int(plain["number"]),
             parameters=dict(plain["parameters"]),
             steps=_steps(plain["steps"]),
-            configuration=read_configuration(configuration) if configuration else None,
+            configuration=read_configuration(configuration, schema) if configuration else None,
             refused=plain["refused"],
             parent=plain["parent"],
             seconds=float(plain["seconds"]),

@@ -61,7 +61,11 @@ class Suggester(Protocol):
 
 
 class Tuner(Protocol):
-    """A way to search: its fields are its settings, `open` is the behaviour."""
+    """A way to search: its fields are its settings, `open` is the behaviour.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     def open(self, problem: Problem) -> Suggester:
         """Begin to work on a problem.

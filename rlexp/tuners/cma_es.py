@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Space
 from rlexp.tuners import Problem, Suggester
 from rlexp.tuners.evolution_strategies import Distribution, distribution
@@ -37,6 +38,8 @@ class CMAES:
         population: Trials of a generation; null: 4 + ⌊3 ln(parameters)⌋.
         sigma: Standard deviation of the first generation, as a share of each range.
     """
+
+    identity: ClassVar = Identity("tuner", "cma_es")
 
     population: Annotated[int, Ge(4)] | None
     sigma: Annotated[float, Interval(gt=0, le=1)]

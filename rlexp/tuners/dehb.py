@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
 from rlexp.tuners.brackets import Brackets, fidelities
@@ -37,6 +38,8 @@ class DEHB:
         mutation_factor: F of rand/1.
         crossover_probability: CR: how likely a parameter is the mutant's.
     """
+
+    identity: ClassVar = Identity("tuner", "dehb")
 
     minimum: Annotated[float, Interval(gt=0, lt=1)]
     eta: Annotated[int, Ge(2)]

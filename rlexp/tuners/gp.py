@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.points import check_sobol_point, sobol_point
@@ -40,6 +41,8 @@ class GaussianProcess:
         most: Trials that the process is fitted to, for its cost grows with their cube: the best
             half, and the latest of the others.
     """
+
+    identity: ClassVar = Identity("tuner", "gp")
 
     startup: Annotated[int, Ge(1)]
     most: Annotated[int, Ge(2)]

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity, canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
-from rlexp.protocol.spec import canonical
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
 
@@ -23,6 +23,8 @@ class Grid:
         points: Values of each range, evenly spaced on its scale, both ends included. A range of
             no more whole numbers than that has all of them, a choice all of its values.
     """
+
+    identity: ClassVar = Identity("tuner", "grid")
 
     points: Annotated[int, Ge(2)]
 

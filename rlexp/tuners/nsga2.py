@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
@@ -43,6 +44,8 @@ class NSGA2:
         mutation_index: η of polynomial mutation: the greater, the smaller the changes. Choices
             and short ranges of whole numbers are drawn anew instead.
     """
+
+    identity: ClassVar = Identity("tuner", "nsga2")
 
     population: Annotated[int, Ge(4)]
     crossover_probability: Annotated[float, Interval(ge=0, le=1)]

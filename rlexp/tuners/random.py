@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.points import random_point
@@ -14,6 +16,8 @@ class RandomSearch:
 
     The reference that every other tuner has to beat (Bergstra and Bengio, 2012).
     """
+
+    identity: ClassVar = Identity("tuner", "random")
 
     def open(self, problem: Problem) -> Suggester:
         """Begin to work on a problem; it can always be solved this way."""

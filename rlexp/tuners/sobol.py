@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.points import check_sobol_point, sobol_point
@@ -15,6 +17,8 @@ class SobolSequence:
     Trial n is point n of the sequence, whose scrambling depends on the seed (Sobol', 1967; linear
     matrix scrambling and a digital shift, Matoušek, 1998).
     """
+
+    identity: ClassVar = Identity("tuner", "sobol")
 
     def open(self, problem: Problem) -> Suggester:
         """Begin to work on a problem.

@@ -4,10 +4,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge
 
+from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.points import check_sobol_point, sobol_point
@@ -37,6 +38,8 @@ class TPE:
         multivariate: Model parameters jointly (Falkner et al., 2018); where there are several
             objectives, each parameter is modelled alone regardless.
     """
+
+    identity: ClassVar = Identity("tuner", "tpe")
 
     startup: Annotated[int, Ge(1)]
     candidates: Annotated[int, Ge(1)]

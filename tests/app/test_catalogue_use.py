@@ -146,7 +146,7 @@ def link(made: Stored) -> None:
         lambda made: made.paths.catalogue.write_bytes(b"\x80\x04garbage\xff\n" * 99),
         lambda made: os.truncate(made.paths.catalogue, made.paths.catalogue.stat().st_size // 2),
         lambda made: write(made, []),
-        lambda made: write(made, {**read(made), "schema": 2}),
+        lambda made: write(made, {**read(made), "schema": 3}),
         lambda made: write(made, {**read(made), "of": "1, rlexp 0.0"}),
         lambda made: write(made, {**read(made), "runs": {}}),
         lambda made: write(made, {**read(made), "configurations": []}),

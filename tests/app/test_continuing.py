@@ -23,7 +23,8 @@ from rlexp.app.estimate import START_UP, estimate, remember
 from rlexp.app.fit import Spaces
 from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.environments import Vector
-from rlexp.protocol.spec import RunSpec, canonical
+from rlexp.protocol.identity import canonical
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord

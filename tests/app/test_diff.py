@@ -136,7 +136,7 @@ def test_configurations_are_compared_leaf_by_leaf(alpha: Stored, tmp_path: Path)
     """Another algorithm on the same seed shows as that."""
     first, second = alpha.complete(0, 1.0), alpha.complete(0, 1.0, label="a2c")
     value = plain(tmp_path, first.folder.name, second.folder.name)
-    assert ["algorithm._target_"] == [d["path"] for d in value["configuration"]]
+    assert ["algorithm.plug_in.name"] == [d["path"] for d in value["configuration"]]
 
 
 def test_an_unknown_run_is_refused(alpha: Stored, tmp_path: Path) -> None:

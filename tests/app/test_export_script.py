@@ -21,6 +21,7 @@ from rlexp.errors import RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.files import read_json
 from rlexp.store.runs import read_run
+from rlexp.store.schemas import SPEC
 
 WRAPPERS = "[{name:ClipReward,arguments:{max_reward:0.5}},{name:TimeAwareObservation}]"
 NETWORKS = "{'pi': [16], 'vf': [16, 8], 'qf': [16, 8]}"
@@ -250,7 +251,7 @@ def _changed(run: Finished, group: str, settings: Mapping[str, Any]) -> Finished
     plain[group] = {**plain[group], **settings}
     spec = RunSpec.from_plain(plain)
     plain["id"] = spec.id
-    run.paths.spec.write_text(json.dumps({"schema": 1, **plain}))
+    run.paths.spec.write_text(json.dumps({**SPEC.head(), **plain}))
     folder = run.paths.folder.rename(run.paths.folder.with_name(spec.name))
     return Finished(run.study, type(run.paths)(folder))
 

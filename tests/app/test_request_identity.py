@@ -11,8 +11,8 @@ from rlexp.app.request import Request, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import canonical
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment, write_experiment
 

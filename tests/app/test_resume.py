@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from quick_parts import quick_parts
+from samples import gymnasium_task, part
 from stored_runs import (
     PROVENANCE,
     Stored,
@@ -41,11 +42,8 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 DRY = ResumeOptions(dry_run=True)
 REAL = {
-    "algorithm": {"_target_": "rlexp.algorithms.ppo.PPO", "learning_rate": 0.5},
-    "environment": {
-        "_target_": "rlexp.environments.gymnasium_task.GymnasiumTask",
-        "id": "CartPole-v1",
-    },
+    "algorithm": part("algorithm", "ppo", "rlexp.algorithms.ppo.PPO", learning_rate=0.5),
+    "environment": gymnasium_task("CartPole-v1"),
 }
 
 
@@ -264,7 +262,7 @@ def test_a_sweep_stops_where_its_command_did(
     assert "made_up · ppo on CartPole-v1" in output(capsys)
 
 
-REAL_ONE = replace(configuration(), agent={"_target_": "rlexp.agents.mlp.MLP", "x": 1})
+REAL_ONE = replace(configuration(), agent=part("agent", "mlp", "rlexp.agents.mlp.MLP", x=1))
 
 
 def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:

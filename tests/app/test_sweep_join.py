@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from samples import configuration, experiment
+from samples import PRUNER, TUNER, configuration, experiment
 
 from rlexp.app.sweep_join import join_sweep
 from rlexp.errors import RecordError
@@ -39,8 +39,8 @@ def asked(test: int = 2, **changes: object) -> Experiment:
     sweep = Sweep(
         name="",
         space=Space(parameters=(Parameter(key="algorithm.x", domain=Real(0.0, 1.0)),)),
-        tuner={"_target_": "rlexp.tuners.random.RandomSearch"},
-        pruner={"_target_": "rlexp.pruners.none.Never"},
+        tuner=TUNER,
+        pruner=PRUNER,
         plan=plan,
     )
     return replace(experiment(configuration(), test=test), sweep=sweep)

@@ -19,6 +19,7 @@ from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import read_spec
+from rlexp.store.schemas import SPEC
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "components.md").read_text()
@@ -73,7 +74,7 @@ def test_a_guide_that_would_act_otherwise_is_refused(study: Path, tmp_path: Path
     load_guide(str(guide), pinned, environment, "jump_start")
     spec = read_spec(RunPaths(guide))
     spec = replace(spec, agent={**spec.agent, "activation": "relu"})
-    plain = {"schema": 1, "id": spec.id, **spec.plain()}
+    plain = {**SPEC.head(), "id": spec.id, **spec.plain()}
     (guide / "spec.json").write_text(json.dumps(plain))
     assert final_weights(str(guide), "jump_start").startswith(f"{pinned}++")
     with pytest.raises(ConfigError, match=r"spec\.json is not what it was: put it back, or set"):

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import algorithm, spec
+from samples import AGENT, ENVIRONMENT, algorithm, part, spec
 
+from rlexp.protocol.identity import canonical, digest, short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, canonical, digest, short_name
+from rlexp.protocol.spec import CONFIGURATION, RUN, Parent, RunSpec
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -40,6 +41,43 @@ def test_the_order_of_keys_does_not_matter(hyperparameters: dict[str, Any]) -> N
     assert (first.id, first.fingerprint) == (second.id, second.fingerprint)
 
 
+def test_where_a_class_is_does_not_matter() -> None:
+    """A class that was moved or renamed is the same plug-in."""
+    moved = {**algorithm(gamma=0.9), "_target_": "elsewhere.Renamed"}
+    assert spec(learner=moved).id == spec(learner=algorithm(gamma=0.9)).id
+
+
+@pytest.mark.parametrize(("key", "value"), [("group", "agent"), ("name", "ppo2"), ("version", 2)])
+def test_what_a_class_declares_matters(key: str, value: Any) -> None:
+    """Another group, name or version is another plug-in."""
+    declared = {**algorithm()["plug_in"], key: value}
+    assert spec().id != spec(learner={**algorithm(), "plug_in": declared}).id
+
+
+def test_a_setting_that_is_excluded_does_not_matter() -> None:
+    """Runs with other values of it are the same; those of every other setting differ."""
+    excluding = {**algorithm()["plug_in"], "excluded": ["folder"]}
+    first, second, third = (
+        spec(learner={**algorithm(), "plug_in": excluding, "folder": folder, "gamma": gamma})
+        for folder, gamma in (("a", 0.9), ("b", 0.9), ("a", 0.8))
+    )
+    assert first.id == second.id
+    assert first.id != third.id
+
+
+def test_the_order_of_components_matters_and_their_keys_do_not() -> None:
+    """The first one is the innermost, whatever they are called in the configuration."""
+    one, other = (part("component", name, f"x.{name}.Y", p=1) for name in ("delay", "noise"))
+    tasks = [
+        {"a": one, "b": other},
+        {"b": other, "a": one},
+        {"c": one, "d": other},
+    ]
+    ids = [replace(spec(), environment={**ENVIRONMENT, "components": c}).id for c in tasks]
+    assert ids[0] != ids[1]
+    assert ids[0] == ids[2]
+
+
 @given(mappings)
 def test_a_null_counts_as_absent(hyperparameters: dict[str, Any]) -> None:
     """An option that is added later, and is null where it is not used, changes no identity."""
@@ -54,10 +92,12 @@ def test_a_null_inside_a_setting_is_a_value() -> None:
     assert runs[0].id != runs[1].id
 
 
-@given(mappings)
-def test_identity_survives_the_disk(hyperparameters: dict[str, Any]) -> None:
+@given(mappings, st.none() | st.builds(Parent, st.text(), st.integers(), st.text()))
+def test_identity_survives_the_disk(
+    hyperparameters: dict[str, Any], parent: Parent | None
+) -> None:
     """A specification read back from JSON is the same run."""
-    run = spec(learner=hyperparameters)
+    run = replace(spec(learner=hyperparameters), parent=parent)
     read = RunSpec.from_plain(json.loads(json.dumps(run.plain())))
     assert (run, run.id) == (read, read.id)
 
@@ -70,28 +110,32 @@ def test_an_item_of_a_list_that_is_null_counts() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("agent", {"_target_": "rlexp.agents.mlp.MLP", "network": [64]}),
+        ("agent", {**AGENT, "network": [64]}),
         ("algorithm", algorithm("ppo", gamma=0.9)),
-        ("environment", {"_target_": "x", "id": "Acrobot-v1"}),
+        ("environment", {**ENVIRONMENT, "id": "Acrobot-v1"}),
         ("budget", {"steps": 101}),
         ("compute", {"threads": 2, "device": "cpu"}),
         ("phase", Phase.TUNING),
         ("root", 1),
         ("seed", 1),
+        ("parent", Parent("1a", 50, "2b")),
+        ("code", "3c"),
+        ("callback", part("callback", "checks", "x.Checks")),
+        ("replay", part("replay", "prioritised", "x.Prioritised")),
+        ("dataset", part("dataset", "recorded", "x.Recorded")),
     ],
 )
 def test_every_field_is_part_of_the_identity(field: str, value: Any) -> None:
     """Another value of any field is another run; of any but the seeds, another configuration."""
     changed = replace(spec(), **{field: value})
     assert spec().id != changed.id
-    same_configuration = field in {"phase", "root", "seed"}
+    same_configuration = field in RUN
     assert same_configuration == (spec().fingerprint == changed.fingerprint)
 
 
 def test_every_field_was_tried() -> None:
     """A field added later is to be added to the test above."""
-    known = {"agent", "algorithm", "environment", "budget", "compute", "phase", "root", "seed"}
-    assert known == {field.name for field in fields(RunSpec)}
+    assert {*CONFIGURATION, *RUN} == {field.name for field in fields(RunSpec)}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +164,7 @@ def test_every_other_setting_of_the_budget_is(changes: dict[str, Any]) -> None:
 
 def test_the_identity_is_for_ever() -> None:
     """Folders of earlier versions are found again: this id never changes."""
-    expected = "48817ab1f3c6cd70cfabde50c22caa7739a0b66c5dfe38b7b2a0edc21a3d09e6"
+    expected = "a466ac9e6c5f1c9371901dea8b679df8a82176f1767b2924e63fb3124f376cc8"
     assert expected == spec().id
 
 
@@ -137,17 +181,20 @@ def test_the_folder_is_named_for_reading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "expected"),
+    ("plain", "expected"),
     [
-        ({"_target_": "rlexp.algorithms.ppo.PPO"}, "ppo"),
-        ({"_target_": "mine.MyAlgorithm"}, "mine"),
-        ({"_target_": "PPO"}, "PPO"),
+        ({"plug_in": {"name": "ppo"}}, "ppo"),
+        ({"plug_in": {"name": "mine/ppo"}}, "ppo"),
+        ({"plug_in": {"name": "my_package.annealed:MyAlgorithm"}}, "annealed"),
+        ({"plug_in": {"name": "../é"}}, "_"),
+        ({"name": "PPO of another tool", "imported": {}}, "PPO_of_another_tool"),
+        ({"plug_in": {"name": "external"}, "command": "x", "name": "cleanrl"}, "cleanrl"),
         ({}, "unknown"),
     ],
 )
-def test_a_plug_in_is_called_by_its_module(part: dict[str, str], expected: str) -> None:
-    """The module's name stands for the class in it."""
-    assert expected == short_name(part)
+def test_a_plug_in_has_a_short_name(plain: dict[str, Any], expected: str) -> None:
+    """It stands in labels and names of folders; a module's name stands for the class in it."""
+    assert expected == short_name(plain)
 
 
 def test_a_missing_field_is_named() -> None:
@@ -173,5 +220,4 @@ def test_another_seed_of_a_run_is_the_run_of_that_seed(
     other = first.again(phase, root, seed)
     fresh = replace(first, phase=phase, root=root, seed=seed)
     assert (other, other.id, other.name) == (fresh, fresh.id, fresh.name)
-    assert other.id == digest(other._defining())
     assert other.fingerprint == first.fingerprint

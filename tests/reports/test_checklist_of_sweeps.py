@@ -53,9 +53,7 @@ def test_a_finished_sweep_passes_the_strict_checks() -> None:
 
 def test_tuner_and_pruner_are_named_with_their_settings() -> None:
     """And versions."""
-    expected = (
-        "sample: tuner TPE (startup = 10), pruner NoPruner. Versions: numpy 2.1.0, rlexp 0.1.0."
-    )
+    expected = "sample: tuner tpe (startup = 10), pruner none. Versions: numpy 2.1.0, rlexp 0.1.0."
     assert expected == item(2, swept()).evidence
 
 

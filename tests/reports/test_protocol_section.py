@@ -113,7 +113,7 @@ def declared(own: Evidence) -> dict[Value, Value]:
 def test_a_search_is_told_as_declared() -> None:
     """Tuner, objective, budget, seeds, failures and lag."""
     own = declared(swept())
-    assert "tuner TPE (startup = 10), pruner NoPruner" == own["tuner and pruner"]
+    assert "tuner tpe (startup = 10), pruner none" == own["tuner and pruner"]
     assert str(own["budget"]).startswith("at most 12 trials; spent 9.38 full-run equivalents")
     expected = "each configuration on one tuning seed, the best 25 % of them on all"
     assert expected == own["seeds of a configuration"]

@@ -120,9 +120,7 @@ def test_every_hyperparameter_stands_beside_the_default() -> None:
     assert expected == own.rows[0]
     assert ("one of 32, 64", "64", "32", None) == own.rows[3][1:]
     rest = {row[0]: row[1:4] for row in own.rows[4:]}
-    assert (None, "rlexp.algorithms.ppo.PPO", "rlexp.algorithms.ppo.PPO") == rest[
-        "algorithm._target_"
-    ]
+    assert (None, "ppo", "ppo") == rest["algorithm"]
 
 
 def test_how_it_was_chosen() -> None:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
 from rlexp.store.files import (
-    SCHEMA,
     probe_writable,
     publish,
     publish_json,
     publish_with,
     read_json,
 )
+from rlexp.store.schemas import OTHER
 
 STRACE = shutil.which("strace")
 
@@ -182,10 +182,10 @@ def test_a_mapping_comes_back_as_it_was(
 
 
 def test_json_says_its_schema(path: Path) -> None:
-    """The version stands first, for readers of other versions."""
+    """The schema and the version of rlexp stand first, for readers of other versions."""
     publish_json(path, {"b": 1, "ä": 2})
-    assert {"schema": SCHEMA, "b": 1, "ä": 2} == json.loads(path.read_text())
-    assert path.read_text().startswith('{\n "schema": 1')
+    assert {**OTHER.head(), "b": 1, "ä": 2} == json.loads(path.read_text())
+    assert path.read_text().startswith('{\n "schema": 1,\n "rlexp": "')
 
 
 def test_nan_is_never_published(path: Path) -> None:
@@ -205,7 +205,7 @@ def test_nan_is_never_published(path: Path) -> None:
         (b"[]", "is not of schema version 1"),
         (b"null", "is not of schema version 1"),
         (b"{}", "is not of schema version 1"),
-        (b'{"schema": 2}', "is not of schema version 1"),
+        (b'{"schema": 0}', "is not of schema version 1"),
         (b'{"schema": "1"}', "is not of schema version 1"),
     ],
 )

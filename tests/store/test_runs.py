@@ -141,7 +141,8 @@ def test_a_run_that_is_there_stays_as_it_is(paths: RunPaths) -> None:
         ({"root": float("nan")}, "is damaged"),
         ({"phase": "training"}, "is damaged"),
         ({"budget": ...}, "is damaged"),
-        ({"schema": 7}, "is not of schema version 1"),
+        ({"schema": 7}, "in schema 7, and this is rlexp .* pip install --upgrade rlexp"),
+        ({"schema": "1"}, "is not of schema version 1 or 2"),
     ],
 )
 def test_a_specification_that_was_changed_is_refused(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import configuration, experiment
+from samples import PRUNER, TUNER, configuration, experiment
 
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.experiment import Experiment
@@ -60,8 +60,8 @@ def question() -> Experiment:
     sweep = Sweep(
         name="mine",
         space=SPACE,
-        tuner={"_target_": "rlexp.tuners.random.RandomSearch"},
-        pruner={"_target_": "rlexp.pruners.none.Never"},
+        tuner=TUNER,
+        pruner=PRUNER,
         plan=PLAN,
     )
     return replace(experiment(configuration()), sweep=sweep)

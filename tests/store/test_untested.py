@@ -13,6 +13,7 @@ from rlexp.records.run import RunRecord
 from rlexp.records.selection import Finalist, Selection
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_spec, write_experiment, write_run
+from rlexp.store.schemas import SPEC
 from rlexp.store.sweeps import StoredTrial, append_trial, write_selection
 
 SELECTION = Selection(winner=0, finalists=(Finalist(number=0, tuning=(1.0,)),), rule="best")
@@ -64,7 +65,7 @@ def test_the_spec_of_another_run_is_put_right(paths: ExperimentPaths) -> None:
     """A folder that holds a copy of another run becomes the one that its name says."""
     run = paths.run(SPECS[Phase.TEST].name)
     other = configuration().spec(Phase.TEST, 0, 1)
-    run.spec.write_text(json.dumps({"schema": 1, "id": other.id, **other.plain()}))
+    run.spec.write_text(json.dumps({**SPEC.head(), "id": other.id, **other.plain()}))
     write_run(run, SPECS[Phase.TEST])
     assert SPECS[Phase.TEST] == read_spec(run)
 

@@ -100,7 +100,10 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
     """
     composed = deepcopy(_composed(words))
     return RunSpec(
-        **{name: merged(part, changes.get(name, {})) for name, part in composed.parts.items()},
+        agent=merged(composed.parts["agent"], changes.get("agent", {})),
+        algorithm=merged(composed.parts["algorithm"], changes.get("algorithm", {})),
+        environment=merged(composed.parts["environment"], changes.get("environment", {})),
+        budget=merged(composed.parts["budget"], changes.get("budget", {})),
         compute={"threads": 1, "device": "cpu"},
         phase=Phase.TEST,
         root=composed.root,

@@ -10,8 +10,8 @@ from searches import BRANCHED, problem
 
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
-from rlexp.protocol.spec import canonical
 from rlexp.tuners.grid import Grid, levels
 
 

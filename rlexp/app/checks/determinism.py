@@ -11,7 +11,8 @@ from rlexp.app.checks.executions import Execution, Place, execute_apart
 from rlexp.app.checks.finding import Finding, Status, fail, ok
 from rlexp.app.checks.sources import HASH_SEED, HASHED, SORT, examine_environment
 from rlexp.app.workspace import Workspace
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.identity import short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.divergence import Likeness, first_divergence, likeness
 from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord, State

@@ -26,6 +26,7 @@ from rlexp.app.imported import refuse_imported
 from rlexp.app.looks import Looked, PairDecision, draw_up, failed_for_good, look_at
 from rlexp.app.mirrored import Trackers
 from rlexp.app.observer import Observer
+from rlexp.app.older_schema import refuse_older
 from rlexp.app.permission import check_imports
 from rlexp.app.plans import RunPlan
 from rlexp.app.results import NextCommand, Schema
@@ -142,6 +143,7 @@ def compare_adaptively(
     paths = workspace.experiment(_experiment(request))
     experiment = read_experiment(paths)
     refuse_imported(experiment)
+    refuse_older(experiment)
     _check_seeds(experiment)
     check_imports(experiment.configurations, workspace.allowed, request.command)
     evidence = gather(request.targets, Phase.TEST, workspace)

@@ -7,6 +7,7 @@ from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
+from rlexp.protocol.spec import RUN, RunSpec, described
 from rlexp.store.files import read_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_run
@@ -96,7 +97,7 @@ def _differences(part: str, first: _Recorded, second: _Recorded) -> tuple[Differ
 
 
 def _recorded(run: RunPaths) -> _Recorded:
-    parts: dict[str, Any] = {"configuration": read_run(run).record.spec.plain()}
+    parts: dict[str, Any] = {"configuration": _configuration(read_run(run).record.spec)}
     attempts = run.attempts()
     if not attempts:
         return _Recorded(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
@@ -108,6 +109,10 @@ def _recorded(run: RunPaths) -> _Recorded:
         del parts["code"]
         return _Recorded(parts, (f"the code of {run.folder.name} was in no git checkout",))
     return _Recorded(parts)
+
+
+def _configuration(spec: RunSpec) -> dict[str, Any]:
+    return {**described(spec.parts), **{k: v for k, v in spec.plain().items() if k in RUN}}
 
 
 def _provenance(content: dict[str, Any], attempt: AttemptPaths) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
-from rlexp.protocol.spec import short_name
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import read_run
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import rlexp
 from rlexp.app.imported import refuse_imported_run
+from rlexp.app.older_schema import refuse_older_run
 from rlexp.app.permission import check_imports, foreign_modules
 from rlexp.app.reproduction.again import define, run_again
 from rlexp.app.reproduction.answer import Answer, answer, summary
@@ -76,6 +77,7 @@ def reproduce(target: str, wanted: Wanted, workspace: Workspace, console: Consol
     originals = find_originals(target, wanted.phase, wanted.runs, workspace)
     for original in originals:
         refuse_imported_run(original.record.spec)
+        refuse_older_run(original.record.spec)
     command = wanted.command(target, workspace.allowed)
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:

@@ -16,6 +16,7 @@ from rlexp.app.commands.sweep import (
 from rlexp.app.imported import refuse_imported
 from rlexp.app.mirrored import Trackers
 from rlexp.app.observer import Observer
+from rlexp.app.older_schema import refuse_older
 from rlexp.app.permission import check_imports
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.recorded import Recorded, read_recorded
@@ -366,6 +367,7 @@ def requests(
     """
     experiment = experiment_of(found)
     refuse_imported(experiment)
+    refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
     executor, budget, trackers = _driven(experiment, recorded, words, workspace)
     if only is not None:
@@ -449,6 +451,7 @@ def asked_of_sweep(
             records name code that is not allowed.
     """
     experiment, name = experiment_of(found), found.paths.name
+    refuse_older(experiment)
     given = check_words(words, MIRROR)
     check_imports(
         (*experiment.trials, *experiment.finalists, *experiment.configurations),

@@ -39,8 +39,9 @@ from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.engine.systematic import first_failed_run
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec, short_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.blocks import Study

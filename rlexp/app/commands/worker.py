@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rlexp.app import execution
 from rlexp.app.execution import claim
+from rlexp.app.older_schema import refuse_older
 from rlexp.app.ordered import Ordered
 from rlexp.app.permission import check_imports
 from rlexp.app.signals import Signals, listening
@@ -28,6 +29,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.orders import Order, ordered
 from rlexp.store.provenance import Code, collect, read_code
+from rlexp.store.runs import read_definition
 
 EVERY = 2.0
 """Seconds between looks for further orders."""
@@ -68,6 +70,8 @@ def work(
         RlexpError: There is no such experiment, or its folder cannot be worked in.
     """
     paths = workspace.experiment(experiment)
+    if paths.definition.exists():
+        refuse_older(read_definition(paths))
     probe_writable(paths.folder)
     executor = _executor(words, options, workspace)
     names = _names(options.job) if options.job else None

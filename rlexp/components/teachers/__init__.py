@@ -30,7 +30,11 @@ class Lessons(Protocol):
 
 
 class Teacher(Protocol):
-    """A frozen dataclass that is a component, too: `taught` is all that its `wrap` needs."""
+    """A frozen dataclass that is a component, too: `taught` is all that its `wrap` needs.
+
+    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
+    without one is named by its module path.
+    """
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
         """Begin to teach an environment; each of a vector has lessons of its own.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf, isfinite
-from typing import Annotated
+from typing import Annotated, ClassVar
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -14,6 +14,7 @@ from rlexp.components.teachers.history import History, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 MOST = 10_000
 """Tasks among which the nearest is looked for, the newest; the paper keeps all."""
@@ -30,6 +31,8 @@ class AlpGmm:
     drawn from a component, and that one proportionally to its mean progress. Tasks are scaled to
     the unit cube, and progress by the range of outcomes.
     """
+
+    identity: ClassVar = Identity("teacher", "alp_gmm")
 
     outcome: str
     """What an episode counts for: `return`, or a measure of it (`success`)."""

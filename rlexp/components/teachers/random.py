@@ -1,12 +1,14 @@
 """The teacher that learns nothing."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from rlexp.components.teachers import Array, Lessons
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
+from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +17,8 @@ class RandomTeacher:
 
     Portelas et al. 2019, section 5.1 (Random).
     """
+
+    identity: ClassVar = Identity("teacher", "random")
 
     @property
     def splits(self) -> bool:

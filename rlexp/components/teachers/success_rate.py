@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Interval
@@ -12,6 +12,7 @@ from rlexp.components.teachers.history import History, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity
 
 CANDIDATES = 50
 """Tasks of which one is chosen."""
@@ -28,6 +29,8 @@ class SuccessRate:
     the tasks nearest to it; where none is between the bounds, the one that is nearest to them is
     taken.
     """
+
+    identity: ClassVar = Identity("teacher", "success_rate")
 
     outcome: str
     """What an episode counts for: `return`, or a measure of it (`success`)."""

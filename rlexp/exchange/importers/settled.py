@@ -18,8 +18,9 @@ from rlexp.exchange.importers.study import (
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.difference import leaf_differences
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.identity import digest
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec, digest
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
 
 Reference = Callable[[str], Mapping[str, Any]]

@@ -1,0 +1,122 @@
+"""Runs and configurations of schema 1: they can be read, and none is made any more.
+
+Their identities hash the Python paths of classes. What reads them adds the names of the plug-ins,
+so that everything else treats them as runs of the present schema; identities stay what they were.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import (
+    PLUG_IN,
+    TARGET,
+    Identity,
+    Plain,
+    digest,
+    named_by_path,
+    without_names,
+    without_null,
+)
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import ALWAYS, COMPONENTS, RunSpec
+
+OURS = "rlexp."
+TEACHERS = "rlexp.components.teachers."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRunSpec(RunSpec):
+    """A run of schema 1."""
+
+    schema: ClassVar[int] = 1
+
+    @cached_property
+    def id(self) -> str:
+        """Identity: sha256 of all fields."""
+        return digest({**self._hashed, "phase": self.phase, "root": self.root, "seed": self.seed})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of the configuration: the same without phase, root and seed."""
+        return digest(self._hashed)
+
+    @cached_property
+    def _hashed(self) -> dict[str, Any]:
+        parts = {name: _unnamed(getattr(self, name)) for name in ALWAYS}
+        environment = parts["environment"]
+        components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
+        if isinstance(components, Mapping):
+            parts["environment"] = {**environment, COMPONENTS: _in_order(components)}
+        return parts
+
+    @classmethod
+    def from_plain(cls, plain: Plain) -> "FirstRunSpec":
+        """A run from its file.
+
+        Raises:
+            KeyError: A field is missing.
+            ValueError: The phase, the root or the seed is none.
+        """
+        fields = {name: plain[name] for name in (*ALWAYS, "phase", "root", "seed")}
+        return super().from_plain({**fields, **named_configuration(fields)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstConfiguration(Configuration):
+    """A configuration of schema 1."""
+
+    schema: ClassVar[int] = 1
+
+    def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
+        """The run of this configuration with one seed."""
+        return FirstRunSpec(**self.parts(), phase=phase, root=root, seed=seed)
+
+    def renewed(self) -> Configuration:
+        """The same configuration in the present schema: its runs have other names."""
+        return Configuration(
+            label=self.label,
+            task=self.task,
+            reference=self.reference,
+            budget=self.budget,
+            compute=self.compute,
+            agent=self.agent,
+            algorithm=self.algorithm,
+            environment=self.environment,
+        )
+
+
+def named_configuration(plain: Plain) -> dict[str, Any]:
+    """Agent, algorithm and environment of a file of schema 1, with the names of the plug-ins."""
+    named = {group: named_part(plain[group], group) for group in ("agent", "algorithm")}
+    environment = named_part(plain["environment"], "environment")
+    components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
+    if isinstance(components, Mapping):
+        inside = {name: named_part(part, "component") for name, part in components.items()}
+        environment = {**environment, COMPONENTS: inside}
+    return {**named, "environment": environment}
+
+
+def named_part(part: Any, group: str) -> Any:
+    """A plug-in's mapping with the name that its Python path stood for."""
+    if not isinstance(part, Mapping) or not isinstance(part.get(TARGET), str):
+        return part
+    module, _, kind = part[TARGET].rpartition(".")
+    if not module.startswith(OURS):
+        return {PLUG_IN: named_by_path(group, module, kind), **part}
+    if module.startswith(TEACHERS):
+        group = "teacher"
+    name = module.rpartition(".")[2].removesuffix("_task")
+    return {PLUG_IN: Identity(group, name).plain(), **part}
+
+
+def _unnamed(part: Any) -> Any:
+    return without_null(without_names(part)) if isinstance(part, Mapping) else part
+
+
+def _in_order(components: Plain) -> Any:
+    """Components as they identified a run: a mapping where their order is that of their names."""
+    present = {name: _unnamed(part) for name, part in components.items()}
+    return present if list(present) == sorted(present) else [list(p) for p in present.items()]
