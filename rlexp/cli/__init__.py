@@ -15,12 +15,14 @@ from rlexp.cli import (
     hyperparameters,
     importing,
     init,
+    reproduce,
     run,
     runs,
     schemas,
     statistics,
     sweeps,
     sync,
+    worker,
 )
 
 app = typer.Typer(
@@ -50,7 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "sweep": sweeps.sweep,
     "resume": runs.resume,
-    "worker": runs.worker,
+    "worker": worker.worker,
     "status": sweeps.status,
     "compare": statistics.compare,
     "report": statistics.report,
@@ -60,7 +62,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "logs": runs.logs,
     "diff": runs.diff,
     "evaluate": evaluate.evaluate,
-    "reproduce": runs.reproduce,
+    "reproduce": reproduce.reproduce,
     "cancel": runs.cancel,
     "rm": runs.remove,
     "verify": runs.verify,
