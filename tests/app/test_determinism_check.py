@@ -13,7 +13,6 @@ import pytest
 from finished_runs import Finished, prepared, study
 from in_full import long
 from quick_parts import quick_parts
-from rlexp.cli.study import doctor as command
 from samples import write_tree
 from warm_processes import warm_up
 
@@ -23,6 +22,7 @@ from rlexp.app.checks.finding import Finding, Status
 from rlexp.app.checks.repeating import CURES, execute
 from rlexp.app.checks.sources import difference, examine_environment, judge
 from rlexp.app.commands.doctor import doctor
+from rlexp.cli.doctor import doctor as command
 from rlexp.config.compose import compose
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
