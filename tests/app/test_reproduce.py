@@ -1,6 +1,5 @@
 """`rlexp reproduce` runs again what was recorded, from the code that it was recorded with."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,12 @@ import pytest
 from reproducible_studies import GitStudy, committed, git, train, trained
 from warm_processes import warm_up
 
-from rlexp.app.commands.reproduce import SurroundingsDiffer, Wanted, reproduce
+from rlexp.app.commands.reproduce import ReproductionRequest, SurroundingsDiffer, reproduce
+from rlexp.app.observer import Silent
+from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
+from rlexp.cli.exit_codes import exit_code
+from rlexp.cli.reproduce import reproduction_lines
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
 from rlexp.store.files import publish_json, read_json
@@ -56,37 +58,31 @@ def state(folder: Path) -> list[str]:
     return told + [p.read_text() for p in files]
 
 
-def answered(
-    place: GitStudy, wanted: Wanted, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, dict[str, Any]]:
+def answered(place: GitStudy, wanted: ReproductionRequest) -> tuple[int, dict[str, Any]]:
     """The exit code, and the answer as JSON."""
-    console = Console(as_json=True, quiet=True)
-    code = reproduce("tiny", wanted, place.study, console)
-    return code, json.loads(capsys.readouterr().out)
+    result = reproduce("tiny", wanted, place.study, Silent())
+    return exit_code(complete=result.reproduced, interrupted=result.interrupted), document(result)
 
 
-def test_identical_after_the_code_has_changed(
-    original: GitStudy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_identical_after_the_code_has_changed(original: GitStudy) -> None:
     """A run is rebuilt from commit, changes and untracked files; the working tree stays as it is."""
     before = state(original.folder)
-    code = reproduce(original.name, Wanted(), original.study, Console(quiet=True))
-    told = capfd.readouterr().out
-    assert f"{original.name}: identical" in told
-    assert "with 2 uncommitted changes, in a worktree of its own" in told
-    assert 0 == code
+    result = reproduce(original.name, ReproductionRequest(), original.study, Silent())
+    assert f"{original.name}: identical" in "".join(reproduction_lines(result))
+    assert "with 2 uncommitted changes, in a worktree of its own" in result.warnings[0]
+    assert result.reproduced
     assert before == state(original.folder)
 
 
 @pytest.mark.usefixtures("warm")
-def test_other_packages_are_named(copied: GitStudy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_packages_are_named(copied: GitStudy) -> None:
     """A version that decides numbers is named with the command that installs the old one."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "numpy": "2.0.1", "rich": "13.0.0"})
     hook = copied.folder / ".git" / "hooks" / "post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {copied.folder}/hooked\n")
     hook.chmod(0o755)
-    code, told = answered(copied, Wanted(), capsys)
+    code, told = answered(copied, ReproductionRequest())
     assert 0 == code
     assert ["identical"] == [run["verdict"] for run in told["runs"]]
     (around,) = told["surroundings"]
@@ -100,23 +96,21 @@ def test_strict_refuses_other_packages(copied: GitStudy, tmp_path: Path) -> None
     """With --strict nothing runs where a deciding version differs."""
     packages = read_json(copied.run().attempt(1).provenance)["packages"]
     recorded(copied, packages={**packages, "gymnasium": "1.0.0"})
-    wanted = Wanted(strict=True, output=str(tmp_path / "kept"))
+    wanted = ReproductionRequest(strict=True, output=str(tmp_path / "kept"))
     with pytest.raises(
         SurroundingsDiffer, match=r"gymnasium 1.0.0 then, .* now; pip install"
     ) as e:
-        reproduce("tiny", wanted, copied.study, Console(quiet=True))
+        reproduce("tiny", wanted, copied.study, Silent())
     assert 3 == e.value.exit_code
     assert [] == [run.attempts() for run in Layout(tmp_path / "kept").experiment("tiny").runs()]
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
 @pytest.mark.usefixtures("warm")
-def test_reading_the_clock_is_different(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reading_the_clock_is_different(tmp_path: Path) -> None:
     """A run that is not decided by its seeds differs; where, and what finds out why, is said."""
     place = trained(committed(tmp_path / "study", "clocked_task"), " + time.time() % 1.0")
-    code, told = answered(place, Wanted(), capsys)
+    code, told = answered(place, ReproductionRequest())
     assert 1 == code
     (run,) = told["runs"]
     assert "different" == run["verdict"]
@@ -128,12 +122,12 @@ def test_reading_the_clock_is_different(
 
 
 @pytest.mark.usefixtures("warm")
-def test_ignored_files_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignored_files_are_missing(tmp_path: Path) -> None:
     """What depends on a file that git ignores fails, and this is said to be the likely cause."""
     place = committed(tmp_path / "study", "ignoring_task")
     (place.folder / "secret.txt").write_text("1")
     trained(place, " + len(Path(__file__).with_name('secret.txt').read_text())")
-    code, told = answered(place, Wanted(), capsys)
+    code, told = answered(place, ReproductionRequest())
     assert 1 == code
     (run,) = told["runs"]
     assert "failed" == run["verdict"]
@@ -142,29 +136,27 @@ def test_ignored_files_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.usefixtures("warm")
-def test_no_commit_runs_the_present_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_commit_runs_the_present_code(tmp_path: Path) -> None:
     """Outside of git the present folder has to do, which is said; records can be kept."""
     place = GitStudy(tmp_path / "study", "nowhere_task")
     place.folder.mkdir()
     train(place, "seeds.test=2", "budget.steps=32", "budget.evaluation_every=null")
-    wanted = Wanted(runs=1, output=str(tmp_path / "kept"))
-    code, told = answered(place, wanted, capsys)
+    wanted = ReproductionRequest(runs=1, output=str(tmp_path / "kept"))
+    code, told = answered(place, wanted)
     assert 0 == code
     assert "no commit was recorded: the present code of this folder runs" in told["warnings"]
     assert ["identical"] == [run["verdict"] for run in told["runs"]]
     (kept,) = Layout(tmp_path / "kept").experiment("tiny").runs()
     assert f"tiny/{kept.folder.name}" == told["runs"][0]["run"]
     with pytest.raises(ConfigError, match=r"is there and not empty"):
-        reproduce("tiny", wanted, place.study, Console())
+        reproduce("tiny", wanted, place.study, Silent())
 
 
 def test_code_of_runs_is_not_imported_unasked(original: GitStudy) -> None:
     """What only the files of a run name is imported only if the user says so."""
     study = Workspace(original.folder, original.study.layout)
     with pytest.raises(RecordError, match=r"rlexp reproduce tiny --allow-import reproduced_task"):
-        reproduce("tiny", Wanted(), study, Console())
+        reproduce("tiny", ReproductionRequest(), study, Silent())
 
 
 def test_missing_patch(copied: GitStudy) -> None:
@@ -173,15 +165,15 @@ def test_missing_patch(copied: GitStudy) -> None:
     with pytest.raises(
         RecordError, match=r"diff.patch is missing: .*reproduced_task_constants.py"
     ):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
-def test_damaged_patch(copied: GitStudy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_patch(copied: GitStudy) -> None:
     """A patch that does not apply is refused with git's reason, and leaves no worktree."""
     patch = copied.run().attempt(1).patch
     patch.write_text(patch.read_text().replace("-SCALE = 1.0", "-SCALE = 9.0"))
     with pytest.raises(RecordError, match=r"diff.patch does not apply to commit .*: error: "):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
     assert 1 == len(git(copied.folder, "worktree", "list").splitlines())
 
 
@@ -190,21 +182,21 @@ def test_commit_that_is_gone(copied: GitStudy) -> None:
     code = {"commit": "d" * 40, "remote": "ssh://example.org/study", "dirty": [], "untracked": []}
     recorded(copied, code=code)
     with pytest.raises(RecordError, match=r"d{40}, which came from ssh://.* does not hold: git"):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
 def test_commit_that_is_none(copied: GitStudy) -> None:
     """What is no commit never reaches git."""
     recorded(copied, code={"commit": "--upload-pack=touch x", "dirty": [], "untracked": []})
     with pytest.raises(RecordError, match=r"provenance.json is damaged: .* is no commit"):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
 def test_no_repository(copied: GitStudy) -> None:
     """Outside of the repository, the one that is needed is named."""
     shutil.rmtree(copied.folder / ".git")
     with pytest.raises(RecordError, match=r"the run's code is commit .* is in no git checkout"):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
 def test_run_that_is_not_completed(copied: GitStudy) -> None:
@@ -212,9 +204,9 @@ def test_run_that_is_not_completed(copied: GitStudy) -> None:
     journal = copied.run().attempt(1).journal
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(RecordError, match=r"is lost: only a completed run can be reproduced"):
-        reproduce(copied.name, Wanted(), copied.study, Console())
+        reproduce(copied.name, ReproductionRequest(), copied.study, Silent())
     with pytest.raises(RecordError, match=r"tiny has no completed run"):
-        reproduce("tiny", Wanted(), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(), copied.study, Silent())
 
 
 def test_phase_without_runs(copied: GitStudy) -> None:
@@ -222,4 +214,4 @@ def test_phase_without_runs(copied: GitStudy) -> None:
     with pytest.raises(
         RecordError, match=r"no completed run of phase 'tset'; did you mean 'test'"
     ):
-        reproduce("tiny", Wanted(phase="tset"), copied.study, Console())
+        reproduce("tiny", ReproductionRequest(phase="tset"), copied.study, Silent())

@@ -10,10 +10,11 @@ import pytest
 from quick_parts import quick_parts
 from samples import completed, failed, spec
 
-from rlexp.app.reproduction.answer import Verdict, answer, summary
+from rlexp.app.reproduction.answer import Verdict, answer
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
 from rlexp.app.workspace import Workspace
+from rlexp.cli.reproduce import run_lines, summary_line
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import machine, packages
@@ -73,7 +74,7 @@ def test_cause(original: Original, around: Surroundings, expected: str) -> None:
         "  score 5.00 then, 6.00 now",
         "  parts at step 100, evaluated returns[0]: 4.0 then, 5.0 now",
         f"  likely cause: {found.cause}",
-    ] == found.lines()
+    ] == [*run_lines(found.result())]
 
 
 def test_identical_has_no_cause() -> None:
@@ -81,7 +82,7 @@ def test_identical_has_no_cause() -> None:
     study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, completed(spec(), 5.0), OTHER_MACHINE, study)
     assert (None, None, True) == (found.cause, found.divergence, found.reproduced)
-    assert ["first/ppo-test-0: identical, score 5.00"] == found.lines()
+    assert ["first/ppo-test-0: identical, score 5.00"] == [*run_lines(found.result())]
 
 
 def test_failure_is_no_reproduction() -> None:
@@ -89,15 +90,17 @@ def test_failure_is_no_reproduction() -> None:
     study = Workspace(Path(), Layout(Path("runs")))
     found = answer(ORIGINAL, failed(spec(), Failure.USER), SAME, study)
     assert (Verdict.FAILED, False) == (found.verdict, found.reproduced)
-    assert "  running it again ended as failed (user): reason of user" in found.lines()
-    assert "1 run: 1 failed" == summary([found])
+    assert "  running it again ended as failed (user): reason of user" in [
+        *run_lines(found.result())
+    ]
+    assert "1 run: 1 failed" == summary_line([found.result()])
 
 
 def test_summary_counts() -> None:
     """Verdicts are counted, those that nobody got left out."""
     study = Workspace(Path(), Layout(Path("runs")))
     found = [answer(ORIGINAL, completed(spec(), score), SAME, study) for score in (5.0, 6.0, 5.0)]
-    assert "3 runs: 2 identical, 1 different" == summary(found)
+    assert "3 runs: 2 identical, 1 different" == summary_line([each.result() for each in found])
 
 
 def recorded(**changes: Any) -> Mapping[str, Any]:

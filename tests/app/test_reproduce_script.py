@@ -6,6 +6,7 @@ import pytest
 from stored_runs import configuration
 
 from rlexp.app.reproduction.answer import Answer, Verdict, answer
+from rlexp.cli.reproduce import run_lines
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord
@@ -43,7 +44,7 @@ def test_equal_numbers_have_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """That weights are not compared is said, and no cause is looked for."""
     found = answered(record(1.0, 2.0), record(1.0, 2.0), monkeypatch)
     assert (Verdict.EQUAL_SCORES, None) == (found.verdict, found.cause)
-    assert found.lines()[-1].endswith("is equal; it leaves no weights to compare")
+    assert [*run_lines(found.result())][-1].endswith("is equal; it leaves no weights to compare")
 
 
 def test_other_episodes_of_an_equal_score_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ CASES = [
     Case(("sync",), "pushed"),
     Case(("sync", "tracker=[tensorboard]"), "pushed"),
     Case(("init", "another"), "scaffold"),
+    Case(("worker", "alpha", "--idle", "0"), "worker-outcome"),
 ]
 SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 

@@ -8,21 +8,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.imported import refuse_imported_run
+from rlexp.app.observer import Observer
 from rlexp.app.older_schema import refuse_older_run
 from rlexp.app.permission import check_imports, foreign_modules
 from rlexp.app.reproduction.again import define, run_again
-from rlexp.app.reproduction.answer import Answer, answer, summary
+from rlexp.app.reproduction.answer import ReproducedRun, Verdict, answer
 from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
-from rlexp.app.reproduction.surroundings import Surroundings, compare
-from rlexp.app.signals import CODES
+from rlexp.app.reproduction.surroundings import Change, Surroundings, compare
+from rlexp.app.results import Schema
+from rlexp.app.signals import HEARD, Signals
 from rlexp.app.workspace import Workspace
-from rlexp.console import Console
-from rlexp.errors import ConfigError, RecordError, RlexpError
+from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, Layout
@@ -33,11 +34,19 @@ class SurroundingsDiffer(RlexpError):  # noqa: N818
     """Something that decides numbers is not as it was, and `--strict` asks that it is."""
 
     exit_code = 3
+    code: Code = "surroundings_differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What to reproduce of a target, and how strictly."""
+class ReproductionRequest:
+    """What to reproduce of a target, and how strictly.
+
+    Attributes:
+        runs: Of an experiment, only the first so many.
+        phase: Of an experiment; null is test, or else the first phase with completed runs.
+        strict: Whether nothing runs where packages or the processor differ.
+        output: The new folder in which the records are kept.
+    """
 
     runs: int | None = None
     phase: str | None = None
@@ -54,80 +63,165 @@ class Wanted:
         return words + [word for package in allowed for word in ("--allow-import", package)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSurroundings:
+    """What differs around runs that ran the same code.
+
+    Attributes:
+        code: Their code (`commit 1a2b3c4 with 2 uncommitted changes`).
+        decisive: Packages, and the Python, that decide the numbers of the runs.
+        machine: Processor, and environment variables that can change numbers.
+        others: Packages that decide no number of these runs, as far as can be seen.
+        install: The command that installs the decisive packages as they were, if one can.
+        rlexp_editable: Where rlexp is imported from, if it is installed for editing.
+    """
+
+    code: str
+    decisive: tuple[Change, ...]
+    machine: tuple[Change, ...]
+    others: tuple[Change, ...]
+    install: str | None
+    rlexp_editable: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduction:
+    """How alike runs are to their second execution.
+
+    Attributes:
+        runs: The runs whose second execution has ended.
+        requested: Number of runs that were to be run again.
+        surroundings: What differs around them, for each code.
+        warnings: What differs, in words.
+        output: The folder with the records of the second executions, if they are kept.
+        reproduced: Whether every requested run came to the same score.
+        interrupted: The signal that ended it (`SIGINT`), if one did.
+    """
+
+    schema: ClassVar[Schema] = Schema("reproduction")
+
+    runs: tuple[ReproducedRun, ...]
+    requested: int
+    surroundings: tuple[ChangedSurroundings, ...]
+    warnings: tuple[str, ...]
+    output: Path | None
+    reproduced: bool
+    interrupted: str | None
+
+
 @dataclass(slots=True)
-class _Told:
-    """What is gathered for the end."""
+class _Gathered:
+    """What is gathered for the result."""
 
-    answers: list[Answer] = field(default_factory=list)
-    surroundings: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[ReproducedRun] = field(default_factory=list)
+    surroundings: list[ChangedSurroundings] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    signal: int | None = None
+    interrupted: signal.Signals | None = None
 
 
-def reproduce(target: str, wanted: Wanted, workspace: Workspace, console: Console) -> int:
-    """Run again what was completed, and say how alike it is; returns the exit code.
-
-    That is 0 where every score is equal, 1 where one is not, or the code of a signal.
+def reproduce(
+    target: str, request: ReproductionRequest, workspace: Workspace, observer: Observer
+) -> Reproduction:
+    """Run again what was completed, and compare it number by number.
 
     Raises:
         RlexpError: There is nothing to reproduce, its code cannot be rebuilt or would import what
             is not allowed, or `--strict` refuses.
     """
-    output = _output(wanted, workspace)
-    originals = find_originals(target, wanted.phase, wanted.runs, workspace)
+    output = _output(request, workspace)
+    originals = find_originals(target, request.phase, request.runs, workspace)
     for original in originals:
         refuse_imported_run(original.record.spec)
         refuse_older_run(original.record.spec)
-    command = wanted.command(target, workspace.allowed)
+    command = request.command(target, workspace.allowed)
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:
         _check_patch(original.code, workspace, command)
-    told = _Told()
-    with _ended_by_signals(), TemporaryDirectory(prefix="rlexp-reproduce-") as temporary:
+    gathered = _Gathered()
+    with _ended_by_signals(handled=workspace.handles_signals) as signals:
+        try:
+            _run_all(originals, output, request, workspace, command, observer, gathered)
+        except KeyboardInterrupt:
+            gathered.interrupted = signals.received or signal.SIGINT
+    return _result(gathered, len(originals), output)
+
+
+def _run_all(
+    originals: Sequence[Original],
+    output: Path | None,
+    request: ReproductionRequest,
+    workspace: Workspace,
+    command: Sequence[str],
+    observer: Observer,
+    gathered: _Gathered,
+) -> None:
+    """Run everything again, in a temporary folder that is removed however this ends."""
+    with TemporaryDirectory(prefix="rlexp-reproduce-") as temporary:
         place = Path(temporary)
         runs = Layout(output or place / "runs")
         paths = runs.experiment(originals[0].paths.folder.parent.name)
-        groups = _by_code(originals)
-        for number, group in enumerate(groups):
+        for number, group in enumerate(_by_code(originals)):
             code = group[0].code
             with checked_out(code, workspace.folder, place / f"code-{number}") as checkout:
                 if number == 0:
                     define(originals, paths)
-                _one_code(group, checkout, paths, wanted, workspace, command, console, told)
-            if told.signal is not None:
+                _one_code(group, checkout, paths, request, workspace, command, observer, gathered)
+            if gathered.interrupted is not None:
                 break
-    return _show(told, len(originals), output, console)
+
+
+def _result(gathered: _Gathered, requested: int, output: Path | None) -> Reproduction:
+    alike = [r.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES} for r in gathered.runs]
+    return Reproduction(
+        runs=tuple(gathered.runs),
+        requested=requested,
+        surroundings=tuple(gathered.surroundings),
+        warnings=tuple(gathered.warnings),
+        output=output,
+        reproduced=len(alike) == requested and all(alike),
+        interrupted=gathered.interrupted.name if gathered.interrupted else None,
+    )
 
 
 def _one_code(
     group: Sequence[Original],
     checkout: Checkout,
     paths: ExperimentPaths,
-    wanted: Wanted,
+    request: ReproductionRequest,
     workspace: Workspace,
     command: Sequence[str],
-    console: Console,
-    told: _Told,
+    observer: Observer,
+    gathered: _Gathered,
 ) -> None:
     """Run again, and compare, what ran the same code."""
     specs = [original.record.spec for original in group]
     around = compare(group[0].provenance, specs, checkout.folder)
     warnings = _warnings(group, around)
-    told.warnings += warnings
-    told.surroundings.append({"code": str(group[0].code), **around.plain()})
-    if not console.as_json:
-        for line in warnings:
-            console.line(line)
-    if wanted.strict and (around.decisive or around.machine):
+    gathered.warnings += warnings
+    gathered.surroundings.append(_changed(group[0].code, around))
+    for warning in warnings:
+        observer.note(warning)
+    if request.strict and (around.decisive or around.machine):
         how = f"; {around.install} brings the packages back" if around.install else ""
         raise SurroundingsDiffer(f"--strict: {'; '.join(map(str, _deciding(around)))}{how}")
     executed = _executing(checkout, specs, workspace.folder)
-    told.signal = run_again(group, paths, executed, workspace, tuple(command), console)
+    gathered.interrupted = run_again(group, paths, executed, workspace, tuple(command), observer)
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record
         if again.state in {State.COMPLETED, State.FAILED}:
-            told.answers.append(answer(original, again, around, workspace))
+            gathered.runs.append(answer(original, again, around, workspace).result())
+
+
+def _changed(code: RecordedCode, around: Surroundings) -> ChangedSurroundings:
+    return ChangedSurroundings(
+        code=str(code),
+        decisive=around.decisive,
+        machine=around.machine,
+        others=around.others,
+        install=around.install,
+        rlexp_editable=around.editable,
+    )
 
 
 def _deciding(around: Surroundings) -> list[Any]:
@@ -169,13 +263,13 @@ def _by_code(originals: Sequence[Original]) -> list[list[Original]]:
     return [members for _, members in groups]
 
 
-def _output(wanted: Wanted, workspace: Workspace) -> Path | None:
-    if wanted.output is None:
+def _output(request: ReproductionRequest, workspace: Workspace) -> Path | None:
+    if request.output is None:
         return None
-    folder = (workspace.folder / wanted.output).absolute()
+    folder = (workspace.folder / request.output).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"--output {wanted.output} is there and not empty: what runs again needs a folder of "
+            f"--output {request.output} is there and not empty: what runs again needs a folder of "
             "its own"
         )
     return folder
@@ -206,38 +300,20 @@ def _executing(checkout: Checkout, specs: Sequence[RunSpec], folder: Path) -> Ch
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let signals that end a process end it in order, so that what was made for it is removed."""
-    heard = [n for n in CODES if n is not signal.SIGINT]
+def _ended_by_signals(*, handled: bool) -> Iterator[Signals]:
+    """Let signals that end a process interrupt it, so that what was made for it is removed."""
+    signals = Signals()
+    heard = [n for n in HEARD if handled and n is not signal.SIGINT]
     heard = [n for n in heard if signal.getsignal(n) is signal.SIG_DFL]
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         del frame
-        raise SystemExit(CODES[signal.Signals(number)])
+        signals.received = signals.received or signal.Signals(number)
+        raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, leave) for number in heard}
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
-        yield
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _show(told: _Told, asked: int, output: Path | None, console: Console) -> int:
-    value = {
-        "runs": [a.plain() for a in told.answers],
-        "asked": asked,
-        "surroundings": told.surroundings,
-        "warnings": told.warnings,
-        "output": None if output is None else str(output),
-    }
-    lines = [line for a in told.answers for line in a.lines()]
-    lines += [summary(told.answers)] if told.answers else []
-    lines += [f"Records: {output}"] if output is not None else []
-    missing = asked - len(told.answers)
-    if missing:
-        lines.append(f"{missing} of {asked} were not run again to their end")
-    console.show(value, lines)
-    if told.signal is not None:
-        return told.signal
-    return int(missing > 0 or not all(a.reproduced for a in told.answers))

@@ -5,39 +5,44 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from rlexp.app import execution
 from rlexp.app.execution import claim
+from rlexp.app.observer import Observer
 from rlexp.app.older_schema import refuse_older
-from rlexp.app.ordered import Ordered
 from rlexp.app.permission import check_imports
+from rlexp.app.results import Schema
 from rlexp.app.signals import Signals, listening
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
-from rlexp.console import Console
+from rlexp.engine.dispatch import is_cancelled
 from rlexp.engine.loop import Loop
 from rlexp.engine.running import Orders
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
-from rlexp.reports.sentences import counted
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Evaluated, StopRequest
+from rlexp.records.run import RunRecord
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
-from rlexp.store.orders import Order, ordered
+from rlexp.store.orders import Order, ordered, read_order, withdraw
 from rlexp.store.provenance import Code, collect, read_code
-from rlexp.store.runs import read_definition
+from rlexp.store.runs import read_definition, read_run, read_spec
 
 EVERY = 2.0
 """Seconds between looks for further orders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a worker was told.
+class WorkerOptions:
+    """Which runs a worker takes, and for how long it waits for them.
 
     Attributes:
         job: A file with the runs that it may take, a line each; without one, all that are ordered.
@@ -52,19 +57,119 @@ class Options:
     while_input: bool = False
 
 
-def work(
-    experiment: str, words: Sequence[str], options: Options, workspace: Workspace, console: Console
-) -> int:
-    """Execute what is ordered of an experiment; returns the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOutcome:
+    """What a worker has done.
 
-    0 when nothing is left to take, 1 when runs had to be left alone; a signal's own otherwise.
+    Attributes:
+        experiment: The experiment whose runs it took.
+        executed: Attempts at runs that ended here.
+        refused: Names of runs that were left alone: they cannot be read, or are not allowed.
+        job: The file with the runs that it could take, if there is one.
+        ordered: Runs that are still ordered.
+        interrupted: The signal that ended it (`SIGINT`), if one did.
+    """
+
+    schema: ClassVar[Schema] = Schema("worker-outcome")
+
+    experiment: str
+    executed: int
+    refused: tuple[str, ...]
+    job: Path | None
+    ordered: int
+    interrupted: str | None
+
+
+@dataclass(slots=True)
+class Ordered:
+    """The runs that are ordered and that nobody holds, as a source for the loop.
+
+    Attributes:
+        names: The runs that may be taken; without them, all.
+        check: Raises an `RlexpError` where a run may not be executed.
+        note: Receives why a run is left alone.
+    """
+
+    experiment: ExperimentPaths
+    names: frozenset[str] | None
+    check: Callable[[RunSpec], None]
+    note: Callable[[str], None]
+    taken: dict[str, Order] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    ends: int = 0
+    offered: deque[str] = field(default_factory=deque)
+
+    @property
+    def waiting(self) -> int:
+        """How many runs may follow."""
+        return len(self.offered)
+
+    def look(self) -> int:
+        """Look for orders; returns for how many runs they are there, those of others included."""
+        open_orders = [
+            name
+            for name in ordered(self.experiment)
+            if name not in self.refused and (self.names is None or name in self.names)
+        ]
+        self.offered = deque(open_orders)
+        return len(open_orders)
+
+    def take(self) -> RunSpec | None:
+        """The next run that is to be attempted."""
+        while self.offered:
+            name = self.offered.popleft()
+            try:
+                if spec := self._spec(name):
+                    return spec
+            except RlexpError as error:
+                self.refused.add(name)
+                self.note(f"{name} is left alone: {error}")
+        return None
+
+    def _spec(self, name: str) -> RunSpec | None:
+        paths = self.experiment.run(name)
+        order = None if is_held(paths.claim) else read_order(self.experiment, name)
+        if order is None:
+            return None
+        spec = read_spec(paths)
+        if spec.name != name:
+            raise RecordError(f"its folder holds run {spec.name}")
+        record = read_run(paths, spec).record
+        is_answered = record.attempts > order.after and is_cancelled(paths, record)
+        if is_answered or not order.stands(record):
+            withdraw(self.experiment, name)
+            return None
+        self.check(spec)
+        self.taken[name] = order
+        return spec
+
+    def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
+        """Whoever gave the order looks for itself."""
+
+    def stopping(self, spec: RunSpec) -> StopRequest | None:
+        """Whoever gave the order asks in the run's folder."""
+
+    def ended(self, record: RunRecord) -> None:
+        """The order is carried out."""
+        self.ends += 1
+        withdraw(self.experiment, record.spec.name)
+
+
+def work(
+    experiment: str,
+    words: Sequence[str],
+    options: WorkerOptions,
+    workspace: Workspace,
+    observer: Observer,
+) -> WorkerOutcome:
+    """Execute what is ordered of an experiment, until nothing is left to take.
 
     Args:
         experiment: Its name.
         words: About the executor here (`executor.grace=60`).
-        options: What the worker was told.
+        options: Which runs are taken.
         workspace: Where it is.
-        console: Shows the runs.
+        observer: Receives the progress of the runs.
 
     Raises:
         RlexpError: There is no such experiment, or its folder cannot be worked in.
@@ -80,19 +185,24 @@ def work(
         paths,
         names,
         check=lambda spec: check_imports([spec], workspace.allowed, command),
-        tell=console.note,
+        note=observer.note,
     )
     if options.while_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
-    with listening() as signals:
+    with listening(handled=workspace.handles_signals) as signals:
         if _wait(source, options, signals):
-            _execute(source, executor, options, workspace, console, signals)
-        elif not signals.asked_to_stop():
-            console.line(_nothing(paths, options))
-        return signals.code or int(bool(source.refused))
+            _execute(source, executor, options, workspace, observer, signals)
+        return WorkerOutcome(
+            experiment=paths.name,
+            executed=source.ends,
+            refused=tuple(sorted(source.refused)),
+            job=options.job,
+            ordered=len(ordered(paths)),
+            interrupted=signals.received.name if signals.received else None,
+        )
 
 
-def _executor(words: Sequence[str], options: Options, workspace: Workspace) -> Executor:
+def _executor(words: Sequence[str], options: WorkerOptions, workspace: Workspace) -> Executor:
     for word in words:
         if not word.startswith("executor."):
             raise ConfigError(
@@ -112,7 +222,7 @@ def _names(job: Path) -> frozenset[str]:
         raise ConfigError(f"--job {job} cannot be read: {error.strerror}") from error
 
 
-def _wait(source: Ordered, options: Options, signals: Signals) -> bool:
+def _wait(source: Ordered, options: WorkerOptions, signals: Signals) -> bool:
     """Wait for something to do; whether there is."""
     until = time.monotonic() + options.idle
     while not signals.asked_to_stop():
@@ -134,9 +244,9 @@ def _any_free(source: Ordered) -> bool:
 def _execute(
     source: Ordered,
     executor: Executor,
-    options: Options,
+    options: WorkerOptions,
     workspace: Workspace,
-    console: Console,
+    observer: Observer,
     signals: Signals,
 ) -> None:
     paths, code = source.experiment, read_code(workspace.folder, workspace.layout.root)
@@ -152,7 +262,7 @@ def _execute(
         folder=workspace.folder,
     )
     try:
-        with opened as session, console.watch(source.waiting) as watcher:
+        with opened as session, observer.watch(source.waiting) as watcher:
             loop = Loop(
                 experiment=paths,
                 executor=executor,
@@ -169,7 +279,7 @@ def _execute(
             while loop.disk_error is None and _wait(source, options, signals):
                 loop.close_gap(source)
     except KeyboardInterrupt:
-        signals.code = signals.code or 130
+        signals.received = signals.received or signal.SIGINT
     finally:
         if loop is not None:
             loop.abandon()
@@ -183,16 +293,6 @@ def _orders(order: Order, code: Code, workspace: Workspace) -> Orders:
         provenance=collect(code, order.command, workspace.folder, os.environ),
         patch=code.patch,
         timeout=order.timeout,
-    )
-
-
-def _nothing(paths: ExperimentPaths, options: Options) -> str:
-    if options.job:
-        return f"nothing to do: the runs of {options.job.name} are over, or others are at them"
-    left = counted(len(ordered(paths)), "run")
-    return (
-        f"nothing to take: {left} of {paths.name} ordered; the command that made it orders more "
-        "with executor=pull"
     )
 
 

@@ -1,20 +1,15 @@
 """What running again has shown: how alike two executions are, where they part, and likely why."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from rlexp.app.reproduction.original import Original
 from rlexp.app.reproduction.surroundings import Surroundings
 from rlexp.app.workspace import Workspace
 from rlexp.records.divergence import Divergence, first_divergence, likeness
 from rlexp.records.run import RunRecord, State
-
-WITHOUT_WEIGHTS = "every number that its script wrote is equal; it leaves no weights to compare"
-SHORTEST = 12
-"""Characters of a digest that are shown."""
 
 
 class Verdict(StrEnum):
@@ -24,6 +19,51 @@ class Verdict(StrEnum):
     EQUAL_SCORES = "equal scores"
     DIFFERENT = "different"
     FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Scores of the two executions of a run; null where there is none."""
+
+    then: float | None
+    now: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digests:
+    """Digests (SHA-256) of the weights of the two executions of a run."""
+
+    then: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproducedRun:
+    """What running one run again has shown.
+
+    Attributes:
+        run: The run (`EXPERIMENT/RUN`).
+        verdict: How alike the executions are: `identical`, `equal scores`, `different`, `failed`.
+        score: The scores.
+        weights: The digests of the final weights.
+        continued_at: Steps of checkpoints from which the first execution continued.
+        divergence: The first number that differs, if one does.
+        state: How the second execution ended.
+        failure: The kind of its failure.
+        reason: Why it ended as it did.
+        cause: The likely cause of a difference, if there is one.
+    """
+
+    run: str
+    verdict: Verdict
+    score: Scores
+    weights: Digests
+    continued_at: tuple[int, ...]
+    divergence: Divergence | None
+    state: str
+    failure: str | None
+    reason: str | None
+    cause: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,34 +81,21 @@ class Answer:
         """Whether it came to the same score at least."""
         return self.verdict in {Verdict.IDENTICAL, Verdict.EQUAL_SCORES}
 
-    def plain(self) -> dict[str, Any]:
-        """The answer as JSON values."""
+    def result(self) -> ReproducedRun:
+        """The answer as part of a result."""
         then, now = self.original.record, self.again
-        return {
-            "run": self.original.name,
-            "verdict": str(self.verdict),
-            "score": {"then": then.score, "now": now.score},
-            "weights": {"then": then.weights, "now": now.weights},
-            "continued_at": [c.step for c in then.continuations],
-            "divergence": None if self.divergence is None else asdict(self.divergence),
-            "reason": self.again.reason,
-            "cause": self.cause,
-        }
-
-    def lines(self) -> list[str]:
-        """The answer for people."""
-        if self.verdict is Verdict.IDENTICAL:
-            return [f"{self.original.name}: identical, score {_number(self.again.score)}"]
-        head = f"{self.original.name}: {self.verdict}"
-        scores = (
-            f"  score {_number(self.original.record.score)} then, {_number(self.again.score)} now"
+        return ReproducedRun(
+            run=self.original.name,
+            verdict=self.verdict,
+            score=Scores(then=then.score, now=now.score),
+            weights=Digests(then=then.weights, now=now.weights),
+            continued_at=tuple(c.step for c in then.continuations),
+            divergence=self.divergence,
+            state=str(now.state),
+            failure=None if now.failure is None else str(now.failure),
+            reason=now.reason,
+            cause=self.cause,
         )
-        if self.verdict is Verdict.FAILED:
-            scores = f"  running it again ended as {_ending(self.again)}"
-        if self.cause is None:
-            return [head, scores, f"  {WITHOUT_WEIGHTS}"]
-        parts = [] if self.divergence is None else [f"  parts at {_said(self.divergence)}"]
-        return [head, scores, *parts, f"  likely cause: {self.cause}"]
 
 
 def answer(
@@ -131,31 +158,3 @@ def _of_rlexp(surroundings: Surroundings) -> str:
     if surroundings.editable is None:
         return ""
     return f" (or rlexp itself was edited since, in {surroundings.editable})"
-
-
-def summary(answers: Sequence[Answer]) -> str:
-    """How many there are of each verdict."""
-    counts = {v: sum(a.verdict is v for a in answers) for v in Verdict}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    return f"{len(answers)} {'run' if len(answers) == 1 else 'runs'}: {told}"
-
-
-def _said(divergence: Divergence) -> str:
-    first, second = _value(divergence.first), _value(divergence.second)
-    place = f"step {divergence.step:,}, {divergence.event} {divergence.field}"
-    return f"{place}: {first} then, {second} now"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return value[:SHORTEST] if len(value) == 64 else value
-    return "—" if value is None else f"{value!r}"
-
-
-def _number(score: float | None) -> str:
-    return "—" if score is None else f"{score:,.2f}"
-
-
-def _ending(record: RunRecord) -> str:
-    kind = f" ({record.failure})" if record.failure else ""
-    return f"{record.state}{kind}" + (f": {record.reason}" if record.reason else "")

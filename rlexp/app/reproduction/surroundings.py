@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import invalidate_caches
 from importlib.metadata import PackageNotFoundError, distribution
 from json import loads
@@ -62,16 +62,6 @@ class Surroundings:
     others: tuple[Change, ...]
     editable: Path | None
     known: bool
-
-    def plain(self) -> dict[str, Any]:
-        """The changes as JSON values."""
-        return {
-            "decisive": [asdict(c) for c in self.decisive],
-            "machine": [asdict(c) for c in self.machine],
-            "others": [asdict(c) for c in self.others],
-            "install": self.install,
-            "rlexp_editable": None if self.editable is None else str(self.editable),
-        }
 
     @property
     def install(self) -> str | None:

@@ -1,0 +1,118 @@
+"""`rlexp reproduce`: runs completed runs again, and shows how alike they are."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlexp.cli.exit_codes import exit_code
+from rlexp.cli.options import (
+    Allow,
+    Json,
+    Quiet,
+    Target,
+    console_for,
+    here,
+    observer_for,
+    show_result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlexp.app.commands.reproduce import Reproduction
+    from rlexp.app.reproduction.answer import ReproducedRun
+    from rlexp.records.divergence import Divergence
+
+WITHOUT_WEIGHTS = "every number that its script wrote is equal; it leaves no weights to compare"
+SHORTEST = 12
+"""Characters of a digest that are shown."""
+
+
+def reproduce(
+    target: Target,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Of an experiment, only the first N")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option("--phase", help="Of an experiment; default: test")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse where packages or processor differ")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("--output", help="Keep what ran again in this new folder")
+    ] = None,
+    allow_import: Allow = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Rebuild the code of completed runs, run them again, and compare number by number."""
+    from rlexp.app.commands.reproduce import ReproductionRequest
+    from rlexp.app.commands.reproduce import reproduce as use_case
+
+    request = ReproductionRequest(runs=runs, phase=phase, strict=strict, output=output)
+    console = console_for(as_json=as_json, quiet=quiet)
+    reproduction = use_case(target, request, here(allow_import), observer_for(console))
+    show_result(reproduction, console, reproduction_lines)
+    code = exit_code(complete=reproduction.reproduced, interrupted=reproduction.interrupted)
+    raise typer.Exit(code)
+
+
+def reproduction_lines(reproduction: "Reproduction") -> "Iterator[str]":
+    """Every run with its verdict, how many there are of each, and what is missing."""
+    for run in reproduction.runs:
+        yield from run_lines(run)
+    if reproduction.runs:
+        yield summary_line(reproduction.runs)
+    if reproduction.output is not None:
+        yield f"Records: {reproduction.output}"
+    if missing := reproduction.requested - len(reproduction.runs):
+        yield f"{missing} of {reproduction.requested} were not run again to their end"
+
+
+def run_lines(run: "ReproducedRun") -> "Iterator[str]":
+    """What running a run again has shown."""
+    if run.verdict == "identical":
+        yield f"{run.run}: identical, score {_number(run.score.now)}"
+        return
+    yield f"{run.run}: {run.verdict}"
+    if run.verdict == "failed":
+        yield f"  running it again ended as {_ending(run)}"
+    else:
+        yield f"  score {_number(run.score.then)} then, {_number(run.score.now)} now"
+    if run.cause is None:
+        yield f"  {WITHOUT_WEIGHTS}"
+        return
+    if run.divergence is not None:
+        yield f"  parts at {_divergence(run.divergence)}"
+    yield f"  likely cause: {run.cause}"
+
+
+def summary_line(runs: "Sequence[ReproducedRun]") -> str:
+    """How many runs there are of each verdict."""
+    from rlexp.app.reproduction.answer import Verdict
+
+    counts = {verdict: sum(run.verdict is verdict for run in runs) for verdict in Verdict}
+    each = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}: {each}"
+
+
+def _divergence(divergence: "Divergence") -> str:
+    first, second = _value(divergence.first), _value(divergence.second)
+    place = f"step {divergence.step:,}, {divergence.event} {divergence.field}"
+    return f"{place}: {first} then, {second} now"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return value[:SHORTEST] if len(value) == 64 else value
+    return "—" if value is None else f"{value!r}"
+
+
+def _number(score: float | None) -> str:
+    return "—" if score is None else f"{score:,.2f}"
+
+
+def _ending(run: "ReproducedRun") -> str:
+    kind = f" ({run.failure})" if run.failure else ""
+    return f"{run.state}{kind}" + (f": {run.reason}" if run.reason else "")
