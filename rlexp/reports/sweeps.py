@@ -4,9 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import MINIMISED
@@ -126,11 +123,6 @@ def test_cell(own: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell | 
         return cells[0] if cells else None
     wanted = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
     return wanted[0] if wanted else None
-
-
-def test_scores(cell: Cell | None) -> NDArray[np.float64]:
-    """Scores of a cell, rising; none where there is none."""
-    return np.empty(0) if cell is None else cell.scores
 
 
 def range_in_words(domain: Domain) -> str:

@@ -41,27 +41,6 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return _restored(steps, order)
 
 
-def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Step-up adjustment that holds the false discovery rate of independent tests.
-
-    Benjamini and Hochberg 1995, "Controlling the false discovery rate": the i-th smallest of k is
-    multiplied by k / i, and is never above a larger one's.
-
-    Args:
-        p_values: Of shape (k,).
-
-    Returns:
-        Adjusted p-values in the order given, of shape (k,), none above 1.
-
-    Raises:
-        ValueError: One is not a probability; a test that could not be made has no p-value.
-    """
-    p = _checked(p_values)
-    order = np.argsort(p, kind="stable")[::-1]
-    steps = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
-    return _restored(steps, order)
-
-
 def _checked(p_values: ArrayLike) -> NDArray[np.float64]:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():

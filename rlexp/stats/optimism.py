@@ -52,11 +52,6 @@ class TuningModel:
         return sqrt(self.spread**2 + self.noise**2 / self.seeds)
 
     @property
-    def expected_tuning_score(self) -> float:
-        """Of the winner, by the runs that made it win."""
-        return self.mean + expected_maximum(self.configurations) * self.deviation
-
-    @property
     def expected_optimism(self) -> float:
         """By how much the winner's tuning score exceeds its true mean, on average."""
         excess = expected_maximum(self.configurations) * self.deviation

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.aggregate import task_means
 from rlexp.stats.spread import no_spread
 from rlexp.stats.task_scores import TaskScores
 
@@ -120,23 +119,6 @@ def performance_profile(scores: TaskScores, thresholds: ArrayLike, level: float 
         tasks=len(scores.sizes),
         reason=reason,
     )
-
-
-def average_score_distribution(scores: TaskScores, thresholds: ArrayLike) -> Array:
-    """Fraction of the tasks whose mean score lies above each threshold, of shape (T,).
-
-    Biased with few runs, which is why Agarwal et al. (2021, §4.2) prefer the fraction of runs.
-
-    Args:
-        scores: Of shape (N,).
-        thresholds: Of shape (T,).
-
-    Raises:
-        ValueError: A threshold is not finite.
-    """
-    ordered = TaskScores.from_tasks(scores.by_task())
-    above = task_means(ordered) > _thresholds(thresholds)[:, np.newaxis]
-    return np.asarray(above.mean(axis=-1))
 
 
 def _thresholds(thresholds: ArrayLike) -> Array:

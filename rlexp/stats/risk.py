@@ -50,26 +50,6 @@ def cvar(outcomes: ArrayLike, share: float = SHARE, tail: Tail = "lower") -> NDA
     return np.asarray((mean if tail == "lower" else -mean) + 0.0)
 
 
-def difficulty_progress(scores: ArrayLike, share: float = 0.25) -> float:
-    """Mean of the lowest scores of all runs and tasks (Agarwal et al. 2021, appendix).
-
-    Args:
-        scores: Of any shape, N of them.
-        share: ⌊share N⌋ of them are averaged.
-
-    Raises:
-        ValueError: That is none of them, or a score is not finite.
-    """
-    ordered = np.sort(_checked(np.ravel(scores), share))
-    count = int(share * len(ordered) + ROUNDING)
-    if not count:
-        raise ValueError(
-            f"a share of {share:g} of {len(ordered)} scores is none: take a larger share or "
-            "more runs"
-        )
-    return float(ordered[:count].mean())
-
-
 def failure_rate(failed: int, n: int, level: float = 0.95) -> Interval:
     """Share of the runs that fail, with Wilson's interval.
 

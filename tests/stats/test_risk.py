@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlexp.stats.risk import Tail, cvar, difficulty_progress, failure_rate, worst_count
+from rlexp.stats.risk import Tail, cvar, failure_rate, worst_count
 
 TAILS: tuple[Tail, ...] = ("lower", "upper")
 outcomes = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60)
@@ -84,15 +84,6 @@ def test_what_has_no_risk_is_refused(values: list[float], share: float, message:
     """In one line."""
     with pytest.raises(ValueError, match=message):
         cvar(values, share)
-
-
-def test_difficulty_progress_is_the_mean_of_the_lowest_quarter() -> None:
-    """Of ten scores two, over all runs and tasks."""
-    scores = [[9, 1, 8, 2, 7], [3, 6, 4, 5, 10]]
-    assert 1.5 == difficulty_progress(scores)
-    assert 3 == difficulty_progress(scores, 0.5)
-    with pytest.raises(ValueError, match=r"a share of 0\.25 of 3 scores is none"):
-        difficulty_progress([1, 2, 3])
 
 
 def test_a_failure_rate_is_a_share_with_wilsons_interval() -> None:

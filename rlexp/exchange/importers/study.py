@@ -27,11 +27,6 @@ class Returns(StrEnum):
         """Whether the policy changed while they were played."""
         return self in {Returns.TRAINING, Returns.TRAINING_MEANS}
 
-    @property
-    def are_means(self) -> bool:
-        """Whether each stands for a number of episodes that is not known."""
-        return self in {Returns.EVALUATION_MEANS, Returns.TRAINING_MEANS}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:

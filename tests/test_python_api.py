@@ -1,0 +1,144 @@
+"""The commands as Python functions: the same results, no output, safe in a notebook."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from quick_parts import quick_parts
+from stored_runs import configuration, stored
+
+import rlexp
+from rlexp.app.commands.list_runs import ExperimentRow
+from rlexp.app.commands.run import RunOutcome
+from rlexp.app.commands.show import ExperimentDetails
+from rlexp.app.plans import RunPlan
+from rlexp.errors import ConfigError, RlexpError
+from rlexp.store.layout import Layout
+
+WORDS = ("algorithm=ppo", "environment=cartpole", "experiment=tiny", "seeds.test=2")
+SMALL = (
+    *("algorithm.n_steps=32", "algorithm.batch_size=32", "budget.steps=64"),
+    *("budget.final_episodes=1", "budget.evaluation_every=null", "executor.workers=1"),
+)
+LONG = ("budget.steps=100_000_000", "budget.evaluation_every=null")
+INTERRUPTED = f"""
+import rlexp
+try:
+    rlexp.run(*{(*WORDS, *LONG)!r})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    """`import rlexp` loads no module of the package but itself, until a function is used."""
+    probe = "import sys, rlexp; print(sorted(m for m in sys.modules if m.startswith('rlexp')))"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['rlexp']"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """The package has the functions of its API, lists them, and has no others."""
+    assert {"run", "sweep", "compare", "report", "ls", "show", "evaluate", "load"} <= {*dir(rlexp)}
+    with pytest.raises(AttributeError, match="no attribute 'train'"):
+        _ = rlexp.train
+
+
+def test_reading_functions_return_what_the_commands_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ls`, `show`, `compare` and `report` return results, and print nothing."""
+    made = stored(Layout(tmp_path / "runs"), "duel", *map(configuration, ("ppo", "a2c")), test=3)
+    for label, score in (("ppo", 100.0), ("a2c", 50.0)):
+        for seed in range(3):
+            made.complete(seed, score + seed, label=label)
+    (experiment,) = rlexp.ls(folder=tmp_path).rows
+    assert isinstance(experiment, ExperimentRow)
+    assert ("duel", 6) == (experiment.experiment, experiment.done)
+    assert 6 == len(rlexp.ls("duel", folder=tmp_path).rows)
+    details = rlexp.show("duel", folder=tmp_path)
+    assert isinstance(details, ExperimentDetails)
+    (phase,) = details.phases
+    assert {"ppo", "a2c"} == {cell.label for cell in phase.cells}
+    assert ("ppo", "a2c") == rlexp.compare("duel", folder=tmp_path).labels
+    (page,) = rlexp.report("duel", folder=tmp_path).files
+    assert Path(page).exists()
+    assert ("", "") == capsys.readouterr()
+
+
+def test_a_mistake_is_an_error_of_rlexp(tmp_path: Path) -> None:
+    """It says which key is wrong and what is allowed."""
+    with pytest.raises(ConfigError) as mistake:
+        rlexp.run("algorithm=poo", folder=tmp_path)
+    assert "ppo" in mistake.value.allowed
+    with pytest.raises(RlexpError, match="there is no experiment"):
+        rlexp.ls("nothing", folder=tmp_path)
+
+
+def test_runs_are_trained_within_an_event_loop_and_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A notebook has a running event loop, and signals of its own: they stay as they are."""
+    quick_parts(monkeypatch)
+    before = signal.getsignal(signal.SIGINT)
+
+    async def cell() -> RunOutcome | RunPlan:
+        return rlexp.run(*WORDS, *SMALL, folder=tmp_path)
+
+    outcome = asyncio.run(cell())
+    assert isinstance(outcome, RunOutcome)
+    assert (2, True, None) == (outcome.ran, outcome.complete, outcome.interrupted)
+    again: list[RunOutcome | RunPlan] = []
+    thread = threading.Thread(
+        target=lambda: again.append(rlexp.run(*WORDS, *SMALL, folder=tmp_path))
+    )
+    thread.start()
+    thread.join()
+    (repeated,) = again
+    assert isinstance(repeated, RunOutcome)
+    assert repeated.ran == 0
+    assert repeated.summary == outcome.summary
+    assert before is signal.getsignal(signal.SIGINT)
+    assert ("", "") == capfd.readouterr()
+
+
+def test_a_dry_run_returns_the_plan(tmp_path: Path) -> None:
+    """Nothing is started, and nothing is written."""
+    plan = rlexp.run(*WORDS, *SMALL, dry_run=True, folder=tmp_path)
+    assert isinstance(plan, RunPlan)
+    assert (2, 64) == (plan.runs, plan.steps // plan.runs)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_interrupted_call_leaves_no_process(tmp_path: Path) -> None:
+    """The interrupt is raised as KeyboardInterrupt once every process of the runs has ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path,
+        env=os.environ | {"RLEXP_HOME": str(tmp_path / "cache")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        shown = psutil.Process(process.pid)
+        for _ in range(1200):
+            if list((tmp_path / "runs").glob("tiny/*/attempts/1/events.jsonl")):
+                break
+            assert process.poll() is None
+            threading.Event().wait(0.05)
+        started = shown.children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "interrupted" in printed
+    assert started
+    assert [] == psutil.wait_procs(started, timeout=5)[1]
