@@ -47,12 +47,15 @@ def summary(kind: type) -> str:
 
 
 def attributes(kind: type) -> dict[str, str]:
-    """The descriptions of the fields of a class, from the `Attributes:` of its docstring."""
+    """The descriptions of the fields of a class, from its docstring and those of its bases."""
     from inspect import cleandoc
 
-    section = ATTRIBUTES.search(cleandoc(kind.__doc__ or "") + "\n")
-    found = ATTRIBUTE.findall(section[1]) if section else []
-    return {name: " ".join(text.split()) for name, text in found}
+    descriptions: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = ATTRIBUTES.search(cleandoc(base.__doc__ or "") + "\n")
+        fields = ATTRIBUTE.findall(section[1]) if section else []
+        descriptions |= {name: " ".join(text.split()) for name, text in fields}
+    return descriptions
 
 
 def _schema_of(name: str, version: int) -> dict[str, Any]:

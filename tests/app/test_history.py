@@ -47,7 +47,7 @@ def test_a_run_tells_how_its_attempts_began(alpha: Stored, tmp_path: Path) -> No
 
 def test_machines_are_told_the_same(alpha: Stored, tmp_path: Path) -> None:
     """Steps, reasons and costs as values."""
-    value = rlexp(tmp_path, "show", alpha.run(1).folder.name, "--json").document("run")
+    value = rlexp(tmp_path, "show", alpha.run(1).folder.name, "--json").document("run-details")
     refused = [{"step": 40, "reason": "numpy was 1, is 2"}]
     assert ([], 1, refused, []) == tuple(
         value[key] for key in ("continued", "restarts", "refused", "drift")

@@ -44,7 +44,7 @@ def test_measures_stand_beside_the_returns_of_both_distributions(tmp_path: Path)
     rows = shown(name, tmp_path)
     assert ["return", "return", "cost", "success"] == [row[0] for row in rows]
     assert ["evaluation", "in_distribution", "evaluation", "evaluation"] == [r[1] for r in rows]
-    document = rlexp(tmp_path, "show", name, "--json").document("run")
+    document = rlexp(tmp_path, "show", name, "--json").document("run-details")
     (evaluation, known, cost, _) = document["measures"]
     assert (15.0, 40.0) == (evaluation["mean"], known["mean"])
     assert {

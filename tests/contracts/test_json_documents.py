@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from stored_runs import stored, study
+from stored_runs import configuration, stored, study
 from typed_command import Ended, rlexp
 
 from rlexp.app.commands.schemas import list_schemas, result_types
 
+IMPORT = ("import", "--steps-unit", "environment")
 QUICK = ("budget.steps=2048", "budget.evaluation_every=null", "budget.final_episodes=2")
 
 
@@ -27,7 +28,7 @@ class Case:
 
 
 # A command is added here with its words in a workspace that holds the experiment `alpha`: three
-# runs with scores, of which the first is `alpha/RUN`.
+# runs with scores, of which the first is `alpha/RUN`; `duel` compares two labels.
 CASES = [
     Case(("run", "--dry-run", "experiment=new", "seeds.test=2", *QUICK), "run-plan"),
     Case(("config", "show", "algorithm=ppo,a2c"), "configurations"),
@@ -40,6 +41,28 @@ CASES = [
     Case(("sync", "tracker=[tensorboard]"), "pushed"),
     Case(("init", "another"), "scaffold"),
     Case(("worker", "alpha", "--idle", "0"), "worker-outcome"),
+    Case(("sweep", "quick", "--dry-run", "experiment=searched"), "sweep-plan"),
+    Case(("resume", "--dry-run"), "resume-outcome"),
+    Case(("ls",), "listing"),
+    Case(("ls", "alpha"), "listing"),
+    Case(("ls", "--group"), "listing"),
+    Case(("show", "alpha"), "experiment-details"),
+    Case(("show", "alpha/RUN"), "run-details"),
+    Case(("show", "alpha/RUN", "--config"), "recorded-configuration"),
+    Case(("show", "alpha/RUN", "--provenance"), "provenance"),
+    Case(("status",), "status"),
+    Case(("logs", "alpha/RUN"), "log"),
+    Case(("diff", "alpha/RUN", "duel/RUN"), "run-differences"),
+    Case(("verify",), "verification"),
+    Case(("compare", "duel"), "comparison"),
+    Case(("compare", "duel", "--adaptive", "--dry-run"), "next-look"),
+    Case(("report", "alpha"), "report-files"),
+    Case(("power", "--effect", "1"), "power-by-effect"),
+    Case(("power", "duel", "--difference", "50"), "power-by-pilot"),
+    Case(("export", "csv", "alpha", "--output", "scores.csv"), "exported-files"),
+    Case((*IMPORT, "scores.csv", "--experiment", "other", "--dry-run"), "import-outcome"),
+    Case(("cancel", "alpha"), "cancellation"),
+    Case(("rm", "alpha"), "removal"),
 ]
 SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 
@@ -51,6 +74,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = stored(study(folder).layout, "alpha")
     for seed, score in enumerate((10.0, 20.0, 40.0)):
         experiment.complete(seed, score)
+    duel = stored(study(folder).layout, "duel", *map(configuration, ("ppo", "a2c")), test=3)
+    for seed in range(3):
+        duel.complete(seed, 10.0 * seed, label="ppo")
+        duel.complete(seed, 20.0 * seed + 5, label="a2c")
     return folder
 
 

@@ -119,7 +119,9 @@ def test_a_server_that_fails_in_mid_run_costs_nothing(
     if mode is None:
         shared_server().start()
     backend.proxy.mode = PASS
-    assert json.loads(given(tmp_path, "sync", "one", *settings, "--json"))[0]["pending"] == 0
+    assert (
+        json.loads(given(tmp_path, "sync", "one", *settings, "--json"))["rows"][0]["pending"] == 0
+    )
     given(tmp_path, "sync", "one", *settings)
     assert points(backend) == recorded(tmp_path) != Counter()
     given(tmp_path, *RUN, "experiment=two")

@@ -54,7 +54,7 @@ class ExperimentDetails:
         problems: What is wrong with its folder.
     """
 
-    schema: ClassVar[Schema] = Schema("experiment")
+    schema: ClassVar[Schema] = Schema("experiment-details")
 
     experiment: str
     folder: str
@@ -133,7 +133,7 @@ class RunDetails(RunRow):
         folder: Where its records are.
     """
 
-    schema: ClassVar[Schema] = Schema("run")
+    schema: ClassVar[Schema] = Schema("run-details")
 
     experiment: str
     phase: str
