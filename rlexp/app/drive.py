@@ -16,18 +16,51 @@ from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.remote import drive_remotely
 from rlexp.app.signals import Signals, listening
-from rlexp.app.summary import Entry
+from rlexp.app.summary import Entry, read_entries
 from rlexp.app.workspace import Workspace
 from rlexp.engine.loop import Loop
 from rlexp.engine.plan import Plan
 from rlexp.engine.running import Watcher
 from rlexp.engine.source import Listed, Source
 from rlexp.executors import Executor, Remote
+from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code, read_code
-from rlexp.store.runs import folder_size
+from rlexp.store.runs import folder_size, write_experiment
 from rlexp.store.sealing import Seals
+
+
+def launch(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    phase: Phase,
+    plan: Plan,
+    driving: Driving,
+    workspace: Workspace,
+    observer: Observer,
+    spaces: Mapping[str, Spaces] | None = None,
+) -> tuple[SignalNumber | None, list[Entry]]:
+    """Write the definition, run what is missing, and read what became of it.
+
+    Args:
+        paths: The experiment's folder, whose lock is held.
+        experiment: Its definition.
+        phase: Whose runs are missing.
+        plan: Which of them are missing.
+        driving: How they are executed.
+        workspace: Where the code is.
+        observer: Receives the plan and the progress.
+        spaces: Of the environments, where they are known.
+
+    Returns:
+        The signal that ended it, if one did; and every run that the phase asks for.
+    """
+    write_experiment(paths, experiment)
+    interrupted = drive(paths, phase, plan, driving, workspace, observer, spaces)
+    entries = read_entries(paths, experiment, phase)
+    _remember_speeds(entries, plan)
+    return interrupted, entries
 
 
 def drive(
@@ -176,7 +209,7 @@ def run_plan(
     )
 
 
-def remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
+def _remember_speeds(entries: Sequence[Entry], plan: Plan) -> None:
     """Keep how long the runs took and how much they filled, for later estimates."""
     ran = {spec.id for spec in plan.missing}
     remember(

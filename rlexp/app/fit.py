@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.app.apart import ask_apart
 from rlexp.app.external import check_external
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import build
+from rlexp.config.validate import Learning, Parts, build
 from rlexp.environments import Vector
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
@@ -26,6 +26,7 @@ def check_fit(
     configurations: Iterable[Configuration],
     workspace: Workspace,
     spaces: "dict[str, Spaces] | None" = None,
+    parts: Mapping[str, Parts] | None = None,
 ) -> None:
     """Make each environment once, look at its spaces, and close it.
 
@@ -33,6 +34,7 @@ def check_fit(
         configurations: To be checked.
         workspace: Where they are from.
         spaces: Of environments that were looked at before; those looked at now are added.
+        parts: The plug-ins of configurations, by their fingerprints, where they were built before.
 
     Raises:
         ConfigError: An environment does not exist, or an algorithm cannot learn on it.
@@ -44,10 +46,12 @@ def check_fit(
         if configuration.spec(Phase.TEST, 0, 0).external:
             check_external(configuration, workspace)
             continue
+        built = (parts or {}).get(configuration.fingerprint) or _build(configuration, workspace)
         key = canonical(configuration.environment)
         if key not in spaces:
-            spaces[key] = _spaces(configuration, workspace)
-        _check(configuration, spaces[key], workspace)
+            spaces[key] = _spaces(configuration.task, built.environment)
+        kind = short_name(configuration.agent)
+        check_parts(built.agent, kind, built.algorithm, spaces[key], configuration.task)
         _check_rollout(configuration)
 
 
@@ -107,10 +111,18 @@ def _bytes(space: Any) -> int:
     return size
 
 
-def _spaces(configuration: Configuration, workspace: Workspace) -> Spaces:
-    plain = {**configuration.environment, "reference": configuration.reference}
-    environment = build(plain, "environment", workspace.allowed)
+def _build(configuration: Configuration, workspace: Workspace) -> Learning:
+    """The plug-ins of a configuration of which only the records are known."""
+    environment = {**configuration.environment, "reference": configuration.reference}
+    return Learning(
+        agent=build(configuration.agent, "agent", workspace.allowed),
+        algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
+        environment=build(environment, "environment", workspace.allowed),
+    )
 
+
+def _spaces(task: str, environment: Any) -> Spaces:
+    """The spaces of an environment, which is made in a process of its own."""
     made: list[gymnasium.Env[Any, Any]] = []
 
     def look() -> dict[str, Any]:
@@ -122,8 +134,7 @@ def _spaces(configuration: Configuration, workspace: Workspace) -> Spaces:
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ConfigError(
-                f"{configuration.task} cannot be made: {reason}; "
-                "'rlexp doctor --environment …' says more",
+                f"{task} cannot be made: {reason}; 'rlexp doctor --environment …' says more",
             ) from error
 
     def close() -> None:
@@ -131,13 +142,7 @@ def _spaces(configuration: Configuration, workspace: Workspace) -> Spaces:
             one.close()
 
     # Some environments never come back from closing: the answer comes before.
-    return Spaces(**ask_apart(configuration.task, look, close))
-
-
-def _check(configuration: Configuration, spaces: Spaces, workspace: Workspace) -> None:
-    agent = build(configuration.agent, "agent", workspace.allowed)
-    algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
-    check_parts(agent, short_name(configuration.agent), algorithm, spaces, configuration.task)
+    return Spaces(**ask_apart(task, look, close))
 
 
 def check_parts(agent: Any, kind: str, algorithm: Any, spaces: Spaces, task: str) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlexp.app.mirrored import Trackers
@@ -27,7 +27,17 @@ TASK_CHOICES = ("environment", "environment.id", "algorithm")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one command asks for; `only` is the id of a run, where no other is asked for."""
+    """What one command asks for.
+
+    Attributes:
+        experiment: The experiment with the seeds that are asked for.
+        phase: The phase whose runs are asked for.
+        executor: What executes the runs.
+        budget: The budget, of which the operational part counts.
+        trackers: What the records are mirrored to.
+        only: The id of the only run that is asked for, if there is just one.
+        parts: The plug-ins of configurations, by their fingerprints, where they are built.
+    """
 
     experiment: Experiment
     phase: Phase
@@ -35,6 +45,7 @@ class Request:
     budget: Budget
     trackers: Trackers
     only: str | None = None
+    parts: Mapping[str, Parts] = field(default_factory=dict)
 
     def specs(self) -> list[RunSpec]:
         """The runs that are asked for."""
@@ -60,6 +71,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
         configuration_of(one, root, parts)
         for one, (root, parts) in zip(composed, validated, strict=True)
     )
+    built = {c.fingerprint: parts for c, (_, parts) in zip(configurations, validated, strict=True)}
     configurations = _unique(configurations)
     _same_budget(configurations)
     root, parts = validated[0]
@@ -78,7 +90,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> Request:
     name = derive_name(experiment, matrices) if root.experiment is None else root.experiment
     named = replace(experiment, name=check_name(name))
     trackers = Trackers.of(composed[0].plain, parts)
-    return Request(named, phase, parts.executor, root.budget, trackers)
+    return Request(named, phase, parts.executor, root.budget, trackers, parts=built)
 
 
 def _validated(one: Composed, workspace: Workspace) -> tuple[Root, Parts]:

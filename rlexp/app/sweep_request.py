@@ -12,7 +12,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import Composed
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep
-from rlexp.config.validate import build, validate
+from rlexp.config.validate import Parts, build, validate
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
@@ -31,6 +31,7 @@ class Asked:
     executor: Executor
     budget: Budget
     trackers: Trackers
+    parts: Parts
 
     @property
     def sweep(self) -> Sweep:
@@ -78,7 +79,7 @@ def read_sweep(name: str | None, words: Sequence[str], workspace: Workspace) -> 
     named = root.experiment or name or derive_name(experiment)
     named_experiment = replace(experiment, name=check_name(named))
     trackers = Trackers.of(request.plain, parts)
-    return Asked(named_experiment, request, parts.executor, root.budget, trackers)
+    return Asked(named_experiment, request, parts.executor, root.budget, trackers, parts)
 
 
 def _searching(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
@@ -100,7 +101,9 @@ class Configurer:
         Raises:
             ConfigError: It cannot; says why.
         """
-        check_fit([self.asked.experiment.default], self.workspace, self.spaces)
+        default = self.asked.experiment.default
+        built = {default.fingerprint: self.asked.parts}
+        check_fit([default], self.workspace, self.spaces, built)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
@@ -114,7 +117,8 @@ class Configurer:
             keep_files(plain, self.asked.request.plain, self.asked.experiment.default)
             root, parts = validate(plain, self.workspace.allowed)
             configuration = configuration_of(Composed(plain, ()), root, parts)
-            check_fit([configuration], self.workspace, self.spaces)
+            built = {configuration.fingerprint: parts}
+            check_fit([configuration], self.workspace, self.spaces, built)
         except (ConfigError, ProtocolError) as error:
             return None, str(error)
         return replace(configuration, label=label), ""

@@ -53,13 +53,19 @@ class Root:
 PLUG_INS = ("agent", "algorithm", "environment", "executor")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The plug-ins of one configuration, built."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """The plug-ins that decide how a run learns, built."""
 
     agent: Any
     algorithm: Any
     environment: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Learning):
+    """The plug-ins of one configuration, built."""
+
     executor: Any
     trackers: Mapping[str, Any]
 

@@ -9,7 +9,6 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored
 
-from rlexp.app.commands import compare_adaptive as adaptive
 from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.compare_adaptive import AdaptiveRequest
 from rlexp.app.workspace import Workspace
@@ -70,7 +69,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 Stored(paths, experiment).complete(spec.seed, score, label=label)
         return None
 
-    monkeypatch.setattr(adaptive, "drive", train)
+    monkeypatch.setattr("rlexp.app.drive.drive", train)
     return told
 
 

@@ -11,7 +11,6 @@ from comparisons import NEAR, said, steps, with_scores
 from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
-from rlexp.app.commands import compare_adaptive as adaptive
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.protocol.seeds import Phase
@@ -45,7 +44,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
                 score = 100.0 * (own.label == "ppo") + spec.seed
                 Stored(paths, experiment).complete(spec.seed, score, label=own.label)
 
-    monkeypatch.setattr(adaptive, "drive", train)
+    monkeypatch.setattr("rlexp.app.drive.drive", train)
 
 
 def test_printed_commands_work(

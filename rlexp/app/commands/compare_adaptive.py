@@ -19,7 +19,7 @@ from rlexp.app.design import (
     frozen_alike,
     record_look,
 )
-from rlexp.app.drive import drive, remember_speeds, run_plan
+from rlexp.app.drive import launch, run_plan
 from rlexp.app.execution import Driving
 from rlexp.app.gather import gather, read_target
 from rlexp.app.imported import refuse_imported
@@ -30,7 +30,6 @@ from rlexp.app.older_schema import refuse_older
 from rlexp.app.permission import check_imports
 from rlexp.app.plans import RunPlan
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.summary import read_entries
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
@@ -44,7 +43,7 @@ from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
-from rlexp.store.runs import read_experiment, write_experiment
+from rlexp.store.runs import read_experiment
 from rlexp.store.sealing import Seals
 
 
@@ -193,9 +192,7 @@ def _until_decided(
         experiment, plan = _plan(looked, evidence, design)
         if not plan.missing:
             raise RecordError(_without_score([], paths))
-        write_experiment(paths, experiment)
-        interrupted = drive(paths, Phase.TEST, plan, driving, workspace, observer)
-        remember_speeds(read_entries(paths, experiment, Phase.TEST), plan)
+        interrupted, _ = launch(paths, experiment, Phase.TEST, plan, driving, workspace, observer)
         if interrupted is not None:
             evidence = gather([paths.name], Phase.TEST, workspace)
             return _comparison(looked, design, evidence, interrupted, request)

@@ -216,7 +216,7 @@ def validate_configuration(overrides: Sequence[str], workspace: Workspace) -> Va
         ConfigError: Something is unknown, mistyped, out of range or does not fit.
     """
     request = read_request(overrides, workspace)
-    check_fit(request.experiment.configurations, workspace)
+    check_fit(request.experiment.configurations, workspace, parts=request.parts)
     return ValidConfigurations(
         configurations=tuple(
             ValidConfiguration(label=configuration.label, task=configuration.task)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rlexp.app.continuing import with_drift
-from rlexp.app.drive import drive, remember_speeds, run_plan
+from rlexp.app.drive import launch, run_plan
 from rlexp.app.execution import Driving
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
@@ -27,7 +27,6 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
-from rlexp.store.runs import write_experiment
 from rlexp.store.sealing import seal_unsealed
 
 
@@ -127,7 +126,7 @@ def bring_to_end(
     plan = _plan(entries, request, options)
     interrupted, spaces = None, dict[str, Spaces]()
     if plan.missing or options.dry_run:
-        check_fit(request.experiment.configurations, workspace, spaces)
+        check_fit(request.experiment.configurations, workspace, spaces, request.parts)
     _check_detached(request, options)
     driving = _driving(request, command, options, workspace)
     if options.dry_run:
@@ -138,10 +137,9 @@ def bring_to_end(
             # Another command may have driven it while this one was reading.
             experiment = join(paths, request.experiment)
             plan = _plan(read_entries(paths, experiment, request.phase), request, options)
-            write_experiment(paths, experiment)
-            interrupted = drive(paths, request.phase, plan, driving, workspace, observer, spaces)
-            entries = read_entries(paths, experiment, request.phase)
-            remember_speeds(entries, plan)
+            interrupted, entries = launch(
+                paths, experiment, request.phase, plan, driving, workspace, observer, spaces
+            )
     else:
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
         seal_unsealed(paths, now=time.time(), counted=counted)
