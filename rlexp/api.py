@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rlexp.app.workspace import Workspace
 
 Folder = str | PathLike[str] | None
+Words = str | Sequence[str]
+"""One word, or several."""
 
 
 def run(
@@ -38,7 +40,7 @@ def run(
     from_sweep: str | None = None,
     trial: int | None = None,
     folder: Folder = None,
-    allow_import: Sequence[str] = (),
+    allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "RunOutcome | RunPlan":
     """Train configurations on seeds: what `rlexp run` does.
@@ -61,16 +63,18 @@ def run(
     """
     from rlexp.app.commands.run import RunOptions
     from rlexp.app.commands.run import run as use_case
-    from rlexp.app.retrain import Origin
+    from rlexp.app.retrain import read_origin
 
     options = RunOptions(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
         detach=detach,
-        origin=Origin(from_sweep, trial) if from_sweep else None,
+        origin=read_origin(from_sweep, trial),
     )
-    outcome = use_case(overrides, options, _workspace(folder, allow_import), _observer(observer))
+    outcome = use_case(
+        _words(overrides), options, _workspace(folder, allow_import), _observer(observer)
+    )
     _raise_interrupt(outcome)
     return outcome
 
@@ -83,7 +87,7 @@ def sweep(
     allow_drift: bool = False,
     until: str = "test",
     folder: Folder = None,
-    allow_import: Sequence[str] = (),
+    allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "SweepOutcome | SweepOutline":
     """Tune on tuning seeds, choose once, and test the choice: what `rlexp sweep` does.
@@ -110,7 +114,7 @@ def sweep(
         dry_run=dry_run, retry=retry, allow_drift=allow_drift, until=read_stage(until)
     )
     workspace = _workspace(folder, allow_import)
-    outcome = use_case(name, overrides, options, workspace, _observer(observer))
+    outcome = use_case(name, _words(overrides), options, workspace, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
@@ -118,9 +122,9 @@ def sweep(
 def compare(
     *targets: str,
     phase: str | None = None,
-    settings: Sequence[str] = (),
+    settings: Words = (),
     folder: Folder = None,
-    allow_import: Sequence[str] = (),
+    allow_import: Words = (),
 ) -> "Comparison":
     """Compare labels, with a verdict for each pair: what `rlexp compare` does.
 
@@ -137,19 +141,19 @@ def compare(
     from rlexp.app.commands.compare import CompareRequest
     from rlexp.app.commands.compare import compare as use_case
 
-    request = CompareRequest(targets=targets, phase=phase, overrides=tuple(settings))
+    request = CompareRequest(targets=_words(targets), phase=phase, overrides=_words(settings))
     return use_case(request, _workspace(folder, allow_import))
 
 
 def report(
     *targets: str,
-    formats: Sequence[str] = ("html",),
+    formats: Words = ("html",),
     output: str | None = None,
     figures: str | None = None,
     phase: str | None = None,
-    settings: Sequence[str] = (),
+    settings: Words = (),
     folder: Folder = None,
-    allow_import: Sequence[str] = (),
+    allow_import: Words = (),
 ) -> "ReportFiles":
     """Write a reliability report: what `rlexp report` does.
 
@@ -170,12 +174,12 @@ def report(
     from rlexp.app.commands.report import report as use_case
 
     request = ReportRequest(
-        targets=targets,
-        formats=tuple(formats),
+        targets=_words(targets),
+        formats=_words(formats),
         output=output,
         figures=figures,
         phase=phase,
-        overrides=tuple(settings),
+        overrides=_words(settings),
     )
     return use_case(request, _workspace(folder, allow_import))
 
@@ -183,7 +187,7 @@ def report(
 def ls(
     experiment: str | None = None,
     *,
-    where: Sequence[str] = (),
+    where: Words = (),
     sort: str | None = None,
     group: bool = False,
     folder: Folder = None,
@@ -202,7 +206,7 @@ def ls(
     """
     from rlexp.app.commands.list_runs import Selection, list_runs
 
-    selection = Selection(experiment, tuple(where), sort, group)
+    selection = Selection(experiment, _words(where), sort, group)
     return list_runs(selection, _workspace(folder))
 
 
@@ -234,7 +238,7 @@ def evaluate(
     video: int = 0,
     output: str | None = None,
     folder: Folder = None,
-    allow_import: Sequence[str] = (),
+    allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "PolicyEvaluation":
     """Play fresh episodes with the final policy of a run: what `rlexp evaluate` does.
@@ -280,16 +284,31 @@ def load(folder: str | PathLike[str]) -> "Records":
     return use_case(folder)
 
 
-def _workspace(folder: Folder, allowed: Sequence[str] = ()) -> "Workspace":
+def _workspace(folder: Folder, allowed: Words = ()) -> "Workspace":
     from rlexp.app.workspace import Workspace
     from rlexp.store.layout import Layout
 
-    here = Workspace.here(tuple(allowed), handles_signals=False)
+    here = Workspace.here(_words(allowed), handles_signals=False)
     if folder is None:
         return here
     place = Path(folder).absolute()
     runs = Path(os.environ.get("RLEXP_RUNS") or place / "runs")
     return replace(here, folder=place, layout=Layout(runs.absolute()))
+
+
+def _words(words: Words) -> tuple[str, ...]:
+    """The words, of which a single one may be given as such.
+
+    Raises:
+        rlexp.errors.ConfigError: One of them is no text.
+    """
+    from rlexp.errors import ConfigError
+
+    several = (words,) if isinstance(words, str) else tuple(words)
+    for word in several:
+        if not isinstance(word, str):
+            raise ConfigError(f"{word!r} is no text: write words as the command line takes them")
+    return several
 
 
 def _observer(observer: "Observer | None") -> "Observer":

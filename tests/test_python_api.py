@@ -142,3 +142,18 @@ def test_an_interrupted_call_leaves_no_process(tmp_path: Path) -> None:
     assert "interrupted" in printed
     assert started
     assert [] == psutil.wait_procs(started, timeout=5)[1]
+
+
+def test_single_words_and_impossible_numbers_are_understood(tmp_path: Path) -> None:
+    """A list of one word may be that word; what the command line refuses is refused here too."""
+    made = stored(Layout(tmp_path / "runs"), "alone", test=1)
+    made.complete(0, 1.0)
+    assert 1 == len(rlexp.ls("alone", where="score>0", folder=tmp_path).rows)
+    with pytest.raises(ConfigError, match="say which with --from-sweep"):
+        rlexp.run(trial=3, folder=tmp_path)
+    with pytest.raises(ConfigError, match="name an experiment"):
+        rlexp.compare(folder=tmp_path)
+    with pytest.raises(ConfigError, match="--episodes=0 is too small"):
+        rlexp.evaluate(made.run(0).folder.name, episodes=0, folder=tmp_path)
+    with pytest.raises(ConfigError, match="is no text"):
+        rlexp.run(7, folder=tmp_path)  # type: ignore[arg-type]

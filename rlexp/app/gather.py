@@ -11,7 +11,7 @@ from rlexp.app.recorded import provenance_of
 from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.sweep_evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ProtocolError, RecordError
+from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.evidence import Evidence, Member, unambiguous
@@ -181,6 +181,8 @@ def _common_phase(surveys: Mapping[str, Survey]) -> Phase:
     Raises:
         ProtocolError: Their phases differ.
     """
+    if not surveys:
+        raise ConfigError("name an experiment: EXPERIMENT or EXPERIMENT/LABEL; see 'rlexp ls'")
     phases = {name: _phases(found) for name, found in surveys.items()}
     common = set.intersection(*phases.values())
     for phase in (Phase.TEST, Phase.TUNING, Phase.SELECTION):

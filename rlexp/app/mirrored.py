@@ -63,7 +63,7 @@ class Mirrored:
     def __init__(
         self, paths: ExperimentPaths, order: Order, workspace: Workspace, observer: Observer | None
     ) -> None:
-        """Start it. With a observer, problems are said as they come."""
+        """Start it. With an observer, problems are said as they come."""
         self._order, self._observer = order, observer
         self._answers: dict[str, dict[str, Any]] = {}
         self._opened: set[str] = set()

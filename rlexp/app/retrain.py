@@ -13,6 +13,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import Root, validate
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.budget import TENTH, evaluation_interval
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.schema_1 import FirstConfiguration
 from rlexp.protocol.seeds import Phase
@@ -35,6 +36,19 @@ class Origin:
         """The command that trains it again."""
         trial = [] if self.trial is None else ["--trial", str(self.trial)]
         return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *words)
+
+
+def read_origin(sweep: str | None, trial: int | None) -> Origin | None:
+    """The trial that is trained again, if a sweep is named.
+
+    Raises:
+        ConfigError: A trial is named without its sweep.
+    """
+    if sweep is not None:
+        return Origin(sweep, trial)
+    if trial is not None:
+        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
+    return None
 
 
 def request_again(origin: Origin, words: Sequence[str], workspace: Workspace) -> Request:
@@ -66,7 +80,7 @@ def request_again(origin: Origin, words: Sequence[str], workspace: Workspace) ->
     seeds = replace(root.seeds, root=_root(there, paths, phase, asked))
     experiment = Experiment(
         name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
-        configurations=(_changed(configuration, root, keys),),
+        configurations=(_changed(configuration, root, words, keys),),
         seeds=seeds,
         failures=root.failures,
     )
@@ -93,12 +107,18 @@ def _root(there: Experiment, paths: ExperimentPaths, phase: Phase, asked: int | 
     return own + 1 if asked is None else asked
 
 
-def _changed(configuration: Configuration, root: Root, keys: Sequence[str]) -> Configuration:
+def _changed(
+    configuration: Configuration, root: Root, words: Sequence[str], keys: Sequence[str]
+) -> Configuration:
     """The configuration with what words say of its budget and its compute."""
     parts: dict[str, Any] = {}
     for name in ("budget", "compute"):
         asked = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
         changes = {key: getattr(getattr(root, name), key) for key in asked}
+        if name == "budget" and f"budget.evaluation_every={TENTH}" in words:
+            # The word was resolved by the budget of the defaults, which the trial need not have.
+            steps = changes.get("steps", configuration.budget.steps)
+            changes["evaluation_every"] = evaluation_interval(TENTH, steps)
         parts[name] = replace(getattr(configuration, name), **changes)
     return replace(configuration, **parts)
 

@@ -53,7 +53,7 @@ def check_parts(experiment: Experiment, storage: str | None, workspace: Workspac
 
     Args:
         experiment: The question.
-        storage: URL of the workspace that the sweep is mirrored to, if one is given.
+        storage: URL of the Optuna study that the sweep is mirrored to, if one is given.
         workspace: Whose packages may be imported.
 
     Raises:

@@ -133,7 +133,8 @@ def main() -> None:
         failure = failure_of(error)
         if failure is None:
             raise
-    failure.show(as_json="--json" in sys.argv[1:])
+    words = sys.argv[1:]
+    failure.show(as_json="--json" in words, one_line="worker" in words[:1] or "--watch" in words)
     sys.exit(failure.exit_code)
 
 

@@ -31,14 +31,20 @@ class Failure:
     document: ErrorDocument
     usage: Any = None
 
-    def show(self, *, as_json: bool) -> None:
-        """Print a line to standard error, and with `as_json` the document to standard output."""
+    def show(self, *, as_json: bool, one_line: bool = False) -> None:
+        """Print a line to standard error, and with `as_json` the document to standard output.
+
+        Args:
+            as_json: Whether the result was to be JSON.
+            one_line: Whether the command writes one JSON object a line.
+        """
         if self.usage is not None:
             self.usage.show()
         elif self.document.message:
             console_for().error(self.document.message)
         if as_json:
-            console_for(as_json=True).json(document(self.document))
+            console = console_for(as_json=True)
+            (console.json_line if one_line else console.json)(document(self.document))
 
 
 def failure_of(error: BaseException) -> Failure | None:

@@ -97,9 +97,9 @@ def resume_exit_code(outcome: "ResumeOutcome") -> int:
 
     if outcome.interrupted:
         return exit_code(complete=False, interrupted=outcome.interrupted)
-    codes = [_exit_code(part) for part in outcome.parts]
-    codes += [error.exit_code for error in outcome.errors]
-    return next(filter(None, codes), 0)
+    codes = [(number, 1, _exit_code(part)) for number, part in enumerate(outcome.parts)]
+    codes += [(error.parts_before, 0, error.exit_code) for error in outcome.errors]
+    return next((code for _, _, code in sorted(codes) if code), 0)
 
 
 def _exit_code(part: "Part") -> int:

@@ -45,18 +45,15 @@ def run(
 ) -> None:
     """Train configurations on seeds, and show their scores."""
     from rlexp.app.commands.run import RunOptions
-    from rlexp.app.retrain import Origin
-    from rlexp.errors import ConfigError
+    from rlexp.app.retrain import read_origin
 
     console = console_for(as_json=as_json, quiet=quiet)
-    if trial is not None and from_sweep is None:
-        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
     options = RunOptions(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
         detach=detach,
-        origin=Origin(from_sweep, trial) if from_sweep else None,
+        origin=read_origin(from_sweep, trial),
     )
     raise typer.Exit(execute(words or [], options, here(allow_import), console))
 

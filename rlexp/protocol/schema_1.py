@@ -25,6 +25,8 @@ from rlexp.protocol.spec import ALWAYS, COMPONENTS, RunSpec
 
 OURS = "rlexp."
 TEACHERS = "rlexp.components.teachers."
+EXCLUDED = {"jump_start": ("guide",), "snapshots": ("guide",)}
+"""Settings of components that their declarations exclude from identity, by the component's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ def named_part(part: Any, group: str) -> Any:
     if module.startswith(TEACHERS):
         group = "teacher"
     name = module.rpartition(".")[2].removesuffix("_task")
-    return {PLUG_IN: Identity(group, name).plain(), **part}
+    return {PLUG_IN: Identity(group, name, excluded=EXCLUDED.get(name, ())).plain(), **part}
 
 
 def _unnamed(part: Any) -> Any:

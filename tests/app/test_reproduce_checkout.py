@@ -1,6 +1,7 @@
 """The code of a run is rebuilt beside the user's own files, and removed again."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,7 +203,8 @@ def test_the_end_of_a_process_leaves_nothing(tmp_path: Path) -> None:
         _until(lambda: worktrees(place.folder) == 2 and len(marked(mark)) > 1)
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=PATIENCE)
-    assert (143, b"") == (process.returncode, told)
+    assert 143 == process.returncode
+    assert re.fullmatch(rb"(code: commit .*, in a worktree of its own\n)?", told)
     assert 1 == worktrees(place.folder)
     _until(lambda: not marked(mark))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))
@@ -226,7 +228,8 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         started = command.children(recursive=True)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=PATIENCE)
-    assert (130, "") == (process.returncode, told)
+    assert 130 == process.returncode
+    assert re.fullmatch(r"(code: commit .*, in a worktree of its own\n)?", told)
     assert 1 == worktrees(place.folder)
     _until(lambda: not any(each.is_running() for each in started))
     assert [] == list(tmp_path.glob("rlexp-reproduce-*"))

@@ -51,7 +51,7 @@ def text(target: str, folder: Path, part: Part = Part.RESULT) -> str:
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 
-def plain(target: str, folder: Path, schema: str = "run", part: Part = Part.RESULT) -> Any:
+def plain(target: str, folder: Path, schema: str = "run-details", part: Part = Part.RESULT) -> Any:
     """What machines read."""
     return rlexp(folder, "show", target, *OPTIONS[part], "--json").document(schema)
 
@@ -69,10 +69,10 @@ def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Pa
 
 def test_every_phase_that_has_runs_is_shown_apart(alpha: Stored, tmp_path: Path) -> None:
     """Tuning scores stand in a block of their own."""
-    (test,) = plain("alpha", tmp_path, "experiment")["phases"]
+    (test,) = plain("alpha", tmp_path, "experiment-details")["phases"]
     assert test["phase"] == "test"
     alpha.complete(0, 3.0, phase=Phase.TUNING)
-    tuning, test = plain("alpha", tmp_path, "experiment")["phases"]
+    tuning, test = plain("alpha", tmp_path, "experiment-details")["phases"]
     assert {"0": 3.0} == tuning["cells"][0]["scores"]
     assert {"0": 100.0} == test["cells"][0]["scores"]
     assert "ppo on CartPole-v1, tuning seeds" in text("alpha", tmp_path)
@@ -197,7 +197,7 @@ def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: 
     """A name that is an experiment's is never taken for a run's; paths may be pasted."""
     stored(Layout(tmp_path / "runs"), "ppo-test-0")
     for target in ("ppo-test-0", "runs/ppo-test-0/", str(tmp_path / "runs" / "ppo-test-0")):
-        assert plain(target, tmp_path, "experiment")["experiment"] == "ppo-test-0"
+        assert plain(target, tmp_path, "experiment-details")["experiment"] == "ppo-test-0"
     name = alpha.run(0).folder.name
     for target in (f"runs/alpha/{name}", str(alpha.run(0).folder), name[:-3]):
         assert plain(target, tmp_path)["run"] == name
@@ -245,5 +245,5 @@ def test_many_scores_are_told_in_a_line(tmp_path: Path) -> None:
     shown = text("alpha", tmp_path)
     assert "  51 scores from 100.00 to 150.00; to see each: rlexp ls alpha\n" in shown
     assert "seed 0  " not in shown
-    (phase,) = plain("alpha", tmp_path, "experiment")["phases"]
+    (phase,) = plain("alpha", tmp_path, "experiment-details")["phases"]
     assert 51 == len(phase["cells"][0]["scores"])

@@ -116,6 +116,7 @@ def evaluate(
     Raises:
         RlexpError: The run has no such policy, or it cannot be restored or played.
     """
+    _check_numbers(request)
     _check_draw(request)
     paths = _find(run_name, workspace)
     record = read_run(paths).record
@@ -203,6 +204,20 @@ def _one_line() -> Iterator[None]:
             f"the run's environment fails: {reason} ({Path(frame.filename).name}:{frame.lineno}); "
             "'rlexp doctor --environment …' says more",
         ) from error
+
+
+def _check_numbers(request: EvaluationRequest) -> None:
+    for option, number, least in (
+        ("--episodes", request.episodes, 1),
+        ("--video", request.video, 0),
+    ):
+        if number < least:
+            raise ConfigError(
+                f"{option}={number} is too small: give {least} or more",
+                code="out_of_range",
+                key=option,
+                allowed=[f"{least} or more"],
+            )
 
 
 def _check_draw(request: EvaluationRequest) -> None:

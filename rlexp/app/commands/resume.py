@@ -31,7 +31,7 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import build, build_named, validate_settings
 from rlexp.config.words import OF_THE_ATTEMPT, parse_words, split_word
 from rlexp.engine.sweeping import Stage
-from rlexp.errors import ConfigError, RecordError, RlexpError
+from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
@@ -80,13 +80,23 @@ class ResumeError:
 
     Attributes:
         experiment: Its name.
+        code: The kind of error; one of `rlexp.errors.CODES`.
         message: What is wrong, and what to do.
+        key: The setting or argument that is wrong, if it is a single one.
+        allowed: What is allowed instead, if that can be listed.
+        command: The command to type next, if there is a single one.
         exit_code: The exit code of a command for this experiment alone.
+        parts_before: Parts of the result that were there before the error.
     """
 
     experiment: str
+    code: Code
     message: str
+    key: str | None
+    allowed: tuple[str, ...]
+    command: str | None
     exit_code: int
+    parts_before: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,10 +206,16 @@ class _Resumption:
         """Bring an experiment or a run to its end."""
         self.experiments = 1
         paths = self.workspace.find(name)
-        if isinstance(paths, RunPaths):
-            self._run(paths)
-        else:
-            self._experiment(survey(paths))
+        try:
+            if isinstance(paths, RunPaths):
+                self._run(paths)
+            else:
+                self._experiment(survey(paths))
+        except RlexpError as error:
+            # What was continued before the error stays a result.
+            if not self.parts:
+                raise
+            self._fail(name, error)
 
     def every_experiment(self) -> None:
         """Bring every experiment to its end that is not, one after the other."""
@@ -210,14 +226,25 @@ class _Resumption:
             try:
                 self._if_unfinished(paths)
             except RlexpError as error:
-                self.observer.error(f"{paths.name}: {error}")
-                self.errors.append(
-                    ResumeError(
-                        experiment=paths.name, message=str(error), exit_code=error.exit_code
-                    )
-                )
+                self._fail(paths.name, error)
             if self.interrupted:
                 return
+
+    def _fail(self, experiment: str, error: RlexpError) -> None:
+        """Keep an error beside the parts that are there."""
+        self.observer.error(f"{experiment}: {error}")
+        self.errors.append(
+            ResumeError(
+                experiment=experiment,
+                code=error.code,
+                message=str(error),
+                key=error.key,
+                allowed=error.allowed,
+                command=error.command,
+                exit_code=error.exit_code,
+                parts_before=len(self.parts),
+            )
+        )
 
     def _if_unfinished(self, paths: ExperimentPaths) -> None:
         if is_held(paths.lock):
