@@ -131,6 +131,17 @@ def test_every_trial_can_be_trained_again(
     assert 200 == best.experiment.configurations[0].budget.steps
 
 
+def test_a_tenth_is_that_of_the_trials_budget(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The word `tenth` means the budget of the trial, or the one that is given beside it."""
+    made, word = finished_sweep(tmp_path, tmp_path_factory), "budget.evaluation_every=tenth"
+    for words, steps in (([word], 100), ([word, "budget.steps=200"], 200)):
+        request = request_again(Origin("made_up", 0), words, made.study)
+        budget = request.experiment.configurations[0].budget
+        assert (steps, steps // 10) == (budget.steps, budget.evaluation_every)
+
+
 @pytest.mark.parametrize(
     ("trial", "word", "said"),
     [
