@@ -87,8 +87,8 @@ def test_a_failure_counts_as_the_worst_score_only_where_declared(study: StudyFol
     words = odd("raise", *TINY, "environment.arguments.at=50")
     declared = ("failures=worst", "environment.reference.minimum=0")
     _, output = study.give("run", *words, "experiment=worst", *declared, "--json")
-    cell = json.loads(output[output.index("{\n") :])["cells"][0]
+    cell = json.loads(output[output.index("{\n") :])["summary"]["cells"][0]
     assert (cell["n"], cell["counted_as_worst"], cell["estimate"]["estimate"]) == (1, 1, 0.0)
     _, output = study.give("run", *words, "experiment=missing", "--json")
-    cell = json.loads(output[output.index("{\n") :])["cells"][0]
+    cell = json.loads(output[output.index("{\n") :])["summary"]["cells"][0]
     assert (cell["n"], cell["failed"], cell["estimate"]) == (0, 1, None)
