@@ -198,16 +198,17 @@ def read_run(
     """Fold the journals of a run's attempts.
 
     Raises:
-        RecordError: The run's spec is missing or damaged.
+        RecordError: The run's spec is missing or damaged, or its events make no sense.
     """
     spec = spec or read_spec(paths)
     attempts = read_attempts(paths, measurements=measurements)
     unended = bool(attempts) and not _ended(attempts[-1].events)
-    record = RunRecord.fold(
-        spec,
-        [attempt.events for attempt in attempts],
-        alive=unended and is_held(paths.lease),
-    )
+    alive = unended and is_held(paths.lease)
+    try:
+        record = RunRecord.fold(spec, [attempt.events for attempt in attempts], alive=alive)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        # A line can be an event in form, and hold a value that no event has.
+        raise RecordError(f"the records of run {spec.name} are damaged: {error!r}") from error
     torn = sum(attempt.torn for attempt in attempts)
     return StoredRun(paths, record, torn, sum(attempt.quarantined for attempt in attempts))
 

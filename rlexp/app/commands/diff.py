@@ -8,6 +8,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.difference import Difference, leaf_differences
 from rlexp.protocol.spec import RUN, RunSpec, described
+from rlexp.records.run import RunRecord
 from rlexp.store.files import read_file, read_json
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_run
@@ -68,13 +69,15 @@ def diff(first: str, second: str, workspace: Workspace) -> RunDifferences:
     """In what two runs differ.
 
     Raises:
-        RlexpError: One of them does not exist, or its specification is damaged.
+        RlexpError: One of them does not exist, or its records are damaged.
     """
     runs = workspace.run(first), workspace.run(second)
-    recorded = tuple(_recorded(run) for run in runs)
+    records = tuple(read_run(run).record for run in runs)
+    recorded = tuple(_recorded(run, r.spec) for run, r in zip(runs, records, strict=True))
+    first_run, second_run = (_compared(run, r) for run, r in zip(runs, records, strict=True))
     return RunDifferences(
-        first=_compared(runs[0]),
-        second=_compared(runs[1]),
+        first=first_run,
+        second=second_run,
         configuration=_differences("configuration", *recorded),
         code=_differences("code", *recorded),
         packages=_differences("packages", *recorded),
@@ -83,8 +86,7 @@ def diff(first: str, second: str, workspace: Workspace) -> RunDifferences:
     )
 
 
-def _compared(run: RunPaths) -> ComparedRun:
-    record = read_run(run).record
+def _compared(run: RunPaths, record: RunRecord) -> ComparedRun:
     name = f"{run.folder.parent.name}/{run.folder.name}"
     return ComparedRun(run=name, state=str(record.state), score=record.score)
 
@@ -96,8 +98,8 @@ def _differences(part: str, first: _Recorded, second: _Recorded) -> tuple[Differ
     return tuple(leaf_differences(first.parts[part], second.parts[part]))
 
 
-def _recorded(run: RunPaths) -> _Recorded:
-    parts: dict[str, Any] = {"configuration": _configuration(read_run(run).record.spec)}
+def _recorded(run: RunPaths, spec: RunSpec) -> _Recorded:
+    parts: dict[str, Any] = {"configuration": _configuration(spec)}
     attempts = run.attempts()
     if not attempts:
         return _Recorded(parts, (f"{run.folder.name} was never attempted: its code is unknown",))
