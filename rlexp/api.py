@@ -6,11 +6,8 @@ shows: a frozen dataclass. Nothing is printed unless an observer is given. A mis
 called in a notebook: an interrupt ends the runs in order and is raised as `KeyboardInterrupt`.
 """
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
 
-Folder = str | PathLike[str] | None
+Folder = str | PathLike[str]
 Words = str | Sequence[str]
 """One word, or several."""
 
@@ -39,7 +36,7 @@ def run(
     detach: bool = False,
     from_sweep: str | None = None,
     trial: int | None = None,
-    folder: Folder = None,
+    folder: Folder = ".",
     allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "RunOutcome | RunPlan":
@@ -86,7 +83,7 @@ def sweep(
     retry: bool = False,
     allow_drift: bool = False,
     until: str = "test",
-    folder: Folder = None,
+    folder: Folder = ".",
     allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "SweepOutcome | SweepOutline":
@@ -123,7 +120,7 @@ def compare(
     *targets: str,
     phase: str | None = None,
     settings: Words = (),
-    folder: Folder = None,
+    folder: Folder = ".",
     allow_import: Words = (),
 ) -> "Comparison":
     """Compare labels, with a verdict for each pair: what `rlexp compare` does.
@@ -152,7 +149,7 @@ def report(
     figures: str | None = None,
     phase: str | None = None,
     settings: Words = (),
-    folder: Folder = None,
+    folder: Folder = ".",
     allow_import: Words = (),
 ) -> "ReportFiles":
     """Write a reliability report: what `rlexp report` does.
@@ -190,7 +187,7 @@ def ls(
     where: Words = (),
     sort: str | None = None,
     group: bool = False,
-    folder: Folder = None,
+    folder: Folder = ".",
 ) -> "Listing":
     """List experiments, the runs of one, or configurations: what `rlexp ls` does.
 
@@ -210,7 +207,7 @@ def ls(
     return list_runs(selection, _workspace(folder))
 
 
-def show(target: str, *, part: str = "result", folder: Folder = None) -> "Shown":
+def show(target: str, *, part: str = "result", folder: Folder = ".") -> "Shown":
     """Show an experiment or a run: what `rlexp show` does.
 
     Args:
@@ -237,7 +234,7 @@ def evaluate(
     checkpoint: int | None = None,
     video: int = 0,
     output: str | None = None,
-    folder: Folder = None,
+    folder: Folder = ".",
     allow_import: Words = (),
     observer: "Observer | None" = None,
 ) -> "PolicyEvaluation":
@@ -286,14 +283,8 @@ def load(folder: str | PathLike[str]) -> "Records":
 
 def _workspace(folder: Folder, allowed: Words = ()) -> "Workspace":
     from rlexp.app.workspace import Workspace
-    from rlexp.store.layout import Layout
 
-    here = Workspace.here(_words(allowed), handles_signals=False)
-    if folder is None:
-        return here
-    place = Path(folder).absolute()
-    runs = Path(os.environ.get("RLEXP_RUNS") or place / "runs")
-    return replace(here, folder=place, layout=Layout(runs.absolute()))
+    return Workspace.here(_words(allowed), folder=folder, handles_signals=False)
 
 
 def _words(words: Words) -> tuple[str, ...]:

@@ -29,6 +29,21 @@ stable-baselines3 would import TensorBoard where it is installed, for half a sec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """Options of every command that brings runs to their end.
+
+    Attributes:
+        dry_run: Whether to return the plan, and start nothing.
+        retry: Whether runs are tried again whose failure is final.
+        allow_drift: Whether runs continue from checkpoints of other versions.
+    """
+
+    dry_run: bool = False
+    retry: bool = False
+    allow_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Driving:
     """How runs are executed.
 

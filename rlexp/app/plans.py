@@ -35,7 +35,30 @@ class Beginnings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan:
+class Expectation:
+    """How runs are executed, and what they are expected to take.
+
+    Attributes:
+        beginnings: How runs with checkpoints begin.
+        workers: Runs at a time.
+        threads: Threads of each run.
+        seconds: Expected duration, in seconds.
+        bytes: Disk space that the runs are expected to fill, in bytes.
+        measured: Whether the expectation comes from earlier runs.
+        code: The commit, and whether files differ from it.
+    """
+
+    beginnings: Beginnings
+    workers: int
+    threads: int
+    seconds: float
+    bytes: int
+    measured: bool
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan(Expectation):
     """What is about to run of one phase of an experiment.
 
     Attributes:
@@ -46,13 +69,6 @@ class RunPlan:
         failed: Runs whose failure is final; `--retry` starts them again.
         steps: Environment steps of all missing runs.
         steps_per_run: The different numbers of environment steps of the missing runs.
-        beginnings: How runs with checkpoints begin.
-        workers: Runs at a time.
-        threads: Threads of each run.
-        seconds: Expected duration of all missing runs, in seconds.
-        bytes: Disk space that they are expected to fill, in bytes.
-        measured: Whether the expectation comes from earlier runs.
-        code: The commit, and whether files differ from it.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -64,17 +80,10 @@ class RunPlan:
     failed: int
     steps: int
     steps_per_run: tuple[int, ...]
-    beginnings: Beginnings
-    workers: int
-    threads: int
-    seconds: float
-    bytes: int
-    measured: bool
-    code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOutline:
+class SweepOutline(Expectation):
     """What a sweep is about to do.
 
     Attributes:
@@ -100,13 +109,6 @@ class SweepOutline:
         limits: Further limits of the search, in words.
         runs: Runs to come, at most.
         steps_per_run: Environment steps of a run.
-        beginnings: How runs with checkpoints begin.
-        workers: Runs at a time.
-        threads: Threads of each run.
-        seconds: Expected duration, in seconds.
-        bytes: Disk space that the runs are expected to fill, in bytes.
-        measured: Whether the expectation comes from earlier runs.
-        code: The commit, and whether files differ from it.
     """
 
     schema: ClassVar[Schema] = Schema("sweep-plan")
@@ -133,10 +135,3 @@ class SweepOutline:
     limits: str
     runs: int
     steps_per_run: int
-    beginnings: Beginnings
-    workers: int
-    threads: int
-    seconds: float
-    bytes: int
-    measured: bool
-    code: str

@@ -27,9 +27,15 @@ class Workspace:
     handles_signals: bool = True
 
     @classmethod
-    def here(cls, allowed: tuple[str, ...] = (), *, handles_signals: bool = True) -> "Workspace":
-        """The workspace in the current folder; `RLEXP_RUNS` names another place for `runs/`."""
-        folder = Path.cwd()
+    def here(
+        cls,
+        allowed: tuple[str, ...] = (),
+        *,
+        folder: str | os.PathLike[str] = ".",
+        handles_signals: bool = True,
+    ) -> "Workspace":
+        """The workspace in a folder; `RLEXP_RUNS` names another place for `runs/`."""
+        folder = Path(folder).absolute()
         runs = Path(os.environ.get("RLEXP_RUNS") or folder / "runs")
         return cls(folder, Layout(runs.absolute()), allowed, handles_signals)
 

@@ -133,8 +133,7 @@ def main() -> None:
         failure = failure_of(error)
         if failure is None:
             raise
-    words = sys.argv[1:]
-    failure.show(as_json="--json" in words, one_line="worker" in words[:1] or "--watch" in words)
+    failure.show(as_json="--json" in sys.argv[1:])
     sys.exit(failure.exit_code)
 
 

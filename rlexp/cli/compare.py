@@ -1,11 +1,12 @@
 """`rlexp compare`: shows labels side by side; with `--adaptive`, it launches seeds first."""
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here, render_result
 from rlexp.cli.report_settings import (
     Alpha,
     Interval,
@@ -82,18 +83,14 @@ def compare(
 
     comparison = CompareRequest(targets=tuple(targets), phase=phase, overrides=words)
     result = use_case(comparison, here(allow_import))
-    show_comparison(result, console, strict=strict)
+    render_result(result, console, partial(show_comparison, strict=strict))
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
 
 
 def show_comparison(result: "Comparison", console: "Console", *, strict: bool) -> None:
     """Show verdicts and tables, with `strict` the checks that failed, and what makes sense now."""
-    from rlexp.app.results import document
     from rlexp.cli.summaries import next_lines
 
-    if console.as_json:
-        console.json(document(result))
-        return
     for part in result.parts:
         console.line()
         console.blocks(part.blocks)

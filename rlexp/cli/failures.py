@@ -31,20 +31,17 @@ class Failure:
     document: ErrorDocument
     usage: Any = None
 
-    def show(self, *, as_json: bool, one_line: bool = False) -> None:
+    def show(self, *, as_json: bool) -> None:
         """Print a line to standard error, and with `as_json` the document to standard output.
 
-        Args:
-            as_json: Whether the result was to be JSON.
-            one_line: Whether the command writes one JSON object a line.
+        The document is a line of its own: of some commands it is one of several.
         """
         if self.usage is not None:
             self.usage.show()
         elif self.document.message:
             console_for().error(self.document.message)
         if as_json:
-            console = console_for(as_json=True)
-            (console.json_line if one_line else console.json)(document(self.document))
+            console_for(as_json=True).json_line(document(self.document))
 
 
 def failure_of(error: BaseException) -> Failure | None:

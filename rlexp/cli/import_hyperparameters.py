@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here, render_result
 
 if TYPE_CHECKING:
     from rlexp.app.commands.import_hyperparameters import ImportedHyperparameters
@@ -45,18 +45,14 @@ def config_import(
         left_out=tuple(leave_out or ()),
     )
     result = import_hyperparameters(request, here(allow_import))
-    show_hyperparameters(result, console_for(as_json=as_json))
+    render_result(result, console_for(as_json=as_json), show_hyperparameters)
 
 
 def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") -> None:
     """Show the file that was written and what makes sense now, or the benchmark itself."""
-    from rlexp.app.results import document
     from rlexp.cli.summaries import next_lines
     from rlexp.reports.sentences import counted
 
-    if console.as_json:
-        console.json(document(result))
-        return
     if result.left_out:
         console.note(f"Left out, as of no one task: {', '.join(result.left_out)}")
     if result.file is None:

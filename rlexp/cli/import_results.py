@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here
+from rlexp.cli.options import Json, console_for, here, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,18 +80,15 @@ def import_results(
         mlflow_experiment=mlflow_experiment,
         dry_run=dry_run,
     )
-    show_import(use_case(request, here()), console_for(as_json=as_json))
+    render_result(use_case(request, here()), console_for(as_json=as_json), show_import)
 
 
 def show_import(outcome: "ImportOutcome", console: "Console") -> None:
     """Show which runs were read, what became of them, and what makes sense now."""
-    from rlexp.app.results import document, to_json
+    from rlexp.app.results import to_json
     from rlexp.cli.summaries import next_lines
     from rlexp.reports.sentences import numbers
 
-    if console.as_json:
-        console.json(document(outcome))
-        return
     console.line(_head(outcome))
     rows = [{**to_json(group), "seeds": numbers(group.seeds)} for group in outcome.groups]
     console.table(rows, COLUMNS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlexp.cli.options import Json, console_for, here
+from rlexp.cli.options import Json, console_for, here, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,14 +30,10 @@ def list_runs(
     """List experiments, or the runs of one."""
     from rlexp.app.commands.list_runs import Selection
     from rlexp.app.commands.list_runs import list_runs as use_case
-    from rlexp.app.results import document
 
     console = console_for(as_json=as_json)
     listing = use_case(Selection(experiment, tuple(where or ()), sort, group), here())
-    if as_json:
-        console.json(document(listing))
-    else:
-        show_listing(listing, console)
+    render_result(listing, console, show_listing)
     for problem in listing.problems:
         console.note(problem)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Json, Run, console_for, here
+from rlexp.cli.options import Json, Run, console_for, here, render_result
 
 if TYPE_CHECKING:
     from rlexp.app.commands.logs import Log
@@ -19,14 +19,10 @@ def logs(
 ) -> None:
     """Print what a run wrote to its output."""
     from rlexp.app.commands.logs import logs as use_case
-    from rlexp.app.results import document
 
     console = console_for(as_json=as_json)
     log = use_case(run_name, attempt, lines, here())
-    if as_json:
-        console.json(document(log))
-    else:
-        show_log(log, console)
+    render_result(log, console, show_log)
 
 
 def show_log(log: "Log", console: "Console") -> None:

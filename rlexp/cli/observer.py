@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result, document
@@ -12,6 +12,8 @@ from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console
 from rlexp.engine.running import Watcher
 from rlexp.engine.sweep_view import View
+
+P = TypeVar("P", RunPlan, SweepOutline)
 
 
 class TerminalObserver:
@@ -35,19 +37,11 @@ class TerminalObserver:
 
     def plan(self, plan: RunPlan) -> None:
         """Show what is about to run."""
-        if self._console.as_json:
-            self._json_line(plan)
-        else:
-            for line in run_plan_lines(plan):
-                self._console.line(line)
+        self._show(plan, run_plan_lines)
 
     def sweep_plan(self, plan: SweepOutline) -> None:
         """Show what a sweep is about to do."""
-        if self._console.as_json:
-            self._json_line(plan)
-        else:
-            for line in sweep_plan_lines(plan):
-                self._console.line(line)
+        self._show(plan, sweep_plan_lines)
 
     def finished(self, part: Result) -> None:
         """Show one of several results."""
@@ -62,6 +56,9 @@ class TerminalObserver:
         """Show the progress of a sweep."""
         return self._console.watch_sweep(view)
 
-    def _json_line(self, plan: RunPlan | SweepOutline) -> None:
-        if not self._console.quiet:
+    def _show(self, plan: P, lines: Callable[[P], Iterable[str]]) -> None:
+        if not self._console.as_json:
+            for line in lines(plan):
+                self._console.line(line)
+        elif not self._console.quiet:
             print(json.dumps({"plan": document(plan)}), file=sys.stderr)  # noqa: T201

@@ -57,13 +57,12 @@ def observer_for(console: "Console") -> "TerminalObserver":
 
 def show_result(result: R, console: "Console", lines: "Callable[[R], Iterable[str]]") -> None:
     """Show a result on standard output: its JSON document, or its lines for people."""
-    from rlexp.app.results import document
 
-    if console.as_json:
-        console.json(document(result))
-        return
-    for line in lines(result):
-        console.line(line)
+    def render(result: R, console: "Console") -> None:
+        for line in lines(result):
+            console.line(line)
+
+    render_result(result, console, render)
 
 
 def render_result(result: R, console: "Console", render: "Callable[[R, Console], object]") -> None:

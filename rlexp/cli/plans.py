@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlexp.app.plans import Beginnings, RefusedCheckpoint, RunPlan, SweepOutline
+from rlexp.app.plans import Beginnings, Expectation, RefusedCheckpoint, RunPlan, SweepOutline
 from rlexp.reports.past import several
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.text import duration, size
@@ -47,7 +47,7 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
     yield from checkpoint_lines(plan.beginnings)
 
 
-def _expected(plan: RunPlan | SweepOutline) -> str:
+def _expected(plan: Expectation) -> str:
     """Workers, and the expected time and disk space."""
     guess = "estimated" if plan.measured else "roughly"
     return (

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here, render_result
 from rlexp.cli.report_settings import Alpha, Set, setting_overrides
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def power(
     """Plan the number of seeds, from an effect size or from a pilot."""
     from rlexp.app.commands.power import PowerRequest
     from rlexp.app.commands.power import power as use_case
-    from rlexp.app.results import document
 
     request = PowerRequest(
         target=target,
@@ -64,11 +63,9 @@ def power(
         overrides=setting_overrides(settings, alpha=alpha, power=chance),
     )
     plan = use_case(request, here(allow_import))
-    console = console_for(as_json=as_json)
-    if console.as_json:
-        console.json(document(plan))
-    else:
-        console.blocks(power_blocks(plan))
+    render_result(
+        plan, console_for(as_json=as_json), lambda p, console: console.blocks(power_blocks(p))
+    )
 
 
 def power_blocks(plan: "EffectPlan | PilotPlan") -> "Iterator[Block]":

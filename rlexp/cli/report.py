@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import Allow, Json, console_for, here
+from rlexp.cli.options import Allow, Json, console_for, here, render_result
 from rlexp.cli.report_settings import (
     Alpha,
     Interval,
@@ -64,18 +64,14 @@ def report(
         ),
     )
     result = use_case(request, here(allow_import))
-    show_report(result, console_for(as_json=as_json))
+    render_result(result, console_for(as_json=as_json), show_report)
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
 
 
 def show_report(result: "ReportFiles", console: "Console") -> None:
     """Show what a reader must not miss, the files, and what makes sense now."""
-    from rlexp.app.results import document
     from rlexp.cli.summaries import next_lines
 
-    if console.as_json:
-        console.json(document(result))
-        return
     console.blocks(result.notices)
     for text in result.failed_checks:
         console.line(f"Check failed: {text}")

@@ -11,7 +11,8 @@ from rlexp.cli.run import run_exit_code, run_lines
 from rlexp.cli.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.resume import Part, ResumeOptions, ResumeOutcome
+    from rlexp.app.commands.resume import Part, ResumeOutcome
+    from rlexp.app.execution import LaunchOptions
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
@@ -32,15 +33,15 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Bring what is unfinished to its end, from its checkpoints."""
-    from rlexp.app.commands.resume import ResumeOptions
+    from rlexp.app.execution import LaunchOptions
 
     console = console_for(as_json=as_json, quiet=quiet)
-    options = ResumeOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
+    options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
     raise typer.Exit(execute(words or [], options, here(allow_import), console))
 
 
 def execute(
-    words: Sequence[str], options: "ResumeOptions", workspace: "Workspace", console: "Console"
+    words: Sequence[str], options: "LaunchOptions", workspace: "Workspace", console: "Console"
 ) -> int:
     """Carry out the command, and show its result; returns the exit code."""
     from rlexp.app.commands.resume import resume as use_case

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlexp.cli.options import Json, Target, console_for, here
+from rlexp.cli.options import Json, Target, console_for, here, render_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,15 +43,11 @@ def show(
     """Show an experiment or a run: scores, states, evaluations."""
     from rlexp.app.commands.show import Part
     from rlexp.app.commands.show import show as use_case
-    from rlexp.app.results import document
 
     part = Part.CONFIG if show_config else Part.PROVENANCE if provenance else Part.RESULT
     console = console_for(as_json=as_json)
     shown = use_case(target, part, here())
-    if as_json:
-        console.json(document(shown))
-    else:
-        show_details(shown, console)
+    render_result(shown, console, show_details)
 
 
 def show_details(shown: "Shown", console: "Console") -> None:

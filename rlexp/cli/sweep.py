@@ -15,6 +15,8 @@ from rlexp.cli.options import (
     console_for,
     here,
     observer_for,
+    render_result,
+    show_result,
 )
 
 if TYPE_CHECKING:
@@ -84,18 +86,13 @@ def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
 def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> None:
     """Show a plan, or the winner with its tests and what makes sense now."""
     from rlexp.app.plans import SweepOutline
-    from rlexp.app.results import document
     from rlexp.cli.plans import sweep_plan_lines
 
-    if not isinstance(outcome, SweepOutline):
-        _show_halt(outcome, console)
-    if console.as_json:
-        console.json(document(outcome))
-    elif isinstance(outcome, SweepOutline):
-        for line in sweep_plan_lines(outcome):
-            console.line(line)
-    else:
-        _show_outcome(outcome, console)
+    if isinstance(outcome, SweepOutline):
+        show_result(outcome, console, sweep_plan_lines)
+        return
+    _show_halt(outcome, console)
+    render_result(outcome, console, _show_outcome)
 
 
 def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:

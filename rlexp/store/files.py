@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from rlexp.errors import RecordError
-from rlexp.store.schemas import VERSION, WRITER, Schema, schema_of
+from rlexp.store.schemas import VERSION, WRITER, FileSchema, schema_of
 
 LARGEST_FILE = 1 << 30
 """Bytes of a file that is read whole."""
@@ -51,7 +51,7 @@ def publish_json(path: Path, plain: Mapping[str, Any]) -> None:
     publish(path, json_bytes(plain, schema_of(path)))
 
 
-def json_bytes(plain: Mapping[str, Any], schema: Schema) -> bytes:
+def json_bytes(plain: Mapping[str, Any], schema: FileSchema) -> bytes:
     """What `publish_json` writes."""
     text = json.dumps({**schema.head(), **plain}, indent=1, ensure_ascii=False, allow_nan=False)
     # What is no Unicode, of a folder's name say, is written as JSON escapes it.

@@ -16,7 +16,7 @@ WRITER = "rlexp"
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class FileSchema:
     """The schema of one kind of file.
 
     Attributes:
@@ -67,25 +67,25 @@ def writer() -> str:
     return version("rlexp")
 
 
-SPEC = Schema(2)
-EXPERIMENT = Schema(2)
-TRIALS = Schema(2)
-SELECTION = Schema(1)
-ADAPTIVE = Schema(1)
-LEDGER = Schema(1)
-MANIFEST = Schema(1)
-JOURNAL = Schema(1)
-PROVENANCE = Schema(1)
-ATTEMPT = Schema(1)
-VERDICT = Schema(1)
-STOP = Schema(1)
-TRACKER = Schema(1)
-ORDER = Schema(1)
-JOB = Schema(1)
-REPORT = Schema(1)
-CATALOGUE = Schema(2, oldest=2)
+SPEC = FileSchema(2)
+EXPERIMENT = FileSchema(2)
+TRIALS = FileSchema(2)
+SELECTION = FileSchema(1)
+ADAPTIVE = FileSchema(1)
+LEDGER = FileSchema(1)
+MANIFEST = FileSchema(1)
+JOURNAL = FileSchema(1)
+PROVENANCE = FileSchema(1)
+ATTEMPT = FileSchema(1)
+VERDICT = FileSchema(1)
+STOP = FileSchema(1)
+TRACKER = FileSchema(1)
+ORDER = FileSchema(1)
+JOB = FileSchema(1)
+REPORT = FileSchema(1)
+CATALOGUE = FileSchema(2, oldest=2)
 
-BY_NAME: Mapping[str, Schema] = {
+BY_NAME: Mapping[str, FileSchema] = {
     "spec.json": SPEC,
     "experiment.json": EXPERIMENT,
     "selection.json": SELECTION,
@@ -99,11 +99,11 @@ BY_NAME: Mapping[str, Schema] = {
     ".job": JOB,
 }
 """The schema of a JSON document by the name of its file."""
-BY_FOLDER: Mapping[str, Schema] = {"orders": ORDER, "jobs": JOB, "reports": REPORT}
+BY_FOLDER: Mapping[str, FileSchema] = {"orders": ORDER, "jobs": JOB, "reports": REPORT}
 """The schema of a JSON document whose name tells what it is about, by the name of its folder."""
-OTHER = Schema(1)
+OTHER = FileSchema(1)
 
 
-def schema_of(path: Path) -> Schema:
+def schema_of(path: Path) -> FileSchema:
     """The schema of a JSON document."""
     return BY_NAME.get(path.name) or BY_FOLDER.get(path.parent.name, OTHER)

@@ -26,7 +26,8 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
-from rlexp.app.commands.resume import ResumeOptions, requests
+from rlexp.app.commands.resume import requests
+from rlexp.app.execution import LaunchOptions
 from rlexp.app.recorded import read_recorded
 from rlexp.app.survey import survey
 from rlexp.cli.resume import execute as resume
@@ -40,7 +41,7 @@ from rlexp.store.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-DRY = ResumeOptions(dry_run=True)
+DRY = LaunchOptions(dry_run=True)
 REAL = {
     "algorithm": part("algorithm", "ppo", "rlexp.algorithms.ppo.PPO", learning_rate=0.5),
     "environment": gymnasium_task("CartPole-v1"),
@@ -190,7 +191,7 @@ def test_an_experiment_that_has_ended_stays_as_it_is(
     own = stored(study(tmp_path).layout, test=2)
     own.complete(0, 1.0)
     own.attempt(1, failed())
-    assert 1 == resume(["alpha"], ResumeOptions(), study(tmp_path), console(as_json=True))
+    assert 1 == resume(["alpha"], LaunchOptions(), study(tmp_path), console(as_json=True))
     (outcome,) = json.loads(output(capsys))["parts"]
     summary = outcome["summary"]
     assert ("alpha", 0, 1) == (summary["experiment"], outcome["ran"], summary["cells"][0]["n"])
@@ -202,7 +203,7 @@ def test_an_experiment_that_has_ended_stays_as_it_is(
 def test_a_name_may_look_like_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An experiment whose name has an equals sign is found all the same."""
     stored(study(tmp_path).layout, "a=b", test=1).complete(0, 1.0)
-    assert 0 == resume(["a=b"], ResumeOptions(), study(tmp_path), console())
+    assert 0 == resume(["a=b"], LaunchOptions(), study(tmp_path), console())
     assert "a=b: nothing to run" in output(capsys)
 
 

@@ -13,6 +13,7 @@ from rlexp.app.commands.sweep import (
     bring_sweep_to_end,
     has_work,
 )
+from rlexp.app.execution import LaunchOptions
 from rlexp.app.imported import refuse_imported
 from rlexp.app.mirrored import Trackers
 from rlexp.app.observer import Observer
@@ -44,21 +45,6 @@ from rlexp.store.secrets import MASK
 
 Part = RunOutcome | RunPlan | SweepOutcome | SweepOutline
 """The result for one phase of an experiment, or for a sweep."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeOptions:
-    """Options of a resumption besides its target and its words.
-
-    Attributes:
-        dry_run: Whether to return plans, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
-    """
-
-    dry_run: bool = False
-    retry: bool = False
-    allow_drift: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +124,7 @@ class ResumeOutcome:
 
 
 def resume(
-    words: Sequence[str], options: ResumeOptions, workspace: Workspace, observer: Observer
+    words: Sequence[str], options: LaunchOptions, workspace: Workspace, observer: Observer
 ) -> ResumeOutcome:
     """Bring an experiment, a run, or everything that is unfinished to its end.
 
@@ -174,7 +160,7 @@ class _Resumption:
     """One command, where it is given, and what it has led to so far."""
 
     words: tuple[str, ...]
-    options: ResumeOptions
+    options: LaunchOptions
     workspace: Workspace
     observer: Observer
     experiments: int = 0

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rlexp.app.continuing import with_drift
 from rlexp.app.drive import launch, run_plan
-from rlexp.app.execution import Driving
+from rlexp.app.execution import Driving, LaunchOptions
 from rlexp.app.fit import Spaces, check_fit
 from rlexp.app.join import join
 from rlexp.app.leading import leading_aggregate
@@ -31,20 +31,14 @@ from rlexp.store.sealing import seal_unsealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(LaunchOptions):
     """Options of a run besides the overrides of its configuration.
 
     Attributes:
-        dry_run: Whether to return the plan, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
         detach: Whether runs on a cluster go on without this command.
         origin: The trial of a sweep that is trained again, if it is one.
     """
 
-    dry_run: bool = False
-    retry: bool = False
-    allow_drift: bool = False
     detach: bool = False
     origin: Origin | None = None
 
@@ -120,6 +114,7 @@ def bring_to_end(
     paths = workspace.layout.experiment(request.experiment.name)
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
+    # Settings that are wrong are refused now, and not when everything was trained.
     leading = leading_aggregate(workspace.folder, workspace.allowed)
     experiment = join(paths, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
@@ -147,13 +142,14 @@ def bring_to_end(
     detached = options.detach and bool(plan.missing) and interrupted is None
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
+    records = _requested(entries, request)
     return RunOutcome(
         summary=summarise(paths, experiment, request.phase, entries, leading),
         ran=len(plan.missing),
-        complete=all(r.state is State.COMPLETED for r in _requested(entries, request)),
+        complete=all(r.state is State.COMPLETED for r in records),
         detached=detached,
         interrupted=interrupted.name if interrupted else None,
-        next=tuple(_next(_requested(entries, request), again, request)),
+        next=tuple(_next(records, again, request)),
     )
 
 

@@ -18,7 +18,7 @@ from rlexp.app.continuing import (
 )
 from rlexp.app.drive import drive_source
 from rlexp.app.estimate import estimate, remember
-from rlexp.app.execution import Driving
+from rlexp.app.execution import Driving, LaunchOptions
 from rlexp.app.fit import Spaces
 from rlexp.app.gather import gather
 from rlexp.app.mirrored import catch_up
@@ -67,19 +67,13 @@ UNTIL = (Stage.SEARCH, Stage.SELECTION, Stage.TEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
+class SweepOptions(LaunchOptions):
     """Options of a sweep besides its definition and configuration.
 
     Attributes:
-        dry_run: Whether to return the plan, and start nothing.
-        retry: Whether runs are tried again whose failure is final.
-        allow_drift: Whether runs continue from checkpoints of other versions.
         until: The stage to stop after.
     """
 
-    dry_run: bool = False
-    retry: bool = False
-    allow_drift: bool = False
     until: Stage = Stage.TEST
 
     @property
