@@ -13,7 +13,8 @@ INTRODUCTION = """\
 # JSON
 
 Every command takes `--json`. Standard output then carries one JSON document and nothing else;
-progress and remarks go to standard error. A document names its schema and the version of it:
+progress and remarks go to standard error. Only `rlexp status --watch` and `rlexp worker` write
+several, one a line. A document names its schema and the version of it:
 
 ```json
 {"schema": {"name": "run-outcome", "version": 1}, "…": "…"}
@@ -29,8 +30,8 @@ This page is written by `.ci/json_page.py` from the program.
 
 ## Errors
 
-A command that has no result writes a document of the schema `error`. Standard error and the exit
-code are the same as without `--json`. `code` is a stable name:
+A command that has no result writes a document of the schema `error`, on one line. Standard error and
+the exit code are the same as without `--json`. `code` is a stable name:
 
 | code | meaning |
 |---|---|

@@ -45,6 +45,21 @@ def test_every_word_can_be_read(opened: Open, name: str) -> None:
         assert [] == page.evaluate(CONTRAST), scheme
 
 
+def test_runs_are_not_hidden_by_the_interval(opened: Open) -> None:
+    """The dots of the runs are drawn below the bar of the interval, within their strip."""
+    page = opened("typical")
+    assert page.locator(".strip .dot").count() > 0
+    assert [] == page.evaluate(
+        """[...document.querySelectorAll(".strip .dot")].filter(dot => {
+            const strip = dot.closest(".strip"), bar = strip.querySelector(".bar");
+            const box = dot.getBoundingClientRect(), room = strip.getBoundingClientRect();
+            const width = bar ? parseFloat(getComputedStyle(bar).strokeWidth) : 0;
+            const below = bar ? bar.getBoundingClientRect().top + width / 2 : room.top;
+            return box.top < below || box.bottom > room.bottom + 1;
+        }).map(dot => dot.outerHTML)"""
+    )
+
+
 def test_hostile_names_stay_words(opened: Open) -> None:
     """Also where the script shows them."""
     page = opened("hostile")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
-from rlexp.metrics.estimate_words import with_ends
+from rlexp.metrics.estimate_words import possible, with_ends
 from rlexp.reports.blocks import Block, Notice, Part, Text, Tone
 from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
 from rlexp.reports.evidence import Evidence
@@ -100,12 +100,13 @@ def _reached(inquiry: Inquiry, own: Estimates) -> Notice:
     if name not in own.intervals:
         return Notice(tone=Tone.PROBLEM, text=f"No result: {own.reasons[name]}.")
     interval = own.intervals[name]
+    level = f", {per_cent(interval.level)} interval" if possible(interval) else ""
     text = (
         f"{own.label} reaches {with_ends(interval, 2)}: {metric.title} "
         f"of the {unit(inquiry.evidence)}, {own.n} of {counted(own.planned, 'run')} on "
-        f"{counted(len(own.tasks), 'task')}, {per_cent(interval.level)} interval."
+        f"{counted(len(own.tasks), 'task')}{level}."
     )
-    return Notice(tone=Tone.GOOD if interval.low is not None else Tone.WARNING, text=text)
+    return Notice(tone=Tone.GOOD if possible(interval) else Tone.WARNING, text=text)
 
 
 def _winner(evidence: Evidence, found: tuple[Pair, ...]) -> Iterator[Notice]:
