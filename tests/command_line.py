@@ -1,6 +1,8 @@
 """The command line in the process of a test: what it prints, and its exit code."""
 
 import json
+import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlexp.cli import app
+from rlexp.cli import app, main
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,17 @@ class Printed:
     out: str
     err: str
 
+    @property
+    def content(self) -> Any:
+        """Standard output as the one JSON document that it must be."""
+        assert self.out, self.err
+        return json.loads(self.out, parse_constant=_refuse)
+
     def document(self, schema: str) -> dict[str, Any]:
-        """The one JSON document on standard output, which has to be of this schema."""
-        value: dict[str, Any] = json.loads(self.out, parse_constant=_refuse)
-        assert value.pop("schema") == {"name": schema, "version": 1}
+        """The fields of the document on standard output, which has to be of this schema."""
+        value: dict[str, Any] = self.content
+        assert "schema" == next(iter(value))
+        assert {"name": schema, "version": 1} == value.pop("schema")
         return value
 
 
@@ -32,14 +41,42 @@ def _refuse(constant: str) -> None:
 
 
 def rlexp(folder: Path, *words: str) -> Printed:
-    """Give a command in a folder.
+    """Give a command in a folder whose runs are under `runs/`.
 
     Raises:
         RlexpError: What the command line prints on one line.
     """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RLEXP_RUNS", raising=False)
+        return _printed(folder, words, lambda: app(words, standalone_mode=False))
+
+
+def typed(folder: Path, *words: str) -> Printed:
+    """Give a command in a folder as a user types it: a mistake is printed, too."""
+    return _printed(folder, words, main)
+
+
+def give(folder: Path, *words: str, code: int = 0) -> str:
+    """What a command that has to end with this code prints to standard output."""
+    printed = rlexp(folder, *words)
+    assert code == printed.code, printed.out + printed.err
+    return printed.out
+
+
+def give_json(folder: Path, schema: str, *words: str, code: int = 0) -> dict[str, Any]:
+    """The fields of the document that a command prints with `--json`, and nothing else."""
+    printed = rlexp(folder, *words, "--json")
+    assert code == printed.code, printed.out + printed.err
+    return printed.document(schema)
+
+
+def _printed(folder: Path, words: tuple[str, ...], command: Callable[[], Any]) -> Printed:
     out, err = StringIO(), StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
-        patch.delenv("RLEXP_RUNS", raising=False)
-        code = app(words, standalone_mode=False)
+        patch.setattr(sys, "argv", ["rlexp", *words])
+        try:
+            code = command()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
     return Printed(code or 0, out.getvalue(), err.getvalue())

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
 from stored_runs import stored, study
-from typed_command import rlexp
 
 from rlexp.app.results import ErrorDocument
 from rlexp.config.json_schema import json_schema
@@ -54,7 +54,7 @@ def test_a_mistake_is_a_document(
     """Standard output names the code, the key and what is allowed; exit code and line stay."""
     with_json = rlexp(workspace, *words.split(), "--json")
     without = rlexp(workspace, *words.split())
-    document = with_json.document
+    document = with_json.content
     SCHEMA.validate(document)
     assert (code, key) == (document["code"], document["key"])
     assert allowed is None or allowed in document["allowed"]
@@ -65,7 +65,7 @@ def test_a_mistake_is_a_document(
 
 def test_the_words_to_type_next_are_named(workspace: Path) -> None:
     """The command of an unknown option lists the options of its group."""
-    document = rlexp(workspace, "run", "algorithm=poo", "--json").document
+    document = rlexp(workspace, "run", "algorithm=poo", "--json").content
     assert "rlexp config list algorithm" == document["command"]
 
 
@@ -76,13 +76,13 @@ def test_an_unwritable_folder_is_a_document(
     monkeypatch.setenv("RLEXP_RUNS", "/proc/no/runs")
     ended = rlexp(workspace, "run", "experiment=new", "--json")
     assert 2 == ended.code
-    SCHEMA.validate(ended.document)
+    SCHEMA.validate(ended.content)
 
 
 def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
     """The message names every mistake, and the key is that of the first."""
     words = ("run", "algorithm.gamma=3", "budget.steps=-1", "--json")
-    document = rlexp(workspace, *words).document
+    document = rlexp(workspace, *words).content
     assert "algorithm.gamma=3" in document["message"]
     assert "budget.steps=-1" in document["message"]
     assert document["key"] in {"algorithm.gamma", "budget.steps"}
@@ -99,7 +99,7 @@ def test_an_interrupted_command_has_a_document(
 
     monkeypatch.setattr("rlexp.app.commands.configuration.compose", interrupt)
     ended = rlexp(workspace, "config", "show", "--json")
-    assert (130, "interrupted", "") == (ended.code, ended.document["code"], ended.err)
+    assert (130, "interrupted", "") == (ended.code, ended.content["code"], ended.err)
 
 
 def test_every_code_is_described() -> None:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from given_commands import give
+from command_line import give
 from stored_runs import Stored, configuration, stored
 
 from rlexp.app.workspace import Workspace

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from command_line import give, give_json
 from comparisons import FAR, NEAR, QUICK, said, with_scores
-from given_commands import give, give_json
 from quick_parts import quick_parts
 from stored_runs import study
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from command_line import typed as rlexp
 from finished_runs import study
 from quick_parts import quick_yaml
-from typed_command import rlexp
 
 from rlexp.app.commands.configuration import (
     list_groups,
@@ -43,7 +43,7 @@ def test_shown_yaml_is_the_configuration(tmp_path: Path) -> None:
 def test_shown_json_is_the_same_configuration(tmp_path: Path) -> None:
     """Machines get what people get."""
     people = yaml.safe_load(rlexp(tmp_path, "config", "show").out)
-    (shown,) = rlexp(tmp_path, "config", "show", "--json").document["configurations"]
+    (shown,) = rlexp(tmp_path, "config", "show", "--json").content["configurations"]
 
     assert people == shown["configuration"]
 
@@ -59,7 +59,7 @@ def test_every_configuration_of_a_grid_is_shown_with_its_choices(tmp_path: Path)
         "# algorithm=ppo",
         "# algorithm=a2c",
     ]
-    shown = rlexp(tmp_path, *words, "--json").document["configurations"]
+    shown = rlexp(tmp_path, *words, "--json").content["configurations"]
     assert [{"algorithm": "ppo"}, {"algorithm": "a2c"}] == [c["choices"] for c in shown]
 
 

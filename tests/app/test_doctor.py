@@ -13,10 +13,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from command_line import typed as rlexp
 from finished_runs import study
 from packaging.requirements import Requirement
 from quick_parts import quick_parts
-from typed_command import rlexp
 from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command

@@ -14,9 +14,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from command_line import typed as rlexp
 from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
-from typed_command import rlexp
 
 from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
 from rlexp.app.observer import Silent
@@ -244,7 +244,7 @@ def test_film_that_cannot_be_written_costs_no_result(ppo: Finished) -> None:
     words = ("--episodes", "2", "--video", "1", "--output", f"runs/{ppo.name}/spec.json")
     ended = rlexp(ppo.study.folder, "evaluate", ppo.name, *words, "--json")
 
-    result = ended.document
+    result = ended.content
     assert (2, 2, []) == (ended.code, result["n"], result["videos"])
     assert "choose another folder with --output" in result["problem"]
     assert result["problem"] in ended.err

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from given_commands import give, give_json
+from command_line import give, give_json
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 

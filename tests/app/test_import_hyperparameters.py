@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from command_line import give, give_json, rlexp
 from finished_runs import study
-from given_commands import give, give_json, invoke
 from quick_parts import quick_yaml
 
 from rlexp.app.commands import import_hyperparameters as importing
@@ -101,13 +101,13 @@ def test_without_a_name_it_is_printed_and_nothing_is_written(tmp_path: Path) -> 
 def test_with_a_name_the_file_and_the_next_commands_are_printed(tmp_path: Path) -> None:
     """What is left out although nobody asked for it is a remark on standard error."""
     zoo(tmp_path)
-    printed = invoke(tmp_path, ("config", "import", "ppo.yml", "--name", "mine"))
+    printed = rlexp(tmp_path, "config", "import", "ppo.yml", "--name", "mine")
     assert [
         f"wrote {tmp_path / 'conf' / 'benchmark' / 'mine.yaml'}: ppo on 2 tasks",
         "To see it: rlexp config show +benchmark=mine",
         "To run it: rlexp run +benchmark=mine --dry-run",
-    ] == printed.stdout.splitlines()
-    assert "Left out, as of no one task: default\n" == printed.stderr
+    ] == printed.out.splitlines()
+    assert "Left out, as of no one task: default\n" == printed.err
 
 
 def test_machines_get_the_benchmark_as_text(tmp_path: Path) -> None:

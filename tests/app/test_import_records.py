@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import given_commands
+import command_line
 import pytest
-from given_commands import give_json
+from command_line import give_json
 from import_sources import RECORDED, write_evaluations, write_monitors
 from quick_parts import quick_parts
 from stored_runs import stored
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def give(*words: str, code: int = 0) -> str:
     """Give a command that ends with this code; what it prints."""
-    return given_commands.give(Path.cwd(), *words, code=code)
+    return command_line.give(Path.cwd(), *words, code=code)
 
 
 def refused(*words: str) -> str:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import typed as rlexp
 from in_full import long
-from typed_command import rlexp
 
 from rlexp.app.commands.init import files, init
 from rlexp.errors import ConfigError

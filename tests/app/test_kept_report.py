@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_commands import give
+from command_line import give
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, stored, study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from given_commands import give, give_json
+from command_line import give, give_json
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from command_line import typed as rlexp
 from stored_runs import study
-from typed_command import rlexp
 
 from rlexp.app.commands.configuration import list_groups, list_options, show_configuration
 from rlexp.config.words import OF_REPORTS

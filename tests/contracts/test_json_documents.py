@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Printed
+from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
 from stored_runs import configuration, stored, study
-from typed_command import Ended, rlexp
 
 from rlexp.app.commands.schemas import list_schemas, result_types
 
@@ -81,9 +82,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check(ended: Ended, schema: str) -> Any:
+def check(ended: Printed, schema: str) -> Any:
     """Check that a command wrote one document of a schema; returns it."""
-    document = ended.document
+    document = ended.content
     assert schema == document["schema"]["name"]
     Draft202012Validator(SCHEMAS[schema]).validate(document)
     return document
@@ -128,7 +129,7 @@ def test_a_document_of_another_shape_is_refused() -> None:
 def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
     """`rlexp config schema run` names the outcome and the plan; a schema's name works, too."""
     ended = rlexp(workspace, "config", "schema", "run", "--json")
-    assert {"run-outcome", "run-plan"} == {row["name"] for row in ended.document["rows"]}
+    assert {"run-outcome", "run-plan"} == {row["name"] for row in ended.content["rows"]}
     lines = rlexp(workspace, "config", "schema", "run-plan").out.splitlines()
     assert "run-plan, version 1: What is about to run of one phase of an experiment." == lines[0]
     assert any(line.split()[:3] == ["steps", "integer", "Environment"] for line in lines)
