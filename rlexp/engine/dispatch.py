@@ -19,7 +19,7 @@ from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
-from rlexp.store.orders import Order, withdraw, write_order
+from rlexp.store.orders import Order, is_ordered, withdraw, write_order
 from rlexp.store.runs import (
     new_attempt,
     read_run,
@@ -144,14 +144,15 @@ class Dispatch:
     def _order(self, spec: RunSpec, source: Source) -> None:
         name, paths, orders = spec.name, self.experiment.run(spec.name), self.orders(spec)
         write_run(paths, spec)
-        record, attempts = read_run(paths, spec).record, paths.attempts()
+        record = read_run(paths, spec).record
         if record.state in {State.COMPLETED, State.PRUNED}:
             # A worker came to its end with it since this command looked.
             self.watcher.ended(record, again=False)
             source.ended(record)
             return
-        # What runs now answers the order; what has ended does not.
-        after = (attempts[-1].number if attempts else 0) - (record.state is State.RUNNING)
+        # What runs now answers the order; what has ended does not. State and number are those of
+        # one reading: a worker may begin an attempt at any moment.
+        after = record.attempts - (record.state is State.RUNNING)
         asked = record.state is State.RUNNING and _is_asked_to_end(paths)
         order = Order(after=after + asked, settings=orders.settings, command=self.command)
         write_order(self.experiment, name, order)
@@ -198,10 +199,21 @@ class Dispatch:
             del out.evaluations[:-1]
         if self.stopped_at is not None:
             self._ask_to_stop(out)
-        if is_over and self._is_over(out, paths):
+        if (is_over or self._is_carried_out(out, paths)) and self._is_over(out, paths):
             self._finish(name, source)
         elif (out.job is None and name not in self.jobs.unsent) or self.stopped_at is not None:
             self._settle(name, source, "its worker is gone")
+
+    def _is_carried_out(self, out: Out, paths: RunPaths) -> bool:
+        """Whether a worker answered the order by an attempt that it began before it saw it.
+
+        It withdraws the order then, and no further attempt follows.
+        """
+        return (
+            not out.begun
+            and not is_ordered(self.experiment, out.spec.name)
+            and not is_held(paths.claim)
+        )
 
     def _follow_attempt(self, out: Out, paths: RunPaths) -> None:
         """Go over to the run's last attempt."""

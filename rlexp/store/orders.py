@@ -85,6 +85,11 @@ def read_order(paths: ExperimentPaths, run: str) -> Order | None:
     return order
 
 
+def is_ordered(paths: ExperimentPaths, run: str) -> bool:
+    """Whether there is an order for a run."""
+    return _place(paths, run).exists()
+
+
 def withdraw(paths: ExperimentPaths, run: str) -> None:
     """Take an order back, if there is one."""
     _place(paths, run).unlink(missing_ok=True)
