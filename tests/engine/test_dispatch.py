@@ -88,7 +88,7 @@ def test_an_attempt_that_began_around_the_order_answers_it(
     Dispatch(
         experiment=paths,
         session=worker,
-        jobs=Jobs(worker, 1, str, lambda: 0.0),
+        jobs=Jobs(worker, 1, lambda _: None, lambda: 0.0),
         grace=1.0,
         orders=lambda _: Orders(settings={}, provenance={}, patch="", timeout=None),
         command=("rlexp", "run"),
