@@ -16,9 +16,9 @@ from typing import Any
 
 from rlexp import load
 from rlexp.app.commands.load import Records
-from rlexp.app.leading import Leading
+from rlexp.app.reading.leading import Leading
 from rlexp.app.results import to_json
-from rlexp.app.summary import read_entries, summarise
+from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths

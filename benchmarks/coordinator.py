@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 import psutil
 
-from rlexp.app.execution import claim
+from rlexp.app.execution.launch_settings import claim
 from rlexp.engine.running import PROGRESS
 from rlexp.records.events import Evaluated, Measured, RunStarted
 from rlexp.store.journal import JournalWriter

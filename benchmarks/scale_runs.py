@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rlexp.app.request import read_request
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.spec import RunSpec

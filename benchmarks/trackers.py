@@ -29,7 +29,7 @@ from run import RLEXP, Numbers, journals
 
 RESULTS = Path(__file__).parent / "results" / "trackers.json"
 ALL = "tracker=[mlflow,tensorboard,wandb]"
-MIRROR = b"rlexp.app.mirror"
+MIRROR = b"rlexp.app.tracking.mirror_process"
 LIMIT = 1.01
 CASES = ("healthy", "dead")
 TRAININGS = {

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.commands.show import Shown
     from rlexp.app.commands.sweep import SweepOutcome
+    from rlexp.app.execution.plans import RunPlan, SweepOutline
     from rlexp.app.observer import Observer
-    from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
 
 Folder = str | PathLike[str]
@@ -60,7 +60,7 @@ def run(
     """
     from rlexp.app.commands.run import RunOptions
     from rlexp.app.commands.run import run as use_case
-    from rlexp.app.retrain import read_origin
+    from rlexp.app.sweeps.retrain import read_origin
 
     options = RunOptions(
         dry_run=dry_run,

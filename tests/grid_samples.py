@@ -18,7 +18,7 @@ from evidence_samples import (
 
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, Member
 
 RATES, EPOCHS = (0.0001, 0.001, 0.01), (4, 10)
 TASKS = (CARTPOLE, PENDULUM)

@@ -21,7 +21,7 @@ from evidence_samples import (
 from rlexp.protocol.experiment import Configuration
 from rlexp.records.events import Evaluated, Examined, Measures
 from rlexp.records.run import RunRecord
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, Member
 
 Context = tuple[float, ...]
 GRAVITY, LENGTH = (8.0, 9.0, 10.0, 11.0, 12.0), (0.25, 0.5, 0.75, 1.0)

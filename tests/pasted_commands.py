@@ -32,7 +32,13 @@ with socket.socket(socket.AF_UNIX) as channel:
 """
 """What `rlexp` is in the shell: hands over its words and its output, and ends as it is told."""
 PRELOAD = (
-    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *(
+        "torch",
+        "stable_baselines3",
+        "sb3_contrib",
+        "torch._dynamo",
+        "rlexp.app.execution.run_process",
+    ),
     *(
         "rlexp.cli",
         "rlexp.config.compose",

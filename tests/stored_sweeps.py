@@ -13,8 +13,8 @@ from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
 from rlexp.app.sweep_ledger import FolderLedger
-from rlexp.app.sweep_request import Configurer, read_sweep
-from rlexp.app.sweep_state import read_runs, resume
+from rlexp.app.sweeps.request import Configurer, read_sweep
+from rlexp.app.sweeps.state import read_runs, resume
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.protocol.spec import RunSpec

@@ -11,8 +11,8 @@ from samples import PRUNER, part
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Finalist, Selection
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.sweep_evidence import Importance, PhaseCost, SweepEvidence, TrialEvidence
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import Importance, PhaseCost, SweepEvidence, TrialEvidence
 from rlexp.stats.interval import Interval
 
 LEARNING_RATE, EPOCHS = "algorithm.learning_rate", "algorithm.n_epochs"

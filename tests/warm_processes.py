@@ -28,7 +28,13 @@ from typing import IO, Any, NoReturn, Self
 import pytest
 
 RUNS = (
-    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *(
+        "torch",
+        "stable_baselines3",
+        "sb3_contrib",
+        "torch._dynamo",
+        "rlexp.app.execution.run_process",
+    ),
     *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
     *(
         "rlexp.cli",

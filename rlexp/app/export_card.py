@@ -7,7 +7,11 @@ from typing import Any
 
 from rlexp.config.front_matter import front_matter
 from rlexp.metrics.estimate_words import sentence
-from rlexp.reports.blocks import (
+from rlexp.reports.analysis.estimates import Estimates
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.characters import one_line
+from rlexp.reports.drawing.blocks import (
     Block,
     Column,
     Listing,
@@ -19,12 +23,8 @@ from rlexp.reports.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.characters import one_line
-from rlexp.reports.estimates import Estimates
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.evidence import Member
+from rlexp.reports.evidence.runs import Member
 from rlexp.reports.formats.markdown import render
-from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sections.missing import Missing
 from rlexp.reports.sections.protocol import Protocol
 from rlexp.reports.sentences import counted, listed, numbers

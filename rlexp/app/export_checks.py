@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from os import environ
 from typing import Any
 
-from rlexp.app.permission import OURS
+from rlexp.app.execution.import_permission import OURS
 from rlexp.config.plain_secrets import texts
 from rlexp.config.variables import has_variable
 from rlexp.errors import RecordError

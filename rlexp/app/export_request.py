@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from rlexp.app.export_output import ExportedFiles, Output, RunWithoutScore
-from rlexp.app.gather import gather
-from rlexp.app.imported import imported_lines
+from rlexp.app.exporting.output import ExportedFiles, Output, RunWithoutScore
+from rlexp.app.reading.imported import imported_lines
 from rlexp.app.reporting.build import read_phase
+from rlexp.app.reporting.evidence import gather
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.exchange.exporters.outcomes import Outcome
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sections.missing import MEANING
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.wording import state

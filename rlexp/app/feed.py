@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
-from rlexp.app.recorded import provenance_of
+from rlexp.app.reading.provenance import provenance_of
 from rlexp.errors import RecordError
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlexp.app.plans import RefusedCheckpoint
+from rlexp.app.execution.plans import RefusedCheckpoint
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.store.runs import StoredAttempt, StoredRun

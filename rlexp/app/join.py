@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlexp.app.imported import refuse_imported
-from rlexp.app.older_schema import refuse_older
+from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.redefinition import redefinition

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from rlexp.app.imported import refuse_external_run
+from rlexp.app.reading.imported import refuse_external_run
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State

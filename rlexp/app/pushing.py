@@ -7,10 +7,10 @@ from hashlib import sha256
 from typing import Any
 
 from rlexp.app.feed import Feed, count_rows, is_final
-from rlexp.app.leading import Leading
-from rlexp.app.survey import DAMAGE
-from rlexp.app.tracked import Labels, ended, tracked_experiment, tracked_run
+from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.survey import DAMAGE
 from rlexp.app.tracked_summary import read_summary
+from rlexp.app.tracking.snapshot import Labels, ended, tracked_experiment, tracked_run
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.protocol.identity import canonical
 from rlexp.records.run import RunRecord, State

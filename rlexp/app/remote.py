@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from signal import SIGHUP
 
-from rlexp.app import execution
-from rlexp.app.execution import Driving, claim
+from rlexp.app.execution import launch_settings
+from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
+from rlexp.app.execution.launch_settings import Driving, claim
+from rlexp.app.execution.signals import Signals
 from rlexp.app.observer import Observer
-from rlexp.app.permission import SCRIPTS, foreign_modules
-from rlexp.app.signals import Signals
 from rlexp.app.workspace import Workspace
 from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs
@@ -41,7 +41,7 @@ def drive_remotely(
 ) -> OSError | None:
     """Give orders for what a source gives out; returns what kept them from being recorded.
 
-    See `rlexp.app.drive.drive_source`.
+    See `rlexp.app.execution.launch.drive_source`.
 
     Raises:
         ExecutorError: No job can be started.
@@ -106,7 +106,7 @@ def _site(
         experiment=paths.folder,
         jobs=paths.jobs,
         folder=workspace.folder,
-        worker=(*execution.COMMAND, "worker", paths.name, *one, *flags),
+        worker=(*launch_settings.COMMAND, "worker", paths.name, *one, *flags),
         variables={
             "RLEXP_RUNS": str(workspace.layout.root),
             **({SHARED: shared} if shared else {}),

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from rlexp.app.imported import refuse_imported
 from rlexp.app.join import as_built_now, union
-from rlexp.app.older_schema import refuse_older
+from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.redefinition import redefinition

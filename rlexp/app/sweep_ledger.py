@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rlexp.app.sweep_request import Configurer
+from rlexp.app.sweeps.request import Configurer
 from rlexp.engine.progress import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.records.selection import Selection

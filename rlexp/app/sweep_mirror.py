@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from rlexp.app.sweep_view import reason_of
+from rlexp.app.sweeps.progress import reason_of
 from rlexp.engine.progress import Progress
 from rlexp.engine.sweeping import Sweeping
 from rlexp.exchange.optuna_trials import MirroredTrial

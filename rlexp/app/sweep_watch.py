@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweep_mirror import mirrored
-from rlexp.app.sweep_view import view_of
+from rlexp.app.sweeps.progress import view_of
 from rlexp.engine.running import Running, Watcher
 from rlexp.engine.sweep_view import SweepView
 from rlexp.engine.sweeping import Sweeping

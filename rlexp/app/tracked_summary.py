@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.feed import Feed
-from rlexp.app.leading import Leading
-from rlexp.app.summary import Cell, read_entries, summarise
-from rlexp.app.survey import DAMAGE
-from rlexp.app.tracked import Labels, tracked_run
+from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.summary import Cell, read_entries, summarise
+from rlexp.app.reading.survey import DAMAGE
+from rlexp.app.tracking.snapshot import Labels, tracked_run
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase

@@ -7,7 +7,7 @@ from rlexp.cli.options import observer_for, show_result
 
 if TYPE_CHECKING:
     from rlexp.app.commands.compare_adaptive import AdaptiveComparison, AdaptiveRequest, NextLook
-    from rlexp.app.looks import PairDecision
+    from rlexp.app.comparison.sequential import PairDecision
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 

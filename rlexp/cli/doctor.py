@@ -10,8 +10,8 @@ from rlexp.cli.options import Allow, Json, console_for, here, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.checks.finding import Finding
     from rlexp.app.commands.doctor import Diagnosis
+    from rlexp.app.diagnostics.finding import Finding
 
 
 def doctor(
@@ -63,7 +63,7 @@ def _finding_lines(finding: "Finding") -> "Iterator[str]":
 
 
 def _verdict(diagnosis: "Diagnosis") -> str:
-    from rlexp.app.checks.finding import Status
+    from rlexp.app.diagnostics.finding import Status
 
     counts = {status: sum(f.status is status for f in diagnosis.findings) for status in Status}
     if counts[Status.FAIL]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlexp.app.commands.evaluate import PolicyEvaluation
-    from rlexp.app.playback import Spread
+    from rlexp.app.evaluation.playback import Spread
 
 
 def evaluate(

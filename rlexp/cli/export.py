@@ -9,7 +9,7 @@ from rlexp.cli.options import Allow, Json, console_for, here, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.export_output import ExportedFiles
+    from rlexp.app.exporting.output import ExportedFiles
 
 MOST_NAMED = 12
 """Files that are named one by one."""

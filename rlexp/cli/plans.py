@@ -3,8 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlexp.app.plans import Beginnings, Expectation, RefusedCheckpoint, RunPlan, SweepOutline
-from rlexp.reports.past import several
+from rlexp.app.execution.plans import (
+    Beginnings,
+    Expectation,
+    RefusedCheckpoint,
+    RunPlan,
+    SweepOutline,
+)
+from rlexp.reports.evidence.restarts import several
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.text import duration, size
 

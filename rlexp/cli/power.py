@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlexp.app.commands.power import EffectPlan, PilotPlan
-    from rlexp.reports.blocks import Block, Table
+    from rlexp.reports.drawing.blocks import Block, Table
 
 NOTHING = (
     "There is nothing to plan by: no label has two runs with different scores on a task. Run more "
@@ -76,7 +76,7 @@ def power_blocks(plan: "EffectPlan | PilotPlan") -> "Iterator[Block]":
 
 
 def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
-    from rlexp.reports.blocks import Text
+    from rlexp.reports.drawing.blocks import Text
 
     if plan.effect is not None:
         unit = "standard deviation" if plan.effect == 1 else "standard deviations"
@@ -93,7 +93,7 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
 
 
 def _effect_table(plan: "EffectPlan") -> "Table":
-    from rlexp.reports.blocks import Column, Table
+    from rlexp.reports.drawing.blocks import Column, Table
 
     titles = ["seeds of each label", "effect found"]
     rows: list[tuple[int | float | None, ...]] = [(r.seeds, r.detectable) for r in plan.table]
@@ -111,7 +111,7 @@ def _effect_table(plan: "EffectPlan") -> "Table":
 
 
 def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
-    from rlexp.reports.blocks import Notice, Text, Tone
+    from rlexp.reports.drawing.blocks import Notice, Text, Tone
 
     for text in plan.warnings:
         yield Notice(tone=Tone.WARNING, text=text)
@@ -146,7 +146,7 @@ def _answers(plan: "PilotPlan") -> "Iterator[str]":
 
 
 def _pilot_table(plan: "PilotPlan") -> "Table":
-    from rlexp.reports.blocks import Column, Table
+    from rlexp.reports.drawing.blocks import Column, Table
 
     shown = [
         key for key in PILOT_COLUMNS if any(getattr(row, key) is not None for row in plan.pilots)

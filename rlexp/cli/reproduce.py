@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rlexp.app.commands.reproduce import Reproduction
-    from rlexp.app.reproduction.answer import ReproducedRun
+    from rlexp.app.reproduction.comparison import ReproducedRun
     from rlexp.records.divergence import Divergence
 
 WITHOUT_WEIGHTS = "every number that its script wrote is equal; it leaves no weights to compare"
@@ -90,7 +90,7 @@ def run_lines(run: "ReproducedRun") -> "Iterator[str]":
 
 def summary_line(runs: "Sequence[ReproducedRun]") -> str:
     """How many runs there are of each verdict."""
-    from rlexp.app.reproduction.answer import Verdict
+    from rlexp.app.reproduction.comparison import Verdict
 
     counts = {verdict: sum(run.verdict is verdict for run in runs) for verdict in Verdict}
     each = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -12,7 +12,7 @@ from rlexp.cli.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
     from rlexp.app.commands.resume import Part, ResumeOutcome
-    from rlexp.app.execution import LaunchOptions
+    from rlexp.app.execution.launch_settings import LaunchOptions
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
@@ -33,7 +33,7 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Bring what is unfinished to its end, from its checkpoints."""
-    from rlexp.app.execution import LaunchOptions
+    from rlexp.app.execution.launch_settings import LaunchOptions
 
     console = console_for(as_json=as_json, quiet=quiet)
     options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift)
@@ -60,7 +60,7 @@ def execute(
 def show_part(part: "Part", console: "Console") -> None:
     """Show the result of one phase, or of a sweep, to people."""
     from rlexp.app.commands.sweep import SweepOutcome
-    from rlexp.app.plans import SweepOutline
+    from rlexp.app.execution.plans import SweepOutline
 
     if console.as_json:
         return
@@ -105,6 +105,6 @@ def resume_exit_code(outcome: "ResumeOutcome") -> int:
 
 def _exit_code(part: "Part") -> int:
     from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.plans import RunPlan
+    from rlexp.app.execution.plans import RunPlan
 
     return run_exit_code(part) if isinstance(part, RunOutcome | RunPlan) else sweep_exit_code(part)

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterable, Iterator
 
+from rlexp.app.reading.summary import Cell, PhaseSummary
 from rlexp.app.results import NextCommand
-from rlexp.app.summary import Cell, PhaseSummary
 from rlexp.metrics.estimate_words import sentence
 from rlexp.text import SCORES
 

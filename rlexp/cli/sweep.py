@@ -21,10 +21,10 @@ from rlexp.cli.options import (
 
 if TYPE_CHECKING:
     from rlexp.app.commands.sweep import SweepOptions, SweepOutcome
-    from rlexp.app.plans import SweepOutline
+    from rlexp.app.execution.plans import SweepOutline
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
-    from rlexp.reports.blocks import Block, Study
+    from rlexp.reports.drawing.blocks import Block, Study
 
 Definition = Annotated[
     list[str] | None,
@@ -48,7 +48,7 @@ def sweep(
 ) -> None:
     """Tune on tuning seeds, choose once, and test the choice on seeds never seen before."""
     from rlexp.app.commands.sweep import SweepOptions, read_stage
-    from rlexp.app.sweep_request import split_definition
+    from rlexp.app.sweeps.request import split_definition
 
     name, overrides = split_definition(words or ())
     options = SweepOptions(
@@ -75,7 +75,7 @@ def execute(
 
 def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
     """The exit code: of a plan, 0."""
-    from rlexp.app.plans import SweepOutline
+    from rlexp.app.execution.plans import SweepOutline
     from rlexp.cli.exit_codes import exit_code
 
     if isinstance(outcome, SweepOutline):
@@ -85,7 +85,7 @@ def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
 
 def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> None:
     """Show a plan, or the winner with its tests and what makes sense now."""
-    from rlexp.app.plans import SweepOutline
+    from rlexp.app.execution.plans import SweepOutline
     from rlexp.cli.plans import sweep_plan_lines
 
     if isinstance(outcome, SweepOutline):
@@ -142,7 +142,7 @@ def _closing_lines(outcome: "SweepOutcome") -> Iterator[str]:
 
 def _leading_blocks(report: "Study") -> "Iterator[Block]":
     """The blocks of the report that the terminal shows at once."""
-    from rlexp.reports.blocks import Notice, Table
+    from rlexp.reports.drawing.blocks import Notice, Table
 
     notices: list[Block] = [b for p in report.parts for b in p.blocks if isinstance(b, Notice)]
     tables = {b.name: b for p in report.parts for b in p.blocks if isinstance(b, Table)}

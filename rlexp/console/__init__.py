@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlexp.engine.running import Running
     from rlexp.engine.sweep_view import View
     from rlexp.records.run import RunRecord
-    from rlexp.reports.blocks import Block
+    from rlexp.reports.drawing.blocks import Block
 
 WIDEST = 10_000
 """Columns of a table that no terminal shows."""

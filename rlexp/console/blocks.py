@@ -15,7 +15,7 @@ from rlexp.metrics.estimate_words import (
     possible,
     too_narrow,
 )
-from rlexp.reports.blocks import Block, Column, Notice, Table, Text, Tone, Value
+from rlexp.reports.drawing.blocks import Block, Column, Notice, Table, Text, Tone, Value
 from rlexp.stats.interval import Interval
 from rlexp.text import number, plain_value, printable
 

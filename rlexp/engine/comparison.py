@@ -9,7 +9,7 @@ from rlexp.engine.question import Question
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Point
 from rlexp.records.trial import TrialState
-from rlexp.stats.racing import worse_than_best
+from rlexp.stats.sequential.racing import worse_than_best
 
 RACING_THRESHOLD = 0.51
 """Of Wilcoxon's test between a trial and the best one, below which a race is lost.

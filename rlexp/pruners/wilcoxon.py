@@ -7,7 +7,7 @@ from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
-from rlexp.stats.racing import worse_than_best
+from rlexp.stats.sequential.racing import worse_than_best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

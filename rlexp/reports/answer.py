@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import StrEnum
 
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.evidence.runs import Evidence
 
 
 class Answer(StrEnum):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlexp.metrics import Metric
-from rlexp.reports.estimates import is_capped
-from rlexp.reports.evidence import Cell
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import Scales, common_scale, scales, without_anchors
+from rlexp.reports.analysis.estimates import is_capped
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import Scales, common_scale, scales, without_anchors
+from rlexp.reports.evidence.runs import Cell
 from rlexp.reports.sentences import listed
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
 

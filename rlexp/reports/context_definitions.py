@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from rlexp.reports.final_episodes import has_contexts, has_measures, is_examined
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures, is_examined
+from rlexp.reports.analysis.inquiry import Inquiry
 
 Definition = tuple[str, str, str]
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.axes import tick_step, tick_texts
+from rlexp.reports.analysis.generalisation import over_runs
+from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.context_tests import LEVEL, ContextTests, PlayedContexts
-from rlexp.reports.generalisation import over_runs
-from rlexp.reports.scale import possible_scores
+from rlexp.reports.drawing.axes import tick_step, tick_texts
 from rlexp.reports.settings import Settings
 from rlexp.stats.interval import Interval
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.protocol.identity import canonical
-from rlexp.reports.evidence import Cell
-from rlexp.reports.final_episodes import (
+from rlexp.reports.analysis.held_out_episodes import (
     CONTEXT,
     FinalEpisodes,
     by_context,
@@ -17,6 +16,7 @@ from rlexp.reports.final_episodes import (
     final_episodes,
     measured,
 )
+from rlexp.reports.evidence.runs import Cell
 from rlexp.reports.sentences import listed
 
 Array = NDArray[np.float64]

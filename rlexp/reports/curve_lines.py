@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate_words import SHORT_OF_NOMINAL
-from rlexp.reports.blocks import Line
-from rlexp.reports.curve_data import Curve, Curves, common_points, thinned
+from rlexp.reports.analysis.curves import Curve, Curves, common_points, thinned
+from rlexp.reports.drawing.blocks import Line
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
 from rlexp.stats.curves import Band, align, band

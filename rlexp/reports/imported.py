@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from rlexp.reports.blocks import Column, Notice, Table, Tone, Value
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.drawing.blocks import Column, Notice, Table, Tone, Value
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sentences import counted, listed
 
 UNKNOWN = (

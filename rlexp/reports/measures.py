@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate import Ends, Estimate
-from rlexp.reports.context_tests import mixed
-from rlexp.reports.evidence import Cell
-from rlexp.reports.final_episodes import (
+from rlexp.reports.analysis.generalisation import SHARES, absent, over_runs
+from rlexp.reports.analysis.held_out_episodes import (
     Final,
     FinalEpisodes,
     everything,
@@ -14,7 +13,8 @@ from rlexp.reports.final_episodes import (
     measure_names,
     measured,
 )
-from rlexp.reports.generalisation import SHARES, absent, over_runs
+from rlexp.reports.context_tests import mixed
+from rlexp.reports.evidence.runs import Cell
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings import Settings
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.axes import Scale, Tick, scale, tick_texts
-from rlexp.reports.blocks import Axis, Coordinate, Parallel, Thread
-from rlexp.reports.palette import shade
+from rlexp.reports.drawing.axes import Scale, Tick, scale, tick_texts
+from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.drawing.palette import shade
 
 TICKS = 4
 MOST_NAMES = 16

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.records.run import State
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.wording import states
 from rlexp.stats.survival import SurvivalCurve, kaplan_meier
 from rlexp.stats.threshold import time_to_threshold

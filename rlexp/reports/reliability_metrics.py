@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import UNKNOWN, Ends
 from rlexp.records.run import LARGEST_SCORE, State
-from rlexp.reports.evidence import Member
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import possible_scores, scale_of
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import possible_scores, scale_of
+from rlexp.reports.evidence.runs import Member
 from rlexp.reports.wording import states
 from rlexp.stats.curves import align, common_grid
 from rlexp.stats.interval import limited
-from rlexp.stats.reliability import LearningCurves
-from rlexp.stats.reliability_estimates import Reliability
-from rlexp.stats.reliability_summary import rollout_reliability, training_reliability
+from rlexp.stats.reliability.estimates import Reliability
+from rlexp.stats.reliability.metrics import LearningCurves
+from rlexp.stats.reliability.summary import rollout_reliability, training_reliability
 
 Array = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rlexp.reports.blocks import Column, Table
+from rlexp.reports.drawing.blocks import Column, Table
 
 REMARK = Column(title="remark")
 

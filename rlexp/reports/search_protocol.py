@@ -3,11 +3,18 @@
 import json
 from collections.abc import Iterator
 
-from rlexp.reports.blocks import Block, Column, Listing, Table, Value
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.analysis.sweep_tables import (
+    OBJECTIVES,
+    range_in_words,
+    shown,
+    suffix,
+    titled,
+    value_of,
+)
+from rlexp.reports.drawing.blocks import Block, Column, Listing, Table, Value
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.reports.sentences import counted, listed, numbers
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import OBJECTIVES, range_in_words, shown, suffix, titled, value_of
 from rlexp.reports.tuning_answers import budget_in_words, tuner_in_words
 
 ALLOCATIONS = {

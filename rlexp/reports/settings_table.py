@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rlexp.records.selection import DEFAULT
-from rlexp.reports.blocks import Column, Table
-from rlexp.reports.evidence import Cell, Evidence
-from rlexp.reports.leaves import leaves
-from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
-from rlexp.reports.sweeps import (
+from rlexp.reports.analysis.sweep_tables import (
     by_number,
     incumbents,
     range_in_words,
@@ -16,6 +12,10 @@ from rlexp.reports.sweeps import (
     titled,
     value_of,
 )
+from rlexp.reports.drawing.blocks import Column, Table
+from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
+from rlexp.reports.leaves import leaves
 
 FINALISTS = 3
 """Finalists besides the winner that have a column, at most."""

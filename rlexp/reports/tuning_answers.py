@@ -6,13 +6,13 @@ from typing import Any
 from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Domain
+from rlexp.reports.analysis.sweep_tables import objective, range_in_words
 from rlexp.reports.answer import Answer, Judged
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.reports.imported import imported_members
 from rlexp.reports.leaves import leaves
 from rlexp.reports.sentences import counted, listed, numbers
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import objective, range_in_words
 from rlexp.reports.tuning_effort import are_unequal, effort, efforts, full_runs, untuned
 from rlexp.reports.wording import score_in_words
 

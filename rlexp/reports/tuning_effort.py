@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Notice, Tone
-from rlexp.reports.evidence import Cell, Evidence
+from rlexp.reports.analysis.sweep_tables import test_cell
+from rlexp.reports.drawing.blocks import Notice, Tone
+from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.reports.sentences import counted, listed
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import test_cell
 
 SAME = 1.1
 """Ratio up to which environment steps are the same: pruning and failures make some difference."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rlexp.records.run import State
-from rlexp.reports.evidence import Member
+from rlexp.reports.evidence.runs import Member
 from rlexp.reports.sentences import counted
 
 

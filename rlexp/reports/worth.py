@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.records.selection import DEFAULT, Selection
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import by_number, test_cell
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import by_number, test_cell
+from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlexp.errors import HeldError, RecordError
-from rlexp.store import heartbeats, locks
+from rlexp.store import locks, shared_leases
 from rlexp.store.file_systems import is_shared
 
 LOOK_AGAIN = 0.02
@@ -59,7 +59,7 @@ def take(
     if path.is_symlink():
         raise RecordError(f"{path} is a link, which no lock of ours is; remove it")
     if is_shared(path):
-        return heartbeats.take(path, what, now=now, on_loss=on_loss, over=over)
+        return shared_leases.take(path, what, now=now, on_loss=on_loss, over=over)
     return locks.take(path, what, now=now)
 
 
@@ -106,7 +106,7 @@ def hold(
 
 def is_held(path: Path) -> bool:
     """Whether a process holds the lease at `path` now; asking needs no right to write."""
-    return heartbeats.is_taken(path) if is_shared(path) else locks.is_taken(path)
+    return shared_leases.is_taken(path) if is_shared(path) else locks.is_taken(path)
 
 
 def holder(path: Path) -> str:
@@ -119,12 +119,12 @@ def holder(path: Path) -> str:
 
 def holding(path: Path) -> dict[str, Any]:
     """What the holder of the lease at `path` says of itself, or nothing."""
-    return heartbeats.entry_at(path) if is_shared(path) else locks.entry_at(path)
+    return shared_leases.entry_at(path) if is_shared(path) else locks.entry_at(path)
 
 
 def _silence(path: Path) -> str:
     """How long the holder has been silent, where that says whether it lives."""
-    silent = heartbeats.silence(path) if is_shared(path) else None
+    silent = shared_leases.silence(path) if is_shared(path) else None
     if silent is None:
         return ""
-    return f", silent for {silent:.0f} s (taken over after {heartbeats.USUAL.lease:.0f} s)"
+    return f", silent for {silent:.0f} s (taken over after {shared_leases.USUAL.lease:.0f} s)"

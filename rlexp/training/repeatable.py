@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rlexp.training.attributes import compare_attributes, put_back_numbers, read_attributes
 from rlexp.training.draws import layers
+from rlexp.training.environment_fingerprint import (
+    compare_attributes,
+    put_back_numbers,
+    read_attributes,
+)
 from rlexp.training.memory import EpisodeMemory, NotRepeatable, digest, in_one_line
 from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from rlexp.records.checkpoint import SavedCheckpoint
 from rlexp.records.events import Ending, Failure, RunEnded
 from rlexp.training import Listener
-from rlexp.training.execution import Execution
 from rlexp.training.parts import Training
 from rlexp.training.stopping import Stopped, TimedOut
+from rlexp.training.training_run import Execution
 
 
 def train(

@@ -4,8 +4,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlexp.app.request import Request, read_request
-from rlexp.app.worker import execute
+from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.run_process import execute
 from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import new_attempt, write_experiment, write_run

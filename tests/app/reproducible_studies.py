@@ -9,8 +9,8 @@ from pathlib import Path
 from finished_runs import TINY
 from samples import write_tree
 
-from rlexp.app.request import read_request
-from rlexp.app.worker import execute
+from rlexp.app.execution.request import read_request
+from rlexp.app.execution.run_process import execute
 from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import collect, read_code

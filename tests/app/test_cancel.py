@@ -18,7 +18,7 @@ from stored_runs import STARTED, Stored, evaluated, stored, study
 from warm_processes import Forked, warm_process
 
 from rlexp.app.commands.cancel import Outcome, cancel
-from rlexp.app.summary import RunRow, describe_run, read_entries
+from rlexp.app.reading.summary import RunRow, describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json

@@ -18,9 +18,9 @@ from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
 from rlexp.app.commands.list_runs import Selection, list_runs
 from rlexp.app.commands.show import Part, show
 from rlexp.app.commands.status import status
-from rlexp.app.leading import Leading
+from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import Result, document
-from rlexp.app.summary import read_entries, summarise
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
 from rlexp.store import catalogue

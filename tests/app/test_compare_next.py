@@ -44,7 +44,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
                 score = 100.0 * (own.label == "ppo") + spec.seed
                 Stored(paths, experiment).complete(spec.seed, score, label=own.label)
 
-    monkeypatch.setattr("rlexp.app.drive.drive", train)
+    monkeypatch.setattr("rlexp.app.execution.launch.drive", train)
 
 
 def test_printed_commands_work(

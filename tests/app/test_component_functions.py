@@ -9,8 +9,8 @@ import pytest
 from finished_runs import finish
 
 from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
+from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.observer import Silent
-from rlexp.app.permission import foreign_modules
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 

@@ -10,7 +10,7 @@ from quick_parts import quick_parts
 from samples import ENVIRONMENT, algorithm, spec
 from stored_runs import study
 
-from rlexp.app.continuing import (
+from rlexp.app.execution.checkpoints import (
     Beginning,
     beginnings,
     continuing,
@@ -18,10 +18,10 @@ from rlexp.app.continuing import (
     steps_done,
     with_drift,
 )
-from rlexp.app.drift import versions
-from rlexp.app.estimate import START_UP, estimate, remember
-from rlexp.app.fit import Spaces
-from rlexp.app.plans import Beginnings, RefusedCheckpoint
+from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.estimate import START_UP, estimate, remember
+from rlexp.app.execution.plans import Beginnings, RefusedCheckpoint
+from rlexp.app.execution.reproducibility import versions
 from rlexp.environments import Vector
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
@@ -150,7 +150,7 @@ def test_versions_are_looked_up_once_for_all_runs_of_an_environment(
         asked.append(own)
         return versions(own)
 
-    monkeypatch.setattr("rlexp.app.continuing.versions", counted)
+    monkeypatch.setattr("rlexp.app.execution.checkpoints.versions", counted)
     assert dict.fromkeys((run.name for run in runs), 40) == steps_done(continuing(paths, runs))
     assert 2 == len(asked)
     assert {} == continuing(paths, [spec(100)])

@@ -12,8 +12,8 @@ from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.drift import versions
-from rlexp.app.estimate import remember
+from rlexp.app.execution.estimate import remember
+from rlexp.app.execution.reproducibility import versions
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.records.checkpoint import Checkpoint

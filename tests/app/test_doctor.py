@@ -20,17 +20,20 @@ from quick_parts import quick_parts
 from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
-from rlexp.app.checks import examination, machine, seeding
+from rlexp.app.checks import seeding
 from rlexp.app.checks.declaration import contradiction
-from rlexp.app.checks.examination import candidates, examine, fitting
-from rlexp.app.checks.finding import Finding, Status, fail, ok, warn
-from rlexp.app.checks.installation import (
+from rlexp.app.checks.resuming import STARTS_AGAIN
+from rlexp.app.diagnostics import environment, machine
+from rlexp.app.diagnostics.environment import candidates, examine, fitting
+from rlexp.app.diagnostics.environment_probe import execute
+from rlexp.app.diagnostics.finding import Finding, Status, fail, ok, warn
+from rlexp.app.diagnostics.installation import (
     check_installation,
     check_pairs,
     check_python,
     check_requirements,
 )
-from rlexp.app.checks.machine import (
+from rlexp.app.diagnostics.machine import (
     check_cores,
     check_disk,
     check_gpu,
@@ -39,9 +42,7 @@ from rlexp.app.checks.machine import (
     check_threads,
     cpu_quota,
 )
-from rlexp.app.checks.probe import execute
-from rlexp.app.checks.resuming import STARTS_AGAIN
-from rlexp.app.fit import Spaces
+from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.errors import ConfigError
@@ -155,7 +156,7 @@ def examined() -> tuple[list[Finding], list[Any]]:
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         warm_up(monkeypatch, local)
-        monkeypatch.setattr(examination, "candidates", tried)
+        monkeypatch.setattr(environment, "candidates", tried)
         findings = examine("faulty_environments:faulty/Good-v0", study(HERE))
     return findings, parts
 
@@ -183,7 +184,7 @@ def test_end_of_the_process_is_a_finding(
     name: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash, an exit and a hang harm nobody, and are told with the step."""
-    monkeypatch.setattr(examination, "HANG_LIMIT", 1.0)
+    monkeypatch.setattr(environment, "HANG_LIMIT", 1.0)
     began = time.monotonic()
 
     findings = examine(f"faulty_environments:faulty/{name}-v0", study(HERE))
@@ -221,7 +222,7 @@ def test_environment_of_the_study_is_examined_by_its_name(
     (tmp_path / "faulty_environments.py").write_text(source)
 
     monkeypatch.setattr(
-        examination, "candidates", lambda group, _: parts[("agent", "algorithm").index(group)]
+        environment, "candidates", lambda group, _: parts[("agent", "algorithm").index(group)]
     )
 
     assert ok("make", "Mine") == examine("mine", study(tmp_path))[0]

@@ -11,7 +11,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import AGENT, ENVIRONMENT, spec
 
-from rlexp.app.drift import difference, versions
+from rlexp.app.execution.reproducibility import difference, versions
 from rlexp.protocol.spec import RunSpec
 
 quick = pytest.fixture(autouse=True)(quick_parts)

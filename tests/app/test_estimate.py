@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from samples import algorithm, ended, evaluated, failed, spec, started
 
-from rlexp.app.estimate import (
+from rlexp.app.execution.estimate import (
     ROUGH,
     ROUGH_BYTES,
     ROUGH_OTHER,

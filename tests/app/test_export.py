@@ -16,8 +16,8 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.commands.export import FORMATS, export
-from rlexp.app.export_output import ExportedFiles
 from rlexp.app.export_request import ExportRequest
+from rlexp.app.exporting.output import ExportedFiles
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet
 from rlexp.protocol.seeds import Phase
@@ -262,7 +262,7 @@ def test_a_full_disk_leaves_nothing_behind(
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rlexp.app.export_output.sync", fail)
+    monkeypatch.setattr("rlexp.app.exporting.output.sync", fail)
     assert "No space left" in refused(tmp_path, "csv")
 
 

@@ -11,11 +11,11 @@ import yaml
 from evidence_samples import configured, evidence, inquiry, scored
 
 from rlexp.app.export_card import Card, card
-from rlexp.app.export_huggingface import model_file
+from rlexp.app.exporting.huggingface import model_file
 from rlexp.exchange.exporters.script import Learner, Recipe, Task, script
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.experiment import Configuration
-from rlexp.reports.estimates import per_task
+from rlexp.reports.analysis.estimates import per_task
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE

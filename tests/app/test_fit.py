@@ -8,8 +8,8 @@ import pytest
 from quick_parts import quick_parts
 
 from rlexp.app.apart import ask_apart
-from rlexp.app.fit import check_fit
-from rlexp.app.request import read_request
+from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout

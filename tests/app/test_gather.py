@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.gather import Target, gather, read_target
+from rlexp.app.reporting.evidence import Target, gather, read_target
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase

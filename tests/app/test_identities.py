@@ -11,10 +11,10 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.algorithms.ppo import PPO
+from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.run_process import execute
 from rlexp.app.join import join
-from rlexp.app.request import Request, read_request
-from rlexp.app.sweep_request import read_sweep
-from rlexp.app.worker import execute
+from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity

@@ -20,8 +20,8 @@ from quick_parts import quick_parts
 from stored_runs import stored
 from typer.testing import CliRunner
 
-from rlexp.app import imported_place
 from rlexp.app.commands import import_results as import_command
+from rlexp.app.importing import store
 from rlexp.cli import app
 from rlexp.errors import RlexpError
 from rlexp.exchange.importers import settled as settled_runs
@@ -504,7 +504,7 @@ def _kill_at(number: int) -> None:
         return call
 
     for own in CALLS:
-        setattr(imported_place, own, deadly(getattr(imported_place, own)))
+        setattr(store, own, deadly(getattr(store, own)))
 
 
 def test_killed_at_any_moment() -> None:

@@ -6,7 +6,7 @@ import pytest
 from finished_runs import finish, study
 from quick_parts import quick_parts
 
-from rlexp.app.request import Request, read_request
+from rlexp.app.execution.request import Request, read_request
 from rlexp.errors import ConfigError
 from rlexp.store.runs import read_run
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from rlexp.app.execution import PRELOAD
+from rlexp.app.execution.launch_settings import PRELOAD
 
 LOOK = """
 import sys

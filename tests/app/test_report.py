@@ -124,7 +124,7 @@ def test_a_study_may_have_a_section_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "conf" / "section" / "mine.yaml").write_text(own)
     (tmp_path / "my_section.py").write_text(
         "from dataclasses import dataclass\n"
-        "from rlexp.reports.blocks import Part, Text\n"
+        "from rlexp.reports.drawing.blocks import Part, Text\n"
         "@dataclass(frozen=True)\n"
         "class Mine:\n"
         "    word: str\n"

@@ -10,7 +10,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import completed, failed, spec
 
-from rlexp.app.reproduction.answer import Verdict, answer
+from rlexp.app.reproduction.comparison import Verdict, answer
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
 from rlexp.app.workspace import Workspace

@@ -8,7 +8,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import write_tree
 
-from rlexp.app.request import Request, read_request
+from rlexp.app.execution.request import Request, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
@@ -167,7 +167,7 @@ def test_the_command_finds_a_package_of_the_study(folder: Path) -> None:
     text = "defaults: [ppo, _self_]\n_target_: ours.learner.Ours\nlater: 5\n"
     write_tree(folder, {"ours/learner.py": PACKAGE, "conf/algorithm/mine.yaml": text})
     code = (
-        "from rlexp.app.request import read_request; from rlexp.app.workspace import Workspace; "
+        "from rlexp.app.execution.request import read_request; from rlexp.app.workspace import Workspace; "
         "print(read_request(['algorithm=mine'], Workspace.here(('ours',))).experiment.name)"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import write_tree
 
-from rlexp.app.request import Request, read_request
+from rlexp.app.execution.request import Request, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError

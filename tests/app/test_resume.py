@@ -27,9 +27,9 @@ from stored_runs import (
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
 from rlexp.app.commands.resume import requests
-from rlexp.app.execution import LaunchOptions
-from rlexp.app.recorded import read_recorded
-from rlexp.app.survey import survey
+from rlexp.app.execution.launch_settings import LaunchOptions
+from rlexp.app.reading.provenance import read_recorded
+from rlexp.app.reading.survey import survey
 from rlexp.cli.resume import execute as resume
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError, RecordError
@@ -275,7 +275,7 @@ def real(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:
 
 
 def _composed(place: Any) -> list[Any]:
-    from rlexp.app.request import read_request
+    from rlexp.app.execution.request import read_request
 
     words = ["budget.steps=100", "algorithm.n_steps=64", "budget.evaluation_every=50"]
     return list(read_request(words, place).experiment.configurations)

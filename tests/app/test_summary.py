@@ -15,9 +15,9 @@ from samples import (
     started,
 )
 
-from rlexp.app.leading import Leading
+from rlexp.app.reading.leading import Leading
+from rlexp.app.reading.summary import PhaseSummary, read_entries, summarise
 from rlexp.app.results import to_json
-from rlexp.app.summary import PhaseSummary, read_entries, summarise
 from rlexp.errors import ProtocolError
 from rlexp.metrics.estimate import Estimator, declared_ends
 from rlexp.protocol.experiment import Experiment

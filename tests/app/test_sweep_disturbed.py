@@ -11,8 +11,8 @@ from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.gather import gather
-from rlexp.app.sweep_state import read_runs
+from rlexp.app.reporting.evidence import gather
+from rlexp.app.sweeps.state import read_runs
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ProtocolError
@@ -100,7 +100,7 @@ def test_shared_runs_are_counted_once(tmp_path: Path) -> None:
 
 def test_the_threshold_is_part_of_the_question_where_it_decides(tmp_path: Path) -> None:
     """Steps to another threshold are another objective, and other known scores are not."""
-    from rlexp.app.sweep_request import read_sweep
+    from rlexp.app.sweeps.request import read_sweep
 
     made = stored_sweep(tmp_path)
     asked = read_sweep(None, made.words, made.study).experiment

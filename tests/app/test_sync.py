@@ -13,8 +13,8 @@ from quick_parts import quick_parts
 from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
-from rlexp.app import mirrored
 from rlexp.app.commands.sync import sync
+from rlexp.app.tracking import mirror_client
 from rlexp.cli.sync import sync_exit_code
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
@@ -38,7 +38,7 @@ second:
 @pytest.fixture(autouse=True)
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mirrors that import nothing anew."""
-    warm_up(monkeypatch, mirrored, MIRRORS)
+    warm_up(monkeypatch, mirror_client, MIRRORS)
 
 
 @pytest.fixture

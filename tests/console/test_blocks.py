@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console as RichConsole
 
 from rlexp.console.blocks import cell, show_blocks
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Column,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from members import names
 
-from rlexp.app.request import Request, read_request
-from rlexp.app.worker import assemble
+from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.run_process import assemble
 from rlexp.app.workspace import Workspace
 from rlexp.config.matrix import matrix_file, read_matrix
 from rlexp.protocol.experiment import Configuration

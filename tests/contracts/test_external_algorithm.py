@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from members import member
 
-from rlexp.app.fit import check_fit
-from rlexp.app.permission import check_imports
-from rlexp.app.request import read_request
+from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration

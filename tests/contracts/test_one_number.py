@@ -18,12 +18,12 @@ from stored_sweeps import StoredSweep, finished_sweep
 from typer.testing import CliRunner
 
 import rlexp
+from rlexp.app.execution.request import read_request
 from rlexp.app.export_card import Card, card, result
-from rlexp.app.gather import gather
-from rlexp.app.leading import Leading, leading_aggregate
-from rlexp.app.request import read_request
-from rlexp.app.tracked import Labels, tracked_experiment
+from rlexp.app.reading.leading import Leading, leading_aggregate
+from rlexp.app.reporting.evidence import gather
 from rlexp.app.tracked_summary import read_summary
+from rlexp.app.tracking.snapshot import Labels, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.config.report import read_report
@@ -32,9 +32,9 @@ from rlexp.metrics.estimate import Estimate
 from rlexp.metrics.estimate_words import ends, every_run, sentence, with_ends
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import RunStarted
-from rlexp.reports.estimates import aggregates, per_task
+from rlexp.reports.analysis.estimates import aggregates, per_task
+from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.formats.as_json import plain
-from rlexp.reports.inquiry import Inquiry
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import Layout
 from rlexp.store.runs import new_attempt, write_experiment, write_run

@@ -15,8 +15,17 @@ from measured_samples import MEASURED
 from members import CONF, member, names
 from sweep_samples import SWEEPS, trials_reordered
 
-from rlexp.reports.blocks import HeatMap, Intervals, Lines, Matrix, Parallel, Part, Scatter, Table
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
+    HeatMap,
+    Intervals,
+    Lines,
+    Matrix,
+    Parallel,
+    Part,
+    Scatter,
+    Table,
+)
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pasted_commands import pasted
 
-from rlexp.app.request import read_request
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.components.guides import final_weights, load_guide
 from rlexp.config.validate import build

@@ -17,7 +17,7 @@ import torch
 from pasted_commands import pasted
 
 from rlexp.app.commands.init import files
-from rlexp.app.request import Request, read_request
+from rlexp.app.execution.request import Request, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report

@@ -11,7 +11,7 @@ import pytest
 from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
 
-from rlexp.app.request import read_request
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout
 

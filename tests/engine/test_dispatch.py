@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from samples import configuration
 
-from rlexp.app.execution import claim
+from rlexp.app.execution.launch_settings import claim
 from rlexp.app.observer import Unwatched
 from rlexp.engine import dispatch
 from rlexp.engine.dispatch import Dispatch

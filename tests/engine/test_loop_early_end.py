@@ -8,7 +8,7 @@ from pathlib import Path
 from samples import configuration
 from simulated_sweeps import evaluated
 
-from rlexp.app.execution import claim
+from rlexp.app.execution.launch_settings import claim
 from rlexp.engine.loop import Loop
 from rlexp.engine.running import Orders, Running
 from rlexp.executors import Exit, Job

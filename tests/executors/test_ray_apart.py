@@ -17,8 +17,8 @@ from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.bridge import reason_of
 from rlexp.executors.ray.intake import Intake
 from rlexp.executors.ray.mailbox import Mailbox, Message
+from rlexp.executors.ray.messages import Piece, pack
 from rlexp.executors.ray.node import execute
-from rlexp.executors.ray.parcels import Piece, pack
 from rlexp.executors.ray.returns import Returns
 from rlexp.records.checkpoint import Checkpoint, Transitions
 from rlexp.store.checkpoints import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
 from rlexp.executors.ray.baggage import baggage
-from rlexp.executors.ray.parcels import OFFSET, Piece, pack, read_below, unpack, write_below
+from rlexp.executors.ray.messages import OFFSET, Piece, pack, read_below, unpack, write_below
 from rlexp.executors.ray.scratch import scratch
 from rlexp.store.layout import ExperimentPaths
 

@@ -3,13 +3,13 @@
 import sys
 
 from rlexp import cli
-from rlexp.app import execution
+from rlexp.app.execution import launch_settings
 
 
 def become_quick() -> None:
     """From now on, runs of this process train nothing."""
-    execution.ENTRY = "quick_runs:execute"
-    vars(execution).update(PRELOAD=("quick_runs",), COMMAND=(sys.executable, __file__))
+    launch_settings.ENTRY = "quick_runs:execute"
+    vars(launch_settings).update(PRELOAD=("quick_runs",), COMMAND=(sys.executable, __file__))
 
 
 if __name__ == "__main__":

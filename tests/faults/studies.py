@@ -17,8 +17,8 @@ from in_full import IN_FULL
 from tracing import STRACE
 from warm_process import warm_process
 
+from rlexp.app.reading.summary import describe_run, read_entries
 from rlexp.app.results import to_json
-from rlexp.app.summary import describe_run, read_entries
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import usable_cores

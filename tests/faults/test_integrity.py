@@ -18,8 +18,8 @@ from studies import StudyFolder, new_study, odd, wait_until
 from test_disk import _may_mount
 from test_sweep_kill import WORDS as SWEEP
 
-from rlexp.app.integrity import examine
-from rlexp.app.survey import survey
+from rlexp.app.reading.integrity import examine
+from rlexp.app.reading.survey import survey
 from rlexp.records.integrity import Integrity, Kind
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import read_ledger

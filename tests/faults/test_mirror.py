@@ -64,7 +64,11 @@ def recorded(study: StudyFolder) -> Counter[tuple[str, int]]:
 
 def mirrors(study: StudyFolder) -> list[int]:
     """The mirror processes that work for this study."""
-    own = [p for p in study.processes() if "rlexp.app.mirror" in " ".join(p.cmdline())]
+    own = [
+        p
+        for p in study.processes()
+        if "rlexp.app.tracking.mirror_process" in " ".join(p.cmdline())
+    ]
     return [p.pid for p in own]
 
 

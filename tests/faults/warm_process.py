@@ -213,7 +213,7 @@ def serve(kind: Kind) -> None:
 
 
 def _import_everything(*, quick: bool) -> None:
-    from rlexp.app import execution
+    from rlexp.app.execution import launch_settings
     from rlexp.executors import local, server
     from rlexp.store import provenance
 
@@ -229,7 +229,7 @@ def _import_everything(*, quick: bool) -> None:
         import quick_command
 
         quick_command.become_quick()
-    server._import(execution.PRELOAD)
+    server._import(launch_settings.PRELOAD)
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": _ForkedServer})
     vars(local).update(subprocess=forking)
     # A fork copies what it writes to, and collecting garbage writes to everything.

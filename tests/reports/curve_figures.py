@@ -2,8 +2,8 @@
 
 from evidence_samples import inquiry
 
-from rlexp.reports.blocks import Line, Lines, Part
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Line, Lines, Part
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.curves import LearningCurves
 
 

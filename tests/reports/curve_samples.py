@@ -7,7 +7,7 @@ from samples import ended, evaluated, started
 
 from rlexp.records.events import Ending, Evaluated, Event, Failure
 from rlexp.records.run import RunRecord
-from rlexp.reports.evidence import Member
+from rlexp.reports.evidence.runs import Member
 
 EVERY = 1000
 

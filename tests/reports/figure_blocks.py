@@ -4,9 +4,9 @@ from typing import Any
 
 from study_samples import HOSTILE
 
-from rlexp.reports.blocks import Axis, Figure, Intervals, Line, Lines, Mark, Panel
+from rlexp.reports.drawing.blocks import Axis, Figure, Intervals, Line, Lines, Mark, Panel
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.figures import drawn_figure
-from rlexp.reports.palette import Style
 
 NAMES = (*HOSTILE, "$x_", r"$\frac{1}{0}$", "a\nb\x00\ud800", "_nolegend_", "")
 LOOKS = {name: Style(k) for k, name in enumerate(("ppo", "a2c", *NAMES))}

@@ -4,8 +4,8 @@ from typing import TypeVar
 
 from evidence_samples import inquiry
 
-from rlexp.reports.blocks import Block, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Block, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import Section
 
 Kind = TypeVar("Kind", bound=Block)

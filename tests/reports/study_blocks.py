@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Column,

@@ -16,7 +16,7 @@ from study_blocks import (
 )
 from trial_samples import of_names, sweep_of
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Column,
     Figure,

@@ -16,8 +16,8 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table, texts
 
-from rlexp.reports.blocks import Intervals, Tone
-from rlexp.reports.estimates import aggregates
+from rlexp.reports.analysis.estimates import aggregates
+from rlexp.reports.drawing.blocks import Intervals, Tone
 from rlexp.reports.sections.aggregates import Aggregates
 from rlexp.stats.interval import Interval
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rlexp.reports.axes import Scale, linear, scale, tick_step, tick_texts
-from rlexp.reports.blocks import Axis
+from rlexp.reports.drawing.axes import Scale, linear, scale, tick_step, tick_texts
+from rlexp.reports.drawing.blocks import Axis
 
 AXIS = Axis(title="score")
 LOG = Axis(title="steps", log=True)

@@ -22,9 +22,9 @@ from evidence_samples import (
 )
 
 from rlexp.records.run import RunRecord
+from rlexp.reports.analysis.scale import scales, task_scores
 from rlexp.reports.bounds import Bounds, bounds
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.scale import scales, task_scores
+from rlexp.reports.evidence.runs import Evidence
 
 
 def one_absent() -> Evidence:

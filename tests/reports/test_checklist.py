@@ -23,9 +23,9 @@ from evidence_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.checklist import Item, failed_checks, items
 from rlexp.reports.answer import Answer
-from rlexp.reports.checklist import Item, failed_checks, items
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.evidence.runs import Evidence
 
 
 def item(number: int, own: Evidence) -> Item:

@@ -15,9 +15,9 @@ from sweep_samples import (
     two_sweeps,
 )
 
+from rlexp.reports.analysis.checklist import Item, failed_checks, items
 from rlexp.reports.answer import Answer
-from rlexp.reports.checklist import Item, failed_checks, items
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.evidence.runs import Evidence
 
 
 def item(number: int, own: Evidence) -> Item:

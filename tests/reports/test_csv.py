@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from study_blocks import impossible, interval
 from study_samples import SAMPLES, one_run, typical
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Cloud,
     Column,

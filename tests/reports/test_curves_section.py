@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.blocks import Part, Text
-from rlexp.reports.curve_data import by_seconds, by_steps
+from rlexp.reports.analysis.curves import by_seconds, by_steps
 from rlexp.reports.curve_lines import SHOWN
-from rlexp.reports.evidence import Member
+from rlexp.reports.drawing.blocks import Part, Text
+from rlexp.reports.evidence.runs import Member
 from rlexp.reports.sections.curves import LearningCurves
 
 NAN = float("nan")

@@ -6,9 +6,9 @@ from curve_samples import run
 from evidence_samples import CARTPOLE, evidence
 
 from rlexp.records.events import Failure
-from rlexp.reports.curve_data import Curves, by_steps, common_points, thinned
+from rlexp.reports.analysis.curves import Curves, by_steps, common_points, thinned
 from rlexp.reports.curve_lines import number_in_words, runs_in_words
-from rlexp.reports.evidence import Member
+from rlexp.reports.evidence.runs import Member
 
 
 def steps_of(*members: Member, points: int = 100) -> tuple[float, ...]:

@@ -7,8 +7,8 @@ import pytest
 from evidence_samples import empty, incomplete, inquiry, one_label, one_task, typical
 from part_blocks import column, table, texts
 
-from rlexp.reports.blocks import Part
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Part
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.definitions import DEFINITIONS, Definitions
 
 

@@ -30,8 +30,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from rlexp.reports.estimates import aggregates, pairs, per_task, unit
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.analysis.estimates import aggregates, pairs, per_task, unit
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.family import Verdict
 
 BY_HAND = of_scores(

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence import unambiguous
+from rlexp.reports.evidence.runs import unambiguous
 
 
 def test_labels_keep_the_order_of_asking_and_tasks_are_sorted() -> None:

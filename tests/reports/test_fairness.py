@@ -27,9 +27,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.protocol.experiment import Configuration
-from rlexp.reports.blocks import Tone
-from rlexp.reports.evidence import Evidence, Member
-from rlexp.reports.fairness import changed_files, packages, seeds_in_words, warnings
+from rlexp.reports.analysis.fairness import changed_files, packages, seeds_in_words, warnings
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Evidence, Member
 
 
 def differing(change: Callable[[Member], Member]) -> Evidence:

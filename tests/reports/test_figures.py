@@ -14,12 +14,22 @@ from study_blocks import interval
 from study_samples import LABELS, SAMPLES, many_labels, one_run, typical
 
 from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Axis, Intervals, Line, Mark, Matrix, Panel, Part, Study, Table
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Intervals,
+    Line,
+    Mark,
+    Matrix,
+    Panel,
+    Part,
+    Study,
+    Table,
+)
+from rlexp.reports.drawing.file_names import drawn_blocks
+from rlexp.reports.drawing.palette import LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
 from rlexp.reports.figures.lettering import label
-from rlexp.reports.file_names import drawn_blocks
-from rlexp.reports.palette import LIGHT, styles
 
 Text = pytest.importorskip("matplotlib.text").Text
 

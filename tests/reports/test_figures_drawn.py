@@ -7,10 +7,10 @@ import pytest
 from figure_blocks import STEPS, curves, drawn, panels, texts
 from study_blocks import impossible, interval
 
-from rlexp.reports.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
+from rlexp.reports.drawing.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
+from rlexp.reports.drawing.palette import LIGHT
 from rlexp.reports.figures.canvas import look
 from rlexp.reports.figures.matrix import shade
-from rlexp.reports.palette import LIGHT
 
 pytest.importorskip("matplotlib")
 

@@ -8,7 +8,7 @@ import pytest
 from figure_blocks import NAMES, texts
 from trial_samples import sweep_of
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Cloud,
     Coordinate,
@@ -20,11 +20,11 @@ from rlexp.reports.blocks import (
     Study,
     Thread,
 )
+from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
 from rlexp.reports.figures.scatter import MARKERS
 from rlexp.reports.page.shapes import PATHS
-from rlexp.reports.palette import LIGHT, RISING_LIGHT, styles
 
 pytest.importorskip("matplotlib")
 

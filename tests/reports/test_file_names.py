@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.blocks import Part, Study, Table, Text
-from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.reports.drawing.blocks import Part, Study, Table, Text
+from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 
 
 def _study(*names: str) -> Study:

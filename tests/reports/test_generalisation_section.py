@@ -26,8 +26,8 @@ from measured_samples import (
 from part_blocks import column, notices, of_kind, part_of, table
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import HeatMap, Intervals, Lines, Table, Tone
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Table, Tone
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sections.definitions import Definitions
 from rlexp.reports.sections.generalisation import Generalisation
 from rlexp.stats.interval import Interval

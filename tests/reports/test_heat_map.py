@@ -16,12 +16,12 @@ from playwright.sync_api import Browser
 from study_blocks import impossible, interval
 from study_samples import HOSTILE, typical
 
-from rlexp.reports.blocks import Axis, HeatMap, Part, Study
+from rlexp.reports.drawing.blocks import Axis, HeatMap, Part, Study
+from rlexp.reports.drawing.palette import RISING_DARK, RISING_LIGHT
 from rlexp.reports.figures.canvas import look
 from rlexp.reports.formats import as_csv, as_json, markdown
-from rlexp.reports.page.heat_map import heat_map_plot
+from rlexp.reports.page.grids import heat_map_plot
 from rlexp.reports.page.html import render_html
-from rlexp.reports.palette import RISING_DARK, RISING_LIGHT
 from rlexp.reports.sections.generalisation import Generalisation
 
 pytest_plugins = ("browser_pages",)

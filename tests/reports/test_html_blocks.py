@@ -7,11 +7,11 @@ from study_blocks import forest as forest_figure
 from study_blocks import impossible, interval, matrix, single
 from study_samples import LABELS
 
-from rlexp.reports.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
+from rlexp.reports.drawing.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.intervals import forest
 from rlexp.reports.page.matrix import shade, shaded_matrix
 from rlexp.reports.page.tables import cell, drawn_table
-from rlexp.reports.palette import Style
 
 LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_samples import empty
 
-from rlexp.reports.blocks import Axis, Line, Lines
+from rlexp.reports.drawing.blocks import Axis, Line, Lines
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.lines import LinePlot, line_plot
-from rlexp.reports.palette import Style
 
 LOOK = {"ppo": Style(0), "a2c": Style(1)}
 UNIT = Axis(title="x", low=0, high=4)

@@ -17,7 +17,17 @@ from in_full import IN_FULL
 from study_pages import text_of
 from study_samples import HOSTILE, LABELS, SAMPLES, typical
 
-from rlexp.reports.blocks import Column, Lines, Listing, Notice, Part, Study, Table, Text, Tone
+from rlexp.reports.drawing.blocks import (
+    Column,
+    Lines,
+    Listing,
+    Notice,
+    Part,
+    Study,
+    Table,
+    Text,
+    Tone,
+)
 from rlexp.reports.page.html import plain_json, render_html
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}

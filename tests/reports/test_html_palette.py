@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from study_samples import LABELS, SAMPLES, many_labels, sweep, typical
 
-from rlexp.reports.blocks import Axis, Cloud, Part, Scatter, Study
-from rlexp.reports.palette import (
+from rlexp.reports.drawing.blocks import Axis, Cloud, Part, Scatter, Study
+from rlexp.reports.drawing.palette import (
     DARK,
     DASHES,
     FURTHER_SHAPES,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
 
-from rlexp.reports.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
 from rlexp.reports.page.html import render_html
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 

@@ -9,11 +9,11 @@ import pytest
 from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
 from trial_samples import many_coordinates
 
-from rlexp.reports.blocks import Axis, Cloud, Line, Part, Scatter, Study
+from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Part, Scatter, Study
+from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
 from rlexp.reports.page.html import pieces, render_html
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.shapes import PATHS
-from rlexp.reports.palette import FURTHER_SHAPES, SHAPES, Style
 
 LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
 UNIT = Axis(title="x", low=0, high=4)

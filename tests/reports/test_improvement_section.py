@@ -13,8 +13,8 @@ from evidence_samples import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.blocks import Matrix, Notice, Part, Table
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Matrix, Notice, Part, Table
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.improvement import ProbabilityOfImprovement, mirrored
 from rlexp.stats.interval import Interval
 

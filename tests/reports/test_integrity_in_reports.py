@@ -6,9 +6,9 @@ from evidence_samples import inquiry, typical
 from part_blocks import notices, of_kind, part_of, table
 
 from rlexp.records.integrity import Finding, Integrity, Kind
-from rlexp.reports.blocks import Table, Text, Tone
-from rlexp.reports.checklist import failed_checks
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.analysis.checklist import failed_checks
+from rlexp.reports.drawing.blocks import Table, Text, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.provenance import Provenance
 
 HEAD = "0123456789abcdef" * 4

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from study_samples import HOSTILE, SAMPLES, hostile, typical
 
-from rlexp.reports import blocks
+from rlexp.reports.drawing import blocks
 from rlexp.reports.formats.as_json import render
 from rlexp.stats.interval import Interval
 

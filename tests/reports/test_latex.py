@@ -12,7 +12,7 @@ from study_blocks import impossible, interval
 from study_samples import SAMPLES, hostile, one_run, typical
 
 from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Block, Column, Listing, Part, Study, Table, Text
+from rlexp.reports.drawing.blocks import Block, Column, Listing, Part, Study, Table, Text
 from rlexp.reports.formats.latex import render
 from rlexp.reports.formats.latex_text import breakable, latex, verbatim
 

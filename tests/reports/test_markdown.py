@@ -9,7 +9,8 @@ from markdown_it import MarkdownIt
 from study_blocks import impossible, interval
 from study_samples import HOSTILE, SAMPLES, hostile, typical
 
-from rlexp.reports.blocks import (
+from rlexp.reports.characters import one_line
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Cloud,
@@ -27,7 +28,6 @@ from rlexp.reports.blocks import (
     Thread,
     Tone,
 )
-from rlexp.reports.characters import one_line
 from rlexp.reports.formats.markdown import render
 from rlexp.reports.formats.markdown_text import fenced, inline
 

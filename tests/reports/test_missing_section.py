@@ -20,7 +20,7 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Continued, Refused
-from rlexp.reports.blocks import Table, Tone
+from rlexp.reports.drawing.blocks import Table, Tone
 from rlexp.reports.sections.missing import Missing
 
 

@@ -7,7 +7,7 @@ from browser_questions import TICKS, Open, point
 from playwright.sync_api import Page
 from study_samples import LABELS
 
-from rlexp.reports.axes import Scale
+from rlexp.reports.drawing.axes import Scale
 
 pytest_plugins = ("browser_pages",)
 

@@ -5,8 +5,8 @@ from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.blocks import Table, Text, Value
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Table, Text, Value
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.pairs import COLUMNS, Pairs
 from rlexp.stats.interval import Interval
 

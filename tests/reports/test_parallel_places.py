@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.axes import Scale, Tick
-from rlexp.reports.blocks import Axis, Coordinate, Parallel, Thread
+from rlexp.reports.drawing.axes import Scale, Tick
+from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Thread
 from rlexp.reports.parallel_places import (
     Strands,
     apart,

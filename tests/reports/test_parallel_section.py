@@ -17,8 +17,8 @@ from sweep_samples import (
     trial,
 )
 
-from rlexp.reports.blocks import Parallel, Thread
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Parallel, Thread
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import parallel
 from rlexp.reports.sections.parallel import ParallelCoordinates
 

@@ -4,7 +4,7 @@ from samples import spec
 
 from rlexp.records.events import Continued, Refused
 from rlexp.records.run import RunRecord
-from rlexp.reports.past import Past
+from rlexp.reports.evidence.restarts import Past
 
 
 def refused(*reasons: str) -> tuple[Refused, ...]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from evidence_samples import typical
 
-from rlexp.reports.evidence import Cell
-from rlexp.reports.scale import Scale, possible_scores
+from rlexp.reports.analysis.scale import Scale, possible_scores
+from rlexp.reports.evidence.runs import Cell
 from rlexp.stats.interval import Interval, limited
 
 FOUND = Interval(

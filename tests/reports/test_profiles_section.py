@@ -7,8 +7,8 @@ from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered, t
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.blocks import Lines, Notice, Part
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Lines, Notice, Part
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.profiles import PerformanceProfiles
 
 

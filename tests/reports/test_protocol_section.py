@@ -20,8 +20,8 @@ from sweep_samples import SPACE, default_won, searching, sweep, swept, swept_evi
 
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.space import Space
-from rlexp.reports.blocks import Listing, Tone, Value
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Listing, Tone, Value
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.protocol import Protocol
 
 

@@ -18,8 +18,8 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
-from rlexp.reports.blocks import Listing, Table, Tone
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Listing, Table, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.provenance import Provenance
 
 

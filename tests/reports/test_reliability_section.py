@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.blocks import Part, Table, Value
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.drawing.blocks import Part, Table, Value
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sections.reliability import WORST_ALONE, Reliability
 from rlexp.stats.interval import Interval
 

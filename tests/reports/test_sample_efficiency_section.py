@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Failure
-from rlexp.reports.blocks import Lines, Notice, Part, Table, Value
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.drawing.blocks import Lines, Notice, Part, Table, Value
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiency
 from rlexp.stats.interval import Interval
 

@@ -16,8 +16,8 @@ from evidence_samples import (
 )
 from numpy.testing import assert_allclose
 
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.scale import Scale, scale_of, scales, task_scores
+from rlexp.reports.analysis.scale import Scale, scale_of, scales, task_scores
+from rlexp.reports.evidence.runs import Evidence
 
 
 def test_normalised_by_hand() -> None:

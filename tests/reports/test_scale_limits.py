@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from evidence_samples import CARTPOLE, PENDULUM, all_failed, incomplete, inquiry, of_scores
 
+from rlexp.reports.analysis.estimates import aggregates, pairs
+from rlexp.reports.analysis.scale import without_anchors
 from rlexp.reports.bounds import bounds
-from rlexp.reports.estimates import aggregates, pairs
-from rlexp.reports.scale import without_anchors
 
 
 def test_equal_scores_have_no_observed_scale() -> None:

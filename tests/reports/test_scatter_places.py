@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.axes import Scale
-from rlexp.reports.blocks import Axis, Cloud, Line, Scatter
-from rlexp.reports.scatter_places import Place, Places, left_out_words, places, tick_name
+from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Scatter
+from rlexp.reports.drawing.marks import Place, Places, left_out_words, places, tick_name
 
 NAN, ENDLESS = float("nan"), float("inf")
 UNIT = Axis(title="x", low=0, high=4)

@@ -20,8 +20,8 @@ from grid_samples import (
 from part_blocks import column, notices, part_of, table, texts
 from sweep_samples import SWEEPS
 
-from rlexp.reports.blocks import Part, Tone
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Part, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.definitions import Definitions
 from rlexp.reports.sections.sensitivity import HyperparameterSensitivity
 from rlexp.stats.interval import Interval

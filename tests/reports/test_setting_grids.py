@@ -33,8 +33,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sweep_samples import SWEEPS
 
-from rlexp.reports.evidence import Evidence, Member
-from rlexp.reports.setting_grids import SettingGrid, setting_grids
+from rlexp.reports.analysis.setting_grids import SettingGrid, setting_grids
+from rlexp.reports.evidence.runs import Evidence, Member
 
 RATE, PASSES = "algorithm.learning_rate", "algorithm.n_epochs"
 

@@ -19,8 +19,8 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.blocks import Scatter
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Scatter
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import slices
 from rlexp.reports.sections.slices import Slices
 

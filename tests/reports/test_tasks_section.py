@@ -19,7 +19,7 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
-from rlexp.reports.blocks import Intervals, Tone
+from rlexp.reports.drawing.blocks import Intervals, Tone
 from rlexp.reports.sections.tasks import Tasks
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.blocks import Line, Lines, Part, Table, Text, Value
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.drawing.blocks import Line, Lines, Part, Table, Text, Value
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.reaching import follow
 from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThreshold
 from rlexp.stats.interval import Interval

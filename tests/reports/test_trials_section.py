@@ -7,7 +7,7 @@ from evidence_samples import STEPS, inquiry, typical
 from part_blocks import column, part_of, table
 from sweep_samples import just_begun, minimised, odd_values, swept, two_sweeps
 
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.trials import Trials
 
 

@@ -17,9 +17,9 @@ from sweep_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Tone
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.fairness import warnings
+from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.tuning_effort import Effort, effort, efforts, full_runs, untuned
 
 

@@ -25,8 +25,8 @@ from evidence_samples import (
 )
 from part_blocks import notices, part_of, texts
 
-from rlexp.reports.blocks import Tone
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.verdicts import Verdicts
 
 APART = of_scores(

@@ -28,8 +28,8 @@ from sweep_samples import (
 )
 
 from rlexp.records.run import RunRecord
-from rlexp.reports.blocks import Table, Tone
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Table, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.winner import Winner
 from rlexp.stats.interval import Interval
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Axis,
     Cloud,
     Coordinate,

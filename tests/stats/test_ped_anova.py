@@ -16,7 +16,7 @@ from optuna.distributions import (
 )
 from optuna.importance import PedAnovaImportanceEvaluator
 
-from rlexp.stats.ped_anova import STEPS, Observed, best, divergences
+from rlexp.stats.sensitivity.ped_anova import STEPS, Observed, best, divergences
 
 DISTRIBUTIONS: dict[str, BaseDistribution] = {
     "real": FloatDistribution(0, 1),

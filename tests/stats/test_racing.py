@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.racing import signed_rank_p, worse_than_best
+from rlexp.stats.sequential.racing import signed_rank_p, worse_than_best
 
 differences = st.lists(st.integers(-9, 9), min_size=1, max_size=9)
 

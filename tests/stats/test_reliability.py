@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.reliability import (
+from rlexp.stats.reliability.metrics import (
     LearningCurves,
     curve_range,
     differences,
@@ -23,7 +23,7 @@ from rlexp.stats.reliability import (
     risk_across_runs,
     short_term_risk,
 )
-from rlexp.stats.risk import cvar
+from rlexp.stats.reliability.risk import cvar
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden_stats.json").read_text())[
     "reliability_metrics"

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats.reliability import LearningCurves
-from rlexp.stats.reliability_estimates import Reliability
-from rlexp.stats.reliability_summary import rollout_reliability, training_reliability
+from rlexp.stats.reliability.estimates import Reliability
+from rlexp.stats.reliability.metrics import LearningCurves
+from rlexp.stats.reliability.summary import rollout_reliability, training_reliability
 from rlexp.stats.resampling import Resampling
 
 FEW = Resampling(seed=1, repetitions=500)

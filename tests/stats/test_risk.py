@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlexp.stats.risk import Tail, cvar, failure_rate, worst_count
+from rlexp.stats.reliability.risk import Tail, cvar, failure_rate, worst_count
 
 TAILS: tuple[Tail, ...] = ("lower", "upper")
 outcomes = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rlexp.stats.normalise import min_max
-from rlexp.stats.sensitivity import Sensitivity, percentile_anchors, sensitivity
+from rlexp.stats.sensitivity.settings import Sensitivity, percentile_anchors, sensitivity
 
 NAN = float("nan")
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlexp.stats.normalise import min_max
-from rlexp.stats.sensitivity import percentile_anchors, sensitivity
+from rlexp.stats.sensitivity.settings import percentile_anchors, sensitivity
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PUBLISHED: dict[str, Any] = json.loads((GOLDEN / "adkins.json").read_text())

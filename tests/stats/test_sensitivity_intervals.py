@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.sensitivity import sensitivity
-from rlexp.stats.sensitivity_intervals import sensitivity_intervals
-from rlexp.stats.setting_runs import means
+from rlexp.stats.sensitivity.intervals import sensitivity_intervals
+from rlexp.stats.sensitivity.setting_runs import means
+from rlexp.stats.sensitivity.settings import sensitivity
 
 NAN = float("nan")
 FEW = Resampling(seed=3, repetitions=300)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sequential_cases import FAMILIES
 
-from rlexp.stats.sequential import (
+from rlexp.stats.sequential.looks import _needed
+from rlexp.stats.sequential.tests import (
     Design,
     Family,
     decide,
@@ -19,7 +20,6 @@ from rlexp.stats.sequential import (
     pairs_with_first,
     smallest_decidable_interim,
 )
-from rlexp.stats.sequential_looks import _needed
 
 Blocks = dict[str, NDArray[np.float64]]
 each_family = pytest.mark.parametrize("family", FAMILIES)

@@ -18,16 +18,16 @@ import pytest
 from in_full import IN_FULL
 
 from rlexp.errors import HeldError, RecordError
-from rlexp.store import heartbeats, lease, lease_files
-from rlexp.store.heartbeats import Beating, Rhythm, take
+from rlexp.store import lease, lease_files, shared_leases
 from rlexp.store.lease_files import look, remove
 from rlexp.store.processes import Process, this_process
+from rlexp.store.shared_leases import Beating, Rhythm, take
 
 QUICK = Rhythm(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
 CODE = """
 import sys, time
 from pathlib import Path
-from rlexp.store.heartbeats import Rhythm, take
+from rlexp.store.shared_leases import Rhythm, take
 
 path, begin, *rhythm = sys.argv[1:]
 while time.time() < float(begin):
@@ -106,17 +106,17 @@ def test_a_refusal_says_how_long_the_holder_has_been_silent(
 def test_a_holder_on_another_machine_that_fell_silent_is_replaced(path: Path) -> None:
     """A minute after its last sign of life."""
     left(path, age=61.0)
-    assert not heartbeats.is_taken(path)
+    assert not shared_leases.is_taken(path)
     held = take(path, "it", now=0.0)
     assert held is not None
-    assert os.getpid() == heartbeats.entry_at(path)["pid"]
+    assert os.getpid() == shared_leases.entry_at(path)["pid"]
     held.release()
     assert [] == list(path.parent.iterdir())
 
 
 def test_a_holder_that_was_killed_on_this_machine_is_replaced_at_once(path: Path) -> None:
     """Nobody waits for the silence of a process that is known to be gone, a zombie included."""
-    with process(path, heartbeats.USUAL) as other:
+    with process(path, shared_leases.USUAL) as other:
         assert "held" == word(other)
         assert quick(path) is None
         other.kill()
@@ -130,9 +130,9 @@ def test_a_number_that_another_process_has_by_now_is_no_holder(path: Path) -> No
     """Processes are known by when they started, too."""
     own = this_process()
     left(path, **{**own.plain(), "started": "7"})
-    assert not heartbeats.is_taken(path)
+    assert not shared_leases.is_taken(path)
     left(path, **own.plain())
-    assert heartbeats.is_taken(path)
+    assert shared_leases.is_taken(path)
 
 
 @pytest.mark.parametrize("other", [{"host": "node7"}, {"boot": "another"}, {"boot": None}])
@@ -310,7 +310,7 @@ def test_releasing_tells_of_no_loss(path: Path) -> None:
 def test_a_time_to_come_is_not_waited_for(path: Path, ahead: float) -> None:
     """The silence counts from when it was first seen, by the clock of the file system."""
     left(path, age=-ahead)
-    assert heartbeats.is_taken(path)
+    assert shared_leases.is_taken(path)
     assert quick(path) is None
     time.sleep(QUICK.lease + 0.1)
     held = quick(path)
@@ -349,7 +349,7 @@ def test_a_damaged_lease_is_held_until_it_is_silent(path: Path, content: str) ->
 def test_what_a_lock_left_is_nobodys(path: Path) -> None:
     """Locks of the kernel leave an empty file."""
     path.touch()
-    assert not heartbeats.is_taken(path)
+    assert not shared_leases.is_taken(path)
     held = quick(path)
     assert held is not None
     held.release()
@@ -447,5 +447,5 @@ def test_asking_costs_little_where_nothing_is_held(path: Path) -> None:
     """A list of ten thousand runs asks for each."""
     begin = time.perf_counter()
     for _ in range(1000):
-        heartbeats.is_taken(path)
+        shared_leases.is_taken(path)
     assert time.perf_counter() - begin < 1.0

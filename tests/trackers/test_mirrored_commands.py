@@ -30,7 +30,13 @@ RUN = (
     "algorithm.n_epochs=2",
 )
 PRELOAD = (
-    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.app.worker"),
+    *(
+        "torch",
+        "stable_baselines3",
+        "sb3_contrib",
+        "torch._dynamo",
+        "rlexp.app.execution.run_process",
+    ),
     *(
         "rlexp.cli",
         "rlexp.app.commands.run",
@@ -42,7 +48,7 @@ PRELOAD = (
     *("rlexp.config.compose", "pydantic", "scipy.special", "gymnasium.envs.classic_control"),
 )
 """What a command, its run and its mirror import."""
-STARTING = ("rlexp.executors.local", "rlexp.app.mirrored")
+STARTING = ("rlexp.executors.local", "rlexp.app.tracking.mirror_client")
 """The modules that start the processes of a run and of a mirror."""
 KILLED = "the server is killed"
 FAULTS: dict[str, Mode | None] = {

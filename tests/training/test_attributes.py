@@ -19,7 +19,7 @@ import pytest
 from hidden_state import Walk
 
 from rlexp.training import hashing
-from rlexp.training.attributes import compare_attributes, read_attributes
+from rlexp.training.environment_fingerprint import compare_attributes, read_attributes
 from rlexp.training.memory import NotRepeatable
 
 

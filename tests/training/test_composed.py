@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 from trainings import TINY, Memory, spec_of
 
-from rlexp.app.worker import assemble
+from rlexp.app.execution.run_process import assemble
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import ComposedTask
 from rlexp.protocol.seeds import Phase

@@ -8,7 +8,7 @@ from in_full import IN_FULL
 from trainings import Memory, shared, trained, without_times
 
 from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
-from rlexp.training import execution
+from rlexp.training import training_run
 
 BUDGET = (
     "budget.steps=240",
@@ -182,7 +182,7 @@ def test_state_that_shows_late_is_refused(
 ) -> None:
     """The run begins anew and ends as the control, even if the trial should find nothing."""
     if not tried:
-        monkeypatch.setattr(execution, "check_round_trip", lambda *_, **__: None)
+        monkeypatch.setattr(training_run, "check_round_trip", lambda *_, **__: None)
     words = late("RareSlips")
     control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])

@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 from trainings import spec_of
 
-from rlexp.app.worker import assemble
+from rlexp.app.execution.run_process import assemble
 from rlexp.environments import Environment
 from rlexp.environments.composed import Around
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS

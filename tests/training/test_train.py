@@ -9,7 +9,7 @@ import pytest
 import torch
 from trainings import TINY, Memory, spec_of, trained
 
-from rlexp.app.worker import assemble
+from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import (
     Checkpointed,
     Ending,

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rlexp.app.worker import assemble
+from rlexp.app.execution.run_process import assemble
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.protocol.seeds import Phase

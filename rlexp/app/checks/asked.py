@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlexp.app.permission import check_imports
-from rlexp.app.request import read_request
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.words import parse_words
 from rlexp.errors import ConfigError

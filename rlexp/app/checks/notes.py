@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from traceback import extract_tb
 
-from rlexp.app.checks.finding import Finding, fail
-from rlexp.app.fit import Spaces
+from rlexp.app.diagnostics.finding import Finding, fail
+from rlexp.app.execution.compatibility import Spaces
 from rlexp.errors import ConfigError
 
 WIDTH = 200

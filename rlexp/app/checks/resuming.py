@@ -1,8 +1,8 @@
 """Whether a run on an environment that is interrupted goes on where it was."""
 
-from rlexp.app.checks.finding import Finding, ok, warn
 from rlexp.app.checks.notes import Notes
-from rlexp.app.checks.playing import SEED
+from rlexp.app.diagnostics.finding import Finding, ok, warn
+from rlexp.app.diagnostics.random_steps import SEED
 from rlexp.environments import Environment
 
 GAMMA = 0.99

@@ -4,9 +4,9 @@ from copy import deepcopy
 from time import perf_counter
 from typing import Any
 
-from rlexp.app.checks.finding import Finding, ok, warn
 from rlexp.app.checks.notes import Broken, Notes
-from rlexp.app.checks.playing import SECONDS, SEED, random_action
+from rlexp.app.diagnostics.finding import Finding, ok, warn
+from rlexp.app.diagnostics.random_steps import SECONDS, SEED, random_action
 from rlexp.environments import Environment
 
 STEPS = 100

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.checks.executions import LOG_LIMIT, TICK
-from rlexp.app.checks.finding import Finding, fail, ok
-from rlexp.app.checks.repeating import CURES, Trace
-from rlexp.app.variables import given
+from rlexp.app.diagnostics.finding import Finding, fail, ok
+from rlexp.app.diagnostics.repeated_runs import LOG_LIMIT, TICK
+from rlexp.app.diagnostics.repeating import CURES, Trace
+from rlexp.app.execution.environment_variables import given
 from rlexp.executors import Job
 from rlexp.executors.local import Local
 
-ENTRY = "rlexp.app.checks.repeating:execute"
-PRELOAD = ("gymnasium", "rlexp.app.checks.repeating")
+ENTRY = "rlexp.app.diagnostics.repeating:execute"
+PRELOAD = ("gymnasium", "rlexp.app.diagnostics.repeating")
 HASH_SEED = "PYTHONHASHSEED"
 PLAY_LIMIT = 60.0
 """Seconds after which a play is taken to hang."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from rlexp.app.away import cancel_all
+from rlexp.app.execution.queued import cancel_all
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from signal import Signals
 from typing import ClassVar
 
-from rlexp.app.continuing import with_drift
+from rlexp.app.comparison.sequential import Looked, PairDecision, draw_up, failed_for_good, look_at
 from rlexp.app.design import (
     FAMILY,
     GROUP,
@@ -19,17 +19,17 @@ from rlexp.app.design import (
     frozen_alike,
     record_look,
 )
-from rlexp.app.drive import launch, run_plan
-from rlexp.app.execution import Driving
-from rlexp.app.gather import gather, read_target
-from rlexp.app.imported import refuse_imported
-from rlexp.app.looks import Looked, PairDecision, draw_up, failed_for_good, look_at
-from rlexp.app.mirrored import Trackers
+from rlexp.app.execution.checkpoints import with_drift
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.launch import launch, run_plan
+from rlexp.app.execution.launch_settings import Driving
+from rlexp.app.execution.plans import RunPlan
 from rlexp.app.observer import Observer
-from rlexp.app.older_schema import refuse_older
-from rlexp.app.permission import check_imports
-from rlexp.app.plans import RunPlan
+from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.older_schema import refuse_older
+from rlexp.app.reporting.evidence import gather, read_target
 from rlexp.app.results import NextCommand, Schema
+from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
@@ -38,7 +38,7 @@ from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence import Evidence, Member
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold

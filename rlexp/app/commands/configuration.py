@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.fit import check_fit
-from rlexp.app.request import read_request
+from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.request import read_request
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose

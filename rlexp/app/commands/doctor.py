@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.checks.examination import examine
-from rlexp.app.checks.finding import Finding, any_failed
-from rlexp.app.checks.installation import check_installation
-from rlexp.app.checks.machine import check_machine
+from rlexp.app.diagnostics.environment import examine
+from rlexp.app.diagnostics.finding import Finding, any_failed
+from rlexp.app.diagnostics.installation import check_installation
+from rlexp.app.diagnostics.machine import check_machine
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 
@@ -42,7 +42,7 @@ def doctor(
         RlexpError: The environment's configuration is not valid, or the words lead to none.
     """
     if trained is not None:
-        from rlexp.app.checks.determinism import check_determinism
+        from rlexp.app.diagnostics.determinism import check_determinism
 
         findings = check_determinism(list(trained), workspace)
     elif environment is None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
-from rlexp.app.imported import refuse_imported_run
+from rlexp.app.evaluation.playback import FilmedEpisode, Spread
+from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
-from rlexp.app.permission import check_imports
-from rlexp.app.playback import FilmedEpisode, Spread
 from rlexp.app.policies import Policy, check_archives, find_policy
+from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
@@ -23,7 +23,7 @@ from rlexp.store.layout import RunPaths
 from rlexp.store.runs import read_run
 
 if TYPE_CHECKING:
-    from rlexp.app.playback import Player
+    from rlexp.app.evaluation.playback import Player
 
 MOST_NAMES = 10
 """Runs that a refusal names."""
@@ -155,7 +155,7 @@ def _play(
     observer: Observer,
 ) -> PolicyEvaluation:
     """Restore, play and film; trouble with a film costs no result."""
-    from rlexp.app.playback import restored
+    from rlexp.app.evaluation.playback import restored
 
     ending = _prepare_films() if request.video else ""
     player = restored(

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from rlexp.app.export_huggingface import make_huggingface
-from rlexp.app.export_output import Export, ExportedFiles, Output
 from rlexp.app.export_request import ExportRequest
-from rlexp.app.export_scores import make_marl_eval, make_rliable, make_tables
-from rlexp.app.export_script import make_script
+from rlexp.app.exporting.huggingface import make_huggingface
+from rlexp.app.exporting.output import Export, ExportedFiles, Output
+from rlexp.app.exporting.scores import make_marl_eval, make_rliable, make_tables
+from rlexp.app.exporting.script import make_script
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 

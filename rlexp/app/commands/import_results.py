@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from rlexp.app.imported import found_before
-from rlexp.app.imported_place import (
+from rlexp.app.importing.store import (
     Written,
     add_to_experiment,
     new_experiment,
     remove_leftovers,
 )
+from rlexp.app.reading.imported import found_before
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.foreign_yaml import read_foreign_yaml

@@ -7,17 +7,17 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from rlexp.app.leading import Leading, leading_aggregate
-from rlexp.app.plans import RefusedCheckpoint
+from rlexp.app.execution.plans import RefusedCheckpoint
+from rlexp.app.reading.leading import Leading, leading_aggregate
+from rlexp.app.reading.summary import Cell, describe_run, summarise, worst_scores
+from rlexp.app.reading.survey import Found, Survey, survey
 from rlexp.app.results import Schema
-from rlexp.app.summary import Cell, describe_run, summarise, worst_scores
-from rlexp.app.survey import Found, Survey, survey
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
-from rlexp.reports.past import Past
+from rlexp.reports.evidence.restarts import Past
 from rlexp.reports.sentences import listed, shortened
 
 CONDITION = re.compile(

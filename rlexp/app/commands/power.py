@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import ClassVar
 
-from rlexp.app.gather import gather
+from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Tone
-from rlexp.reports.estimates import unit
-from rlexp.reports.evidence import Cell, Evidence
-from rlexp.reports.fairness import warnings
-from rlexp.reports.scale import common_scale, task_scores
+from rlexp.reports.analysis.estimates import unit
+from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.scale import common_scale, task_scores
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Cell, Evidence
 from rlexp.reports.settings import Settings
 from rlexp.stats import power as t_test
 from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot

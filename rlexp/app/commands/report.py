@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import rlexp
-from rlexp.app.gather import gather, read_target
 from rlexp.app.reporting.build import make_study, read_formats, read_phase, rendered
+from rlexp.app.reporting.evidence import gather, read_target
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
 from rlexp.config.report import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
-from rlexp.reports.blocks import Notice, Study, Tone
-from rlexp.reports.evidence import Evidence
+from rlexp.reports.drawing.blocks import Notice, Study, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths

@@ -11,17 +11,17 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import rlexp
-from rlexp.app.imported import refuse_imported_run
+from rlexp.app.execution.import_permission import check_imports, foreign_modules
+from rlexp.app.execution.signals import HEARD, Signals
 from rlexp.app.observer import Observer
-from rlexp.app.older_schema import refuse_older_run
-from rlexp.app.permission import check_imports, foreign_modules
-from rlexp.app.reproduction.again import define, run_again
-from rlexp.app.reproduction.answer import ReproducedRun, Verdict, answer
+from rlexp.app.reading.imported import refuse_imported_run
+from rlexp.app.reading.older_schema import refuse_older_run
 from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
+from rlexp.app.reproduction.comparison import ReproducedRun, Verdict, answer
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
+from rlexp.app.reproduction.rerun import define, run_again
 from rlexp.app.reproduction.surroundings import Change, Surroundings, compare
 from rlexp.app.results import Schema
-from rlexp.app.signals import HEARD, Signals
 from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec

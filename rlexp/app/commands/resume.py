@@ -13,20 +13,20 @@ from rlexp.app.commands.sweep import (
     bring_sweep_to_end,
     has_work,
 )
-from rlexp.app.execution import LaunchOptions
-from rlexp.app.imported import refuse_imported
-from rlexp.app.mirrored import Trackers
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.launch_settings import LaunchOptions
+from rlexp.app.execution.plans import RunPlan, SweepOutline
+from rlexp.app.execution.request import Request
 from rlexp.app.observer import Observer
-from rlexp.app.older_schema import refuse_older
-from rlexp.app.permission import check_imports
-from rlexp.app.plans import RunPlan, SweepOutline
-from rlexp.app.recorded import Recorded, read_recorded
-from rlexp.app.request import Request
+from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.older_schema import refuse_older
+from rlexp.app.reading.provenance import Recorded, read_recorded
+from rlexp.app.reading.survey import Survey, survey
 from rlexp.app.results import Schema
-from rlexp.app.survey import Survey, survey
-from rlexp.app.sweep_request import Asked, read_sweep, split_definition
-from rlexp.app.sweep_state import Closed
-from rlexp.app.sweep_state import resume as take_up
+from rlexp.app.sweeps.request import Asked, read_sweep, split_definition
+from rlexp.app.sweeps.state import Closed
+from rlexp.app.sweeps.state import resume as take_up
+from rlexp.app.tracking.mirror_client import Trackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build, build_named, validate_settings

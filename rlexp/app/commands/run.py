@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.continuing import with_drift
-from rlexp.app.drive import launch, run_plan
-from rlexp.app.execution import Driving, LaunchOptions
-from rlexp.app.fit import Spaces, check_fit
+from rlexp.app.execution.checkpoints import with_drift
+from rlexp.app.execution.compatibility import Spaces, check_fit
+from rlexp.app.execution.launch import launch, run_plan
+from rlexp.app.execution.launch_settings import Driving, LaunchOptions
+from rlexp.app.execution.plans import RunPlan
+from rlexp.app.execution.request import Request, read_request
 from rlexp.app.join import join
-from rlexp.app.leading import leading_aggregate
-from rlexp.app.mirrored import catch_up
 from rlexp.app.observer import Observer
-from rlexp.app.plans import RunPlan
-from rlexp.app.request import Request, read_request
+from rlexp.app.reading.leading import leading_aggregate
+from rlexp.app.reading.summary import Entry, PhaseSummary, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.retrain import Origin, request_again
-from rlexp.app.summary import Entry, PhaseSummary, read_entries, summarise
+from rlexp.app.sweeps.retrain import Origin, request_again
+from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
 from rlexp.engine.plan import Plan, make_plan
 from rlexp.errors import ConfigError

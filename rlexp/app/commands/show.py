@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from rlexp.app.commands.status import sweep_status
 from rlexp.app.history import AttemptRow, CheckpointCost, checkpoint_cost, describe_attempts
-from rlexp.app.imported import imported_counts, source_in_words
-from rlexp.app.leading import leading_aggregate
+from rlexp.app.reading.imported import imported_counts, source_in_words
+from rlexp.app.reading.leading import leading_aggregate
+from rlexp.app.reading.summary import PhaseSummary, RunRow, describe_run, summarise
+from rlexp.app.reading.survey import Survey, configuration_of, read_now, survey
 from rlexp.app.results import Schema
-from rlexp.app.summary import PhaseSummary, RunRow, describe_run, summarise
-from rlexp.app.survey import Survey, configuration_of, read_now, survey
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from rlexp.app.away import QueuedRuns
+from rlexp.app.execution.queued import QueuedRuns
+from rlexp.app.reading.survey import Survey, survey
 from rlexp.app.results import Schema
-from rlexp.app.survey import Survey, survey
-from rlexp.app.sweep_state import Closed, resume
-from rlexp.app.sweep_view import view_of, why_stopped
+from rlexp.app.sweeps.progress import view_of, why_stopped
+from rlexp.app.sweeps.state import Closed, resume
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import State
-from rlexp.reports.past import Past
+from rlexp.reports.evidence.restarts import Past
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 

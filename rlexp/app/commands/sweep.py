@@ -9,30 +9,30 @@ from math import ceil
 from signal import Signals
 from typing import ClassVar
 
-from rlexp.app.continuing import (
+from rlexp.app.execution.checkpoints import (
     beginnings,
     continuing,
     largest_replay,
     steps_done,
     with_drift,
 )
-from rlexp.app.drive import drive_source
-from rlexp.app.estimate import estimate, remember
-from rlexp.app.execution import Driving, LaunchOptions
-from rlexp.app.fit import Spaces
-from rlexp.app.gather import gather
-from rlexp.app.mirrored import catch_up
+from rlexp.app.execution.compatibility import Spaces
+from rlexp.app.execution.estimate import estimate, remember
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.launch import drive_source
+from rlexp.app.execution.launch_settings import Driving, LaunchOptions
+from rlexp.app.execution.plans import SweepOutline
 from rlexp.app.observer import Observer
-from rlexp.app.permission import check_imports
-from rlexp.app.plans import SweepOutline
 from rlexp.app.reporting.build import make_study
+from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweep_join import join_sweep
 from rlexp.app.sweep_ledger import FolderLedger
-from rlexp.app.sweep_request import Asked, Configurer, read_sweep
-from rlexp.app.sweep_state import check_parts, read_runs, resume, search_hours
-from rlexp.app.sweep_view import going_on, remaining_steps, trial_lines
 from rlexp.app.sweep_watch import Watched, mirror_of
+from rlexp.app.sweeps.progress import going_on, remaining_steps, trial_lines
+from rlexp.app.sweeps.request import Asked, Configurer, read_sweep
+from rlexp.app.sweeps.state import check_parts, read_runs, resume, search_hours
+from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.engine.sweeping import Stage, Sweeping
@@ -44,9 +44,9 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.run import RunRecord, State
-from rlexp.reports.blocks import Study
-from rlexp.reports.past import Past
-from rlexp.reports.sweep_evidence import PhaseCost
+from rlexp.reports.drawing.blocks import Study
+from rlexp.reports.evidence.restarts import Past
+from rlexp.reports.evidence.sweeps import PhaseCost
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold

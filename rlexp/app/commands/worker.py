@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from rlexp.app import execution
-from rlexp.app.execution import claim
+from rlexp.app.execution import launch_settings
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.launch_settings import claim
+from rlexp.app.execution.signals import Signals, listening
 from rlexp.app.observer import Observer
-from rlexp.app.older_schema import refuse_older
-from rlexp.app.permission import check_imports
+from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.results import Schema
-from rlexp.app.signals import Signals, listening
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
@@ -256,8 +256,8 @@ def _execute(
     source.offered.appendleft(spec.name)
     loop = None
     opened = executor.open(
-        execution.ENTRY,
-        execution.PRELOAD,
+        launch_settings.ENTRY,
+        launch_settings.PRELOAD,
         threads=int(spec.compute["threads"]),
         folder=workspace.folder,
     )

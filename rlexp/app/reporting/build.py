@@ -9,10 +9,10 @@ from pathlib import Path
 from rlexp.config.report import ReportParts
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Study
-from rlexp.reports.checklist import failed_checks
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.checklist import failed_checks
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Study
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sentences import counted, listed
 
 FORMATS = ("html", "latex", "csv", "json", "md")

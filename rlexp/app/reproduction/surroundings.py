@@ -16,7 +16,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from rlexp.app.drift import LEARNING, versions
+from rlexp.app.execution.reproducibility import LEARNING, versions
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.provenance import machine, packages
 

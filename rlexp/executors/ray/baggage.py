@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rlexp.executors.ray.parcels import Piece, read_below
+from rlexp.executors.ray.messages import Piece, read_below
 from rlexp.store.layout import ExperimentPaths, RunPaths
 
 OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import NoReturn
 
 from rlexp.errors import RecordError
-from rlexp.executors.ray.parcels import Piece, unpack, write_below
+from rlexp.executors.ray.messages import Piece, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.store.bundles import (
     bundle_step,

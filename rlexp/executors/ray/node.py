@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlexp.executors.ray.mailbox import Message
-from rlexp.executors.ray.parcels import Piece, unpack, write_below
+from rlexp.executors.ray.messages import Piece, unpack, write_below
 from rlexp.executors.ray.returns import Returns
 from rlexp.executors.ray.scratch import scratch
 

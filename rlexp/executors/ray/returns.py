@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.executors.ray.mailbox import Message
-from rlexp.executors.ray.parcels import Piece, pack, read_below
+from rlexp.executors.ray.messages import Piece, pack, read_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.events import RunEnded
 from rlexp.store.bundles import bundle_step

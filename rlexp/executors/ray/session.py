@@ -13,8 +13,8 @@ from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.intake import Intake
 from rlexp.executors.ray.link import Link
 from rlexp.executors.ray.mailbox import Message
+from rlexp.executors.ray.messages import pack
 from rlexp.executors.ray.out import Out, asked_of, take_run
-from rlexp.executors.ray.parcels import pack
 from rlexp.store.layout import ExperimentPaths
 
 ASK_EVERY = 1.0

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.reports.blocks import Figure as Block
-from rlexp.reports.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
+from rlexp.reports.drawing.blocks import Figure as Block
+from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
+from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
+from rlexp.reports.drawing.palette import Style, styles
 from rlexp.reports.figures.canvas import look, saved
-from rlexp.reports.figures.heat_map import draw_heat_map
+from rlexp.reports.figures.grids import draw_heat_map
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
 from rlexp.reports.figures.matrix import draw_matrix
 from rlexp.reports.figures.parallel import draw_parallel
 from rlexp.reports.figures.scatter import draw_scatter
-from rlexp.reports.file_names import drawn_blocks, file_stems
-from rlexp.reports.palette import Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from rlexp.reports.axes import Scale
-from rlexp.reports.blocks import Axis
+from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.blocks import Axis
 from rlexp.reports.figures.canvas import PALE
 from rlexp.reports.figures.lettering import LETTER, axis_title
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Figure as Block
 from rlexp.reports.characters import one_line
+from rlexp.reports.drawing.blocks import Figure as Block
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

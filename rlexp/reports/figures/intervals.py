@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlexp.metrics.estimate_words import possible, too_narrow
-from rlexp.reports.axes import Scale, scale
-from rlexp.reports.blocks import Intervals, Mark, Panel
+from rlexp.reports.drawing.axes import Scale, scale
+from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.figures.axes import say_nothing, set_x
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
@@ -15,7 +16,6 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, axis_title, height, label, title, within
-from rlexp.reports.palette import Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rlexp.metrics.estimate_words import ends, possible, too_narrow
-from rlexp.reports.blocks import Matrix
+from rlexp.reports.drawing.blocks import Matrix
+from rlexp.reports.drawing.palette import LIGHT
 from rlexp.reports.figures.axes import say_nothing
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
@@ -14,7 +15,6 @@ from rlexp.reports.figures.canvas import (
     empty_figure,
 )
 from rlexp.reports.figures.lettering import LETTER, height, label, title
-from rlexp.reports.palette import LIGHT
 from rlexp.stats.interval import Interval
 from rlexp.text import number
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.axes import Scale
-from rlexp.reports.blocks import Parallel
+from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.blocks import Parallel
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.figures.axes import say_nothing
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, INK, PALE, empty_figure
 from rlexp.reports.figures.lettering import LETTER, axis_title, label, title, within
-from rlexp.reports.palette import DASHES, RISING_LIGHT
 from rlexp.reports.parallel_places import (
     Strand,
     Strands,

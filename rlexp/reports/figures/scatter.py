@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlexp.reports.blocks import Scatter
+from rlexp.reports.drawing.blocks import Scatter
+from rlexp.reports.drawing.marks import Place, Places, places
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.figures.axes import say_nothing, set_x, set_y
 from rlexp.reports.figures.canvas import SINGLE_COLUMN, empty_figure
 from rlexp.reports.figures.legend import add_legend, legend_height
 from rlexp.reports.figures.lettering import LETTER, axis_title, height, title, within
 from rlexp.reports.figures.lines import draw_curves, legend_line
-from rlexp.reports.palette import Style
-from rlexp.reports.scatter_places import Place, Places, places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Figure,
     HeatMap,
     Intervals,
@@ -20,9 +20,9 @@ from rlexp.reports.blocks import (
     Table,
     Value,
 )
-from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
+from rlexp.reports.drawing.marks import tick_name
 from rlexp.reports.parallel_places import choice
-from rlexp.reports.scatter_places import tick_name
 from rlexp.stats.interval import Interval
 
 Row = Sequence[Value]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlexp.reports.blocks import Study
+from rlexp.reports.drawing.blocks import Study
 
 SCHEMA_VERSION = 1
 
@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 def render(study: Study) -> Mapping[str, bytes]:
     """The study as `report.json`.
 
-    Keys stand in the order of the fields of `rlexp.reports.blocks`, and each block says its
+    Keys stand in the order of the fields of `rlexp.reports.drawing.blocks`, and each block says its
     `kind`. Numbers are kept to the last bit; one that is not finite is `null`, as JSON has none.
     """
     content = {"schema_version": SCHEMA_VERSION, **plain(study)}

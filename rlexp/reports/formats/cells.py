@@ -11,7 +11,7 @@ from rlexp.metrics.estimate_words import (
     possible,
     too_narrow,
 )
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Column,
     Figure,
     Intervals,
@@ -21,8 +21,8 @@ from rlexp.reports.blocks import (
     Table,
     Value,
 )
+from rlexp.reports.drawing.marks import left_out_words
 from rlexp.reports.parallel_places import parallel_words
-from rlexp.reports.scatter_places import left_out_words
 from rlexp.stats.interval import Interval
 from rlexp.text import number, plain_value
 

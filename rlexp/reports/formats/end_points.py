@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Cloud,
     Column,
     Coordinate,

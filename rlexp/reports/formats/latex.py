@@ -5,8 +5,18 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from rlexp.errors import ConfigError
-from rlexp.reports.blocks import Block, Figure, Listing, Notice, Part, Study, Table, Text, Tone
-from rlexp.reports.file_names import drawn_blocks, file_stems
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Figure,
+    Listing,
+    Notice,
+    Part,
+    Study,
+    Table,
+    Text,
+    Tone,
+)
+from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.formats.cells import caption_notes
 from rlexp.reports.formats.end_points import end_points
 from rlexp.reports.formats.latex_tables import table_file

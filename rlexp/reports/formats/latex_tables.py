@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlexp.reports.blocks import Table
+from rlexp.reports.drawing.blocks import Table
 from rlexp.reports.formats.cells import Worded, worded
 from rlexp.reports.formats.latex_text import breakable, latex
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Block,
     Listing,
     Notice,
@@ -13,7 +13,7 @@ from rlexp.reports.blocks import (
     Text,
     Tone,
 )
-from rlexp.reports.file_names import file_stems
+from rlexp.reports.drawing.file_names import file_stems
 from rlexp.reports.formats.cells import Worded, caption_notes, worded
 from rlexp.reports.formats.end_points import end_points
 from rlexp.reports.formats.markdown_text import fenced, inline

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
-from rlexp.reports.axes import Scale
-from rlexp.reports.blocks import Line
-from rlexp.reports.palette import Style
+from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.blocks import Line
+from rlexp.reports.drawing.palette import Style
 from rlexp.text import digits_for
 
 UNITS = 10_000

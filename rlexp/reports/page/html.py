@@ -8,12 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rlexp.reports.blocks import HeatMap, Study
 from rlexp.reports.characters import TURNING
-from rlexp.reports.page.layout import numbers, sections
-from rlexp.reports.page.matrix import SHADES
-from rlexp.reports.page.shapes import PATHS
-from rlexp.reports.palette import (
+from rlexp.reports.drawing.blocks import HeatMap, Study
+from rlexp.reports.drawing.palette import (
     DARK,
     DASHES,
     LIGHT,
@@ -21,6 +18,9 @@ from rlexp.reports.palette import (
     RISING_LIGHT,
     styles,
 )
+from rlexp.reports.page.layout import numbers, sections
+from rlexp.reports.page.matrix import SHADES
+from rlexp.reports.page.shapes import PATHS
 
 HERE = Path(__file__).parent
 CSS = ("style.css", "points.css", "print.css")

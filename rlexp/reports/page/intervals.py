@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate_words import digits_of, ends, everything, lacks_runs, too_narrow
-from rlexp.reports.axes import Scale, Tick, scale
-from rlexp.reports.blocks import Intervals, Mark, Panel
-from rlexp.reports.palette import Style
+from rlexp.reports.drawing.axes import Scale, Tick, scale
+from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
+from rlexp.reports.drawing.palette import Style
 from rlexp.text import digits_for, number
 
 TICKS = 4

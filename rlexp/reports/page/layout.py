@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from rlexp.reports.blocks import (
+from rlexp.reports.drawing.blocks import (
     Block,
     Figure,
     HeatMap,
@@ -21,14 +21,14 @@ from rlexp.reports.blocks import (
     Table,
     Text,
 )
-from rlexp.reports.page.heat_map import heat_map_plot
+from rlexp.reports.drawing.palette import Style
+from rlexp.reports.page.grids import heat_map_plot
 from rlexp.reports.page.intervals import forest
 from rlexp.reports.page.lines import LinePlot, line_plot
 from rlexp.reports.page.matrix import shaded_matrix
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
-from rlexp.reports.palette import Style
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.reports.axes import Scale, Tick, scale
-from rlexp.reports.blocks import Line, Lines
+from rlexp.reports.drawing.axes import Scale, Tick, scale
+from rlexp.reports.drawing.blocks import Line, Lines
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.curves import Path, curve_paths, rounded, told_axis
-from rlexp.reports.palette import Style
 
 TICKS = 5
 CROWDED = (10, 30)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate_words import ends, everything, footnotes, too_narrow
-from rlexp.reports.blocks import Matrix
-from rlexp.reports.palette import Style
+from rlexp.reports.drawing.blocks import Matrix
+from rlexp.reports.drawing.palette import Style
 from rlexp.stats.interval import Interval
 from rlexp.text import number
 

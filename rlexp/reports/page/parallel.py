@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from rlexp.reports.axes import Tick
-from rlexp.reports.blocks import Parallel
 from rlexp.reports.characters import shortened
+from rlexp.reports.drawing.axes import Tick
+from rlexp.reports.drawing.blocks import Parallel
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
 from rlexp.reports.page.curves import rounded, told_axis
-from rlexp.reports.palette import DASHES, RISING_LIGHT
 from rlexp.reports.parallel_places import (
     Strand,
     Strands,

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.reports.axes import Tick
-from rlexp.reports.blocks import Cloud, Scatter
+from rlexp.reports.drawing.axes import Tick
+from rlexp.reports.drawing.blocks import Cloud, Scatter
+from rlexp.reports.drawing.marks import Place, Places, left_out_words, places
+from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.curves import Path, curve_paths, rounded, told_axis
-from rlexp.reports.palette import Style
-from rlexp.reports.scatter_places import Place, Places, left_out_words, places
 
 TICKS = 5
 CROWDED = (100, 400)

@@ -13,4 +13,4 @@ PATHS: Mapping[str, str] = {
     "ring": "M-3.4 0a3.4 3.4 0 1 1 6.8 0a3.4 3.4 0 1 1-6.8 0z",
     "peak": "M-4.6 3.2L4.6 3.2L0-4.8z",
 }
-"""By the names that `rlexp.reports.palette` gives to them."""
+"""By the names that `rlexp.reports.drawing.palette` gives to them."""

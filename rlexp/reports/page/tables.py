@@ -11,8 +11,8 @@ from rlexp.metrics.estimate_words import (
     possible,
     too_narrow,
 )
-from rlexp.reports.blocks import Column, Table, Value
-from rlexp.reports.palette import Style
+from rlexp.reports.drawing.blocks import Column, Table, Value
+from rlexp.reports.drawing.palette import Style
 from rlexp.stats.interval import Interval
 from rlexp.text import number
 

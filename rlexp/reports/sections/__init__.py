@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from rlexp.reports.blocks import Part
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Part
 
 __all__ = ["Inquiry", "Section"]
 

@@ -4,7 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate_words import few_runs, too_narrow
-from rlexp.reports.blocks import (
+from rlexp.reports.analysis.estimates import Estimates, aggregates, is_capped, unit
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import scales
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Column,
@@ -18,10 +22,6 @@ from rlexp.reports.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.estimates import Estimates, aggregates, is_capped, unit
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import scales
 from rlexp.reports.sentences import listed
 from rlexp.text import per_cent, runs_by_task
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from rlexp.reports.analysis.checklist import items
+from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.answer import Answer
-from rlexp.reports.blocks import Column, Part, Table, Text
-from rlexp.reports.checklist import items
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Column, Part, Table, Text, Value
-from rlexp.reports.evidence import Cell, Evidence, Member
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import suffix, titled
+from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
+from rlexp.reports.evidence.runs import Cell, Evidence, Member
+from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
 from rlexp.reports.sentences import counted
-from rlexp.reports.sweep_evidence import PhaseCost, SweepEvidence
-from rlexp.reports.sweeps import suffix, titled
 
 HOUR = 3600.0
 COLUMNS = (

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Axis, Block, Lines, Part, Text
-from rlexp.reports.curve_data import Curves, by_seconds, by_steps
+from rlexp.reports.analysis.curves import Curves, by_seconds, by_steps
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.curve_lines import SHOWN, Drawn, aggregate, single_lines
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import possible_scores
+from rlexp.reports.drawing.blocks import Axis, Block, Lines, Part, Text
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sentences import counted
 
 Reader = Callable[[Evidence, str, str], Curves]

@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from inspect import getdoc
 
 from rlexp.metrics import Metric
-from rlexp.reports.blocks import Column, Part, Table, Text
+from rlexp.reports.analysis.estimates import is_capped
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.setting_grids import setting_grids
 from rlexp.reports.context_definitions import context_definitions
-from rlexp.reports.estimates import is_capped
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 from rlexp.reports.sentences import listed
-from rlexp.reports.setting_grids import setting_grids
 from rlexp.reports.tuning_definitions import SENSITIVITY_DEFINITIONS, TUNING_DEFINITIONS
 
 AGARWAL = (

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Len
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import (
+from rlexp.reports.analysis.context_figures import figures
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.generalisation import Gap, Robustness, generalisation_gap, robustness
+from rlexp.reports.analysis.held_out_episodes import has_contexts, is_examined
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.context_tests import ContextTests, context_tests, unlike
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Column,
@@ -21,13 +27,7 @@ from rlexp.reports.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.context_figures import figures
-from rlexp.reports.context_tests import ContextTests, context_tests, unlike
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.evidence import Cell, Evidence
-from rlexp.reports.final_episodes import has_contexts, is_examined
-from rlexp.reports.generalisation import Gap, Robustness, generalisation_gap, robustness
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.evidence.runs import Cell, Evidence
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import listed
 from rlexp.stats.interval import Interval

@@ -4,12 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.sentences import counted
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import (
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import (
     clouds,
     incumbents,
     kind,
@@ -19,6 +15,10 @@ from rlexp.reports.sweeps import (
     titled,
     valued,
 )
+from rlexp.reports.drawing.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.reports.sentences import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.sweep_evidence import Importance, SweepEvidence
-from rlexp.reports.sweeps import suffix, titled
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import suffix, titled
+from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import Importance, SweepEvidence
 
 WHY_THEY_DIFFER = (
     "PED-ANOVA says which parameters tell the best tenth of the trials from all of them; fANOVA "

@@ -7,9 +7,19 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.blocks import Block, Column, Matrix, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Column,
+    Matrix,
+    Notice,
+    Part,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sentences import listed, shortened
 from rlexp.stats.improvement import probabilities_of_improvement
 from rlexp.stats.interval import Interval, limited

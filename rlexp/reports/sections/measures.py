@@ -3,10 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Axis, Block, Column, Intervals, Mark, Panel, Part, Table, Value
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.final_episodes import has_measures, is_examined
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.held_out_episodes import has_measures, is_examined
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Block,
+    Column,
+    Intervals,
+    Mark,
+    Panel,
+    Part,
+    Table,
+    Value,
+)
 from rlexp.reports.measures import Measured, measures
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.text import digits_for, per_cent

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from rlexp.reports.blocks import Column, Part, Table, Text, Value
-from rlexp.reports.estimates import Pair, pairs, unit
+from rlexp.reports.analysis.estimates import Pair, pairs, unit
+from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.sections import Inquiry
 from rlexp.stats.comparison import Comparison
 

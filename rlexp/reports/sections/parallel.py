@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
-from rlexp.reports.blocks import Axis, Coordinate, Parallel, Part, Thread
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
-from rlexp.reports.sweeps import (
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import (
     is_minimised,
     kind,
     objective,
@@ -19,6 +16,9 @@ from rlexp.reports.sweeps import (
     titled,
     valued,
 )
+from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Part, Thread
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 
 MOST = 500
 """Trials that are drawn, the best ones."""

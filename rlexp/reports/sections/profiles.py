@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
-from rlexp.reports.scale import Scales, common_scale, task_scores, without_anchors
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import Scales, common_scale, task_scores, without_anchors
+from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sentences import counted
 from rlexp.reports.wording import states
 from rlexp.stats.interval import too_few

@@ -6,11 +6,11 @@ from typing import Any
 
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.blocks import Block, Column, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Cell, Evidence, Member
-from rlexp.reports.fairness import warnings
+from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Block, Column, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence.runs import Cell, Evidence, Member
 from rlexp.reports.imported import imported_members
-from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.search_protocol import search_protocol
 from rlexp.reports.sentences import listed, numbers
 from rlexp.reports.wording import score_in_words

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rlexp.records.integrity import Finding, Integrity
-from rlexp.reports.blocks import (
+from rlexp.reports.analysis.fairness import changed_files, packages
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
     Block,
     Column,
     Listing,
@@ -18,10 +20,8 @@ from rlexp.reports.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.evidence import Evidence, Member
-from rlexp.reports.fairness import changed_files, packages
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.imported import imported_members, imported_table
-from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.sentences import counted, listed, shortened
 
 Key = TypeVar("Key", bound=Hashable)

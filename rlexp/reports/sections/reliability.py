@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 
 from rlexp.metrics.estimate import Estimator
 from rlexp.records.run import State
-from rlexp.reports.blocks import Column, Part, Table, Text, Value
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.evidence import Cell
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import possible_scores
+from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
+from rlexp.reports.evidence.runs import Cell
 from rlexp.reports.reliability_metrics import Assessed, of_final_policies, of_training
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.scale import possible_scores
 from rlexp.reports.sentences import shortened
 from rlexp.stats.interval import Interval, limited
-from rlexp.stats.reliability_estimates import Reliability as Metric
-from rlexp.stats.risk import SHARE, cvar, failure_rate, worst_count
+from rlexp.stats.reliability.estimates import Reliability as Metric
+from rlexp.stats.reliability.risk import SHARE, cvar, failure_rate, worst_count
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import digits_for, per_cent
 

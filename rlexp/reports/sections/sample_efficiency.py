@@ -7,14 +7,31 @@ import numpy as np
 
 from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
-from rlexp.reports.blocks import Axis, Block, Column, Lines, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.curve_data import by_steps
+from rlexp.reports.analysis.curves import by_steps
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import (
+    Scale,
+    Scales,
+    common_scale,
+    possible_scores,
+    without_anchors,
+)
 from rlexp.reports.curve_lines import Drawn, aggregate
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.evidence import Evidence, Member
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
+    Axis,
+    Block,
+    Column,
+    Lines,
+    Notice,
+    Part,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from rlexp.reports.evidence.runs import Evidence, Member
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.scale import Scale, Scales, common_scale, possible_scores, without_anchors
 from rlexp.reports.sentences import listed
 from rlexp.reports.wording import states
 from rlexp.stats.aggregate import interquartile_mean

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.setting_grids import SettingGrid, runs_of, setting_grids
+from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted, listed, shortened
-from rlexp.reports.setting_grids import SettingGrid, runs_of, setting_grids
 from rlexp.stats.normalise import min_max
-from rlexp.stats.sensitivity import SHARE, percentile_anchors
-from rlexp.stats.sensitivity_intervals import SensitivityIntervals, sensitivity_intervals
-from rlexp.stats.setting_runs import means
+from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
+from rlexp.stats.sensitivity.setting_runs import means
+from rlexp.stats.sensitivity.settings import SHARE, percentile_anchors
 from rlexp.text import per_cent
 
 ABOUT = (

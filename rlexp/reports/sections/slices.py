@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
-from rlexp.reports.blocks import Axis, Block, Part, Scatter, Text
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import clouds, objective, shown, suffix, titled, valued
+from rlexp.reports.drawing.blocks import Axis, Block, Part, Scatter, Text
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.reports.sentences import shortened
-from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
-from rlexp.reports.sweeps import clouds, objective, shown, suffix, titled, valued
 
 MOST = 12
 """Parameters that have a figure, those that matter most."""

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.metrics.estimate_words import too_narrow
-from rlexp.reports.blocks import (
+from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
     Column,
@@ -18,9 +21,6 @@ from rlexp.reports.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.estimates import Estimates, is_capped, per_task
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.inquiry import Inquiry
 from rlexp.reports.remarks import REMARK
 from rlexp.reports.sentences import listed
 from rlexp.text import digits_for, per_cent

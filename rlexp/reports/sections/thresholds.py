@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from rlexp.reports.blocks import Axis, Block, Column, Line, Lines, Part, Table, Text, Value
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Axis, Block, Column, Line, Lines, Part, Table, Text, Value
 from rlexp.reports.reaching import Followed, follow
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted, listed

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rlexp.reports.blocks import Column, Part, Table, Value
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import OBJECTIVES, kind, suffix, titled, value_of, valued
+from rlexp.reports.drawing.blocks import Column, Part, Table, Value
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.sweep_evidence import SweepEvidence, TrialEvidence
-from rlexp.reports.sweeps import OBJECTIVES, kind, suffix, titled, value_of, valued
 from rlexp.text import digits_for
 
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_words import possible, with_ends
-from rlexp.reports.blocks import Block, Notice, Part, Text, Tone
-from rlexp.reports.estimates import Estimates, Pair, aggregates, pairs, unit
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.fairness import warnings
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.estimates import Estimates, Pair, aggregates, pairs, unit
+from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.reports.wording import score_in_words, states
 from rlexp.stats.family import Verdict

@@ -6,15 +6,15 @@ from math import fsum
 
 from rlexp.metrics.estimate_words import with_ends
 from rlexp.records.selection import DEFAULT, Selection
-from rlexp.reports.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
-from rlexp.reports.every_run import with_every_run
-from rlexp.reports.evidence import Evidence
-from rlexp.reports.inquiry import Inquiry
+from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import incumbents, objective, suffix, titled
+from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.reports.remarks import REMARK, remarked
 from rlexp.reports.sentences import counted
 from rlexp.reports.settings_table import settings_table
-from rlexp.reports.sweep_evidence import SweepEvidence
-from rlexp.reports.sweeps import incumbents, objective, suffix, titled
 from rlexp.reports.worth import Measured, Worth, worth
 from rlexp.stats.interval import Interval
 from rlexp.stats.optimism import TuningModel

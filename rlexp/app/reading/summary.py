@@ -1,0 +1,257 @@
+"""What the records of an experiment say: scores, intervals, and what is failed or missing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rlexp.app.collector import collector_paused
+from rlexp.app.execution.plans import RefusedCheckpoint
+from rlexp.app.reading.catalogue import catalogue_of
+from rlexp.app.reading.leading import Leading
+from rlexp.errors import RecordError
+from rlexp.metrics.estimate import Estimate
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.records import scores
+from rlexp.records.run import RunRecord, State
+from rlexp.reports.evidence.restarts import Past
+from rlexp.store.catalogue import Catalogue
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import StoredRun, read_run
+
+Entry = tuple[Configuration, StoredRun]
+"""A run as its folder tells it, and the configuration that it belongs to."""
+
+
+@collector_paused()
+def read_entries(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    phase: Phase,
+) -> list[Entry]:
+    """Every run that the experiment asks for in a phase, as its folder tells it.
+
+    Those that are over are told in brief, which the experiment's catalogue has.
+    """
+    catalogue = catalogue_of(paths)
+    entries = [
+        (configuration, _read(paths.run(spec.name), spec, catalogue))
+        for configuration, spec in experiment.specs(phase)
+    ]
+    catalogue.save(complete=False)
+    return entries
+
+
+def _read(run: RunPaths, spec: RunSpec, catalogue: Catalogue) -> StoredRun:
+    if not os.path.lexists(run.folder):
+        return StoredRun(run, RunRecord(spec=spec))
+    with suppress(RecordError):
+        stored = catalogue.look(run, read_run, spec)
+        if stored.record.spec.id == spec.id:
+            return stored
+    # What lies there is damaged, or another run's: what is asked for is what its folder's name says.
+    return read_run(run, spec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The scores of one label on one task, in one phase.
+
+    Attributes:
+        label: The label.
+        task: The task.
+        score: The rule by which a run is scored: `final`, `auc` or `last_window`.
+        scores: Scores by seed, in units of the task's return.
+        threshold: The return from which on the task counts as solved, if it is declared.
+        planned: Runs that were asked for.
+        n: Scores that the aggregate rests on.
+        counted_as_worst: Runs without a score that count as the declared minimum.
+        failed: Runs that failed.
+        missing: Runs that have neither a score nor a failure.
+        metric: The name of the aggregate (`iqm`).
+        title: What tables call it (`IQM`).
+        estimate: The aggregate with its interval; nothing where no run has a score.
+    """
+
+    label: str
+    task: str
+    score: str
+    scores: Mapping[int, float]
+    threshold: float | None
+    planned: int
+    n: int
+    counted_as_worst: int
+    failed: int
+    missing: int
+    metric: str
+    title: str
+    estimate: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run in a few values.
+
+    Attributes:
+        run: Its name.
+        label: The label under which it is compared.
+        task: Its task.
+        seed: Its seed within the phase.
+        state: `planned`, `running`, `completed`, `failed`, `pruned`, `interrupted` or `lost`.
+        score: Its score, in units of the task's return; nothing where it has none.
+        step: Environment steps so far.
+        steps: Environment steps of its budget.
+        seconds: Duration of the attempts that its record consists of, in seconds.
+        seconds_spent: Duration of all attempts, in seconds.
+        attempts: Their number.
+        continued: Steps of the checkpoints from which attempts continued.
+        restarts: Attempts that began anew though an earlier one had got further.
+        refused: Checkpoints that were not continued from.
+        drift: What had changed where an attempt continued all the same.
+        failure: The kind of its failure.
+        reason: Why it ended as it did.
+        unreadable_lines: Lines of its journal that cannot be read.
+    """
+
+    run: str
+    label: str
+    task: str
+    seed: int
+    state: str
+    score: float | None
+    step: int
+    steps: int
+    seconds: float | None
+    seconds_spent: float
+    attempts: int
+    continued: tuple[int, ...]
+    restarts: int
+    refused: tuple[RefusedCheckpoint, ...]
+    drift: tuple[str, ...]
+    failure: str | None
+    reason: str | None
+    unreadable_lines: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSummary:
+    """What the records of one phase of an experiment say.
+
+    Attributes:
+        experiment: Its name.
+        phase: `test`, `selection` or `tuning`.
+        folder: Where its records are.
+        failures: How a run without a score counts: `missing` or `worst`.
+        past: How runs continued from checkpoints or began anew.
+        cells: The scores of every label on every task.
+        runs: Every run that the phase asks for.
+    """
+
+    experiment: str
+    phase: str
+    folder: str
+    failures: str
+    past: Past
+    cells: tuple[Cell, ...]
+    runs: tuple[RunRow, ...]
+
+
+def summarise(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    phase: Phase,
+    entries: Sequence[Entry],
+    leading: Leading,
+) -> PhaseSummary:
+    """Scores, intervals, and everything that is failed or missing.
+
+    Args:
+        paths: The experiment's folder.
+        experiment: Its definition.
+        phase: Whose runs.
+        entries: These runs.
+        leading: The aggregate, and how its interval is made.
+    """
+    table = scores.ScoreTable.from_records(
+        (scores.Entry(c.label, c.task, stored.record) for c, stored in entries),
+        phase,
+    )
+    records: dict[int, list[RunRecord]] = {}
+    for configuration, stored in entries:
+        records.setdefault(id(configuration), []).append(stored.record)
+    return PhaseSummary(
+        experiment=experiment.name,
+        phase=str(phase),
+        folder=str(paths.folder),
+        failures=experiment.failures,
+        past=Past.of(stored.record for _, stored in entries),
+        cells=tuple(
+            _cell(c, table, records.get(id(c), []), experiment, leading)
+            for c in experiment.configurations
+        ),
+        runs=tuple(describe_run(c, stored) for c, stored in entries),
+    )
+
+
+def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
+    """One run in a few values."""
+    record = stored.record
+    return RunRow(
+        run=stored.paths.folder.name,
+        label=configuration.label,
+        task=configuration.task,
+        seed=record.spec.seed,
+        state=str(record.state),
+        score=record.score,
+        step=record.step,
+        steps=record.spec.budget["steps"],
+        seconds=record.seconds,
+        seconds_spent=record.seconds_spent,
+        attempts=record.attempts,
+        continued=tuple(event.step for event in record.continuations),
+        restarts=record.restarts,
+        refused=tuple(RefusedCheckpoint(step=e.step, reason=e.reason) for e in record.refused),
+        drift=tuple(event.drift for event in record.continuations if event.drift),
+        failure=record.failure,
+        reason=record.reason,
+        unreadable_lines=stored.torn + stored.quarantined,
+    )
+
+
+def worst_scores(
+    configuration: Configuration, experiment: Experiment, scoreless: int
+) -> list[float]:
+    """What so many runs without a score count as: the declared minimum each, or nothing."""
+    minimum = configuration.reference.get("minimum")
+    return [minimum] * scoreless if experiment.failures == "worst" and minimum is not None else []
+
+
+def _cell(
+    configuration: Configuration,
+    table: scores.ScoreTable,
+    records: Sequence[RunRecord],
+    experiment: Experiment,
+    leading: Leading,
+) -> Cell:
+    scored = table.cells.get((configuration.label, configuration.task), {})
+    by_seed = {seed: score for (_, seed), score in scored.items()}
+    failed = sum(r.state is State.FAILED for r in records)
+    worst = worst_scores(configuration, experiment, sum(r.scoreless for r in records))
+    values = [*by_seed.values(), *worst]
+    return Cell(
+        label=configuration.label,
+        task=configuration.task,
+        score=configuration.budget.score,
+        scores=by_seed,
+        threshold=configuration.reference.get("threshold"),
+        planned=len(records),
+        n=len(values),
+        counted_as_worst=len(worst),
+        failed=failed,
+        missing=len(records) - len(by_seed) - failed,
+        metric=leading.name,
+        title=leading.title,
+        estimate=leading.estimate(values, configuration.reference),
+    )

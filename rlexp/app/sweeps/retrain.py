@@ -1,0 +1,158 @@
+"""`rlexp run --from-sweep`: a trial of a sweep as an experiment of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.request import Request
+from rlexp.app.sweeps.state import Closed, read_runs, resume
+from rlexp.app.tracking.mirror_client import Trackers
+from rlexp.app.workspace import Workspace
+from rlexp.config.compose import compose
+from rlexp.config.validate import Root, validate
+from rlexp.config.words import parse_words
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.budget import TENTH, evaluation_interval
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.schema_1 import FirstConfiguration
+from rlexp.protocol.seeds import Phase
+from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.runs import read_definition
+from rlexp.store.sweeps import TUNED_LABEL, read_selection, read_trials
+
+OF_THE_TRIAL = ("agent", "algorithm", "environment", "benchmark", "sweeps", "sweep")
+"""What the trial fixes, and words cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which trial of which sweep; without a number, the winner or else the best so far."""
+
+    sweep: str
+    trial: int | None
+
+    def command(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The command that trains it again."""
+        trial = [] if self.trial is None else ["--trial", str(self.trial)]
+        return ("rlexp", "run", "--from-sweep", self.sweep, *trial, *words)
+
+
+def read_origin(sweep: str | None, trial: int | None) -> Origin | None:
+    """The trial that is trained again, if a sweep is named.
+
+    Raises:
+        ConfigError: A trial is named without its sweep.
+    """
+    if sweep is not None:
+        return Origin(sweep, trial)
+    if trial is not None:
+        raise ConfigError("--trial names a trial of a sweep: say which with --from-sweep NAME")
+    return None
+
+
+def request_again(origin: Origin, words: Sequence[str], workspace: Workspace) -> Request:
+    """Turn a trial and words about seeds and budget into an experiment.
+
+    Raises:
+        RlexpError: There is no such sweep or trial, it could not be run, or a word would change
+            what it is.
+    """
+    workspace.make_importable()
+    keys = [parsed.key_or_group for parsed in parse_words(words)]
+    for word, key in zip(words, keys, strict=True):
+        if key.split(".")[0] in OF_THE_TRIAL:
+            raise ConfigError(
+                f"{word}: the trial fixes {key.split('.')[0]}; say which trial with --trial, "
+                "or leave out --from-sweep",
+            )
+    paths = workspace.experiment(origin.sweep)
+    number, configuration = _trial(origin, paths, workspace)
+    check_imports(
+        [configuration], workspace.allowed, origin.command([*words, *workspace.permission])
+    )
+    there = read_definition(paths)
+    composed = compose(words, workspace.folder)
+    if len(composed) > 1:
+        raise ConfigError("a trial is one configuration: leave out comma choices")
+    root, parts = validate(composed[0].plain, workspace.allowed)
+    phase, asked = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
+    seeds = replace(root.seeds, root=_root(there, paths, phase, asked))
+    experiment = Experiment(
+        name=check_name(root.experiment or f"{paths.name}-trial-{number}"),
+        configurations=(_changed(configuration, root, words, keys),),
+        seeds=seeds,
+        failures=root.failures,
+    )
+    if not experiment.seeds.seeds(phase):
+        raise ConfigError(f"seeds.{phase} is empty: there is nothing to run; ask for one or more")
+    trackers = Trackers.of(composed[0].plain, parts)
+    return Request(experiment, phase, parts.executor, root.budget, trackers)
+
+
+def _root(there: Experiment, paths: ExperimentPaths, phase: Phase, asked: int | None) -> int:
+    """The root of the seeds: that of the sweep, unless its test seeds have yet to be kept unseen.
+
+    Raises:
+        ConfigError: The test seeds of a sweep that has not chosen are asked for.
+    """
+    own = there.seeds.root
+    if phase is not Phase.TEST or read_selection(paths) is not None:
+        return own if asked is None else asked
+    if asked == own:
+        raise ConfigError(
+            f"{paths.name} has not chosen yet, and nobody may know its test seeds before: choose "
+            f"another seeds.root than {own}",
+        )
+    return own + 1 if asked is None else asked
+
+
+def _changed(
+    configuration: Configuration, root: Root, words: Sequence[str], keys: Sequence[str]
+) -> Configuration:
+    """The configuration with what words say of its budget and its compute."""
+    parts: dict[str, Any] = {}
+    for name in ("budget", "compute"):
+        asked = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
+        changes = {key: getattr(getattr(root, name), key) for key in asked}
+        if name == "budget" and f"budget.evaluation_every={TENTH}" in words:
+            # The word was resolved by the budget of the defaults, which the trial need not have.
+            steps = changes.get("steps", configuration.budget.steps)
+            changes["evaluation_every"] = evaluation_interval(TENTH, steps)
+        parts[name] = replace(getattr(configuration, name), **changes)
+    return replace(configuration, **parts)
+
+
+def _trial(
+    origin: Origin, paths: ExperimentPaths, workspace: Workspace
+) -> tuple[int, Configuration]:
+    trials = read_trials(paths)
+    if not trials:
+        raise RecordError(f"{paths.name} has no trials: it is no sweep, or has not begun")
+    number = origin.trial if origin.trial is not None else _best(paths, workspace)
+    if not 0 <= number < len(trials):
+        raise RecordError(
+            f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"
+        )
+    configuration = trials[number].configuration
+    if configuration is None:
+        raise RecordError(
+            f"trial {number} of {paths.name} cannot be run: {trials[number].refused}"
+        )
+    if isinstance(configuration, FirstConfiguration):
+        configuration = configuration.renewed()
+    return number, replace(configuration, label=f"{TUNED_LABEL} {number}" if number else "default")
+
+
+def _best(paths: ExperimentPaths, workspace: Workspace) -> int:
+    """The winner, or else the best trial on all tuning seeds, or else the best of all."""
+    selection = read_selection(paths)
+    if selection is not None:
+        return selection.winner
+    sweeping = resume(paths, read_definition(paths), read_runs(paths), workspace, Closed())
+    if ranked := sweeping.ranked():
+        return ranked[0].number
+    complete = [e.trial for e in sweeping.search.entries if e.trial is not None and e.trial.values]
+    if not complete:
+        raise RecordError(f"no trial of {paths.name} has a score yet; name one with --trial")
+    return max(complete, key=lambda t: (t.values[0], -t.number)).number

@@ -1,0 +1,257 @@
+"""Numbers that sections and `rlexp compare` share: `aggregates`, `per_task` and `pairs`.
+
+Scores of several tasks are normalised by anchors, those of one task are raw: `unit` says which.
+What cannot be computed stands there with a reason in words, never with a smaller n. What runs
+without a score could change is in `rlexp.reports.bounds`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from rlexp.metrics import Metric
+from rlexp.metrics.estimate import Estimate, largest_difference
+from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.scale import (
+    Scales,
+    common_scale,
+    possible_ends,
+    possible_scores,
+    scales,
+    task_scores,
+    without_anchors,
+)
+from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.sentences import listed
+from rlexp.reports.wording import states
+from rlexp.stats.aggregate import aggregate_of
+from rlexp.stats.comparison import PrimaryTest
+from rlexp.stats.difference import tasks_of_both
+from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.verdict import Decision, verdicts
+
+PRIMARY = PrimaryTest.PERMUTATION
+"""The test that decides verdicts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """The metrics of one label, over all tasks or on one.
+
+    Attributes:
+        label: Whose.
+        tasks: On which.
+        n: Runs that the numbers rest on, or would.
+        planned: Runs that were asked for; n is less where some have no score.
+        intervals: By name of the metric; only those that could be computed.
+        reasons: Why not, by name of the metric, for all others.
+        scores: Of the runs on one task, rising, in units of its return; empty over several.
+    """
+
+    label: str
+    tasks: tuple[str, ...]
+    n: int
+    planned: int
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two labels on the tasks that both have scores on.
+
+    Attributes:
+        first: The label that the verdict is about.
+        second: The label that it is compared with.
+        tasks: Those that both have scores on, in order of their names.
+        left_out: Tasks on which a label or both have no score: the verdict is not about them.
+        decision: The verdict; nothing where `reason` says why not.
+        reason: Why the labels cannot be compared, in words.
+    """
+
+    first: str
+    second: str
+    tasks: tuple[str, ...]
+    left_out: tuple[str, ...]
+    decision: Decision | None = None
+    reason: str | None = None
+
+
+def unit(evidence: Evidence) -> str:
+    """What aggregates and differences are measured in."""
+    return "normalised score" if len(evidence.tasks) > 1 else "return"
+
+
+def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
+    """Every metric of every label over all tasks, in the order of the labels.
+
+    There is none for a label that was not asked for on every task or has no score on one, nor
+    for any label where a task has no anchors.
+    """
+    scale = common_scale(inquiry.evidence, inquiry.settings)
+    found = []
+    for label in inquiry.evidence.labels:
+        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale, inquiry))
+        found.append(_estimates(label, inquiry, inquiry.evidence.tasks, scale, reason or None))
+    return tuple(found)
+
+
+def per_task(inquiry: Inquiry) -> tuple[Estimates, ...]:
+    """Every metric of every label on every task, in units of its return; tasks outermost.
+
+    A label that was not asked for on a task stands there with that as the reason.
+    """
+    found = []
+    for task in inquiry.evidence.tasks:
+        for label in inquiry.evidence.labels:
+            cell = inquiry.evidence.cell(label, task)
+            reason = f"{label} was not asked for on {task}" if cell is None else _empty([cell])
+            found.append(_estimates(label, inquiry, (task,), None, reason))
+    return tuple(found)
+
+
+def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
+    """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
+
+    Verdicts are about the mean over tasks of the difference of the means, decided by a
+    permutation test; the difference is positive where the first label is higher. A pair whose
+    `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
+    scores, it gets no verdict. One that is compared and cannot be tested is.
+    """
+    if "pairs" not in inquiry.computed:
+        inquiry.computed["pairs"] = _pairs(inquiry)
+    known: tuple[Pair, ...] = inquiry.computed["pairs"]
+    return known
+
+
+def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
+    settings, scale = inquiry.settings, common_scale(inquiry.evidence, inquiry.settings)
+    labels = combinations(inquiry.evidence.labels, 2)
+    found = [_joined(a, b, inquiry.evidence) for a, b in labels]
+    scored = [_scores_of_both(pair, inquiry, scale) for pair in found]
+    compared = [
+        (both, _furthest(pair, inquiry.evidence, scale))
+        for pair, both in zip(found, scored, strict=True)
+        if not isinstance(both, str)
+    ]
+    decisions = iter(
+        verdicts(
+            [both for both, _ in compared],
+            settings.resampling,
+            furthest=[far for _, far in compared],
+            alpha=settings.alpha,
+            margin=settings.margin,
+            primary=PRIMARY,
+            power=settings.power,
+        )
+    )
+    return tuple(
+        replace(pair, reason=both)
+        if isinstance(both, str)
+        else replace(pair, decision=next(decisions))
+        for pair, both in zip(found, scored, strict=True)
+    )
+
+
+def is_capped(metric: Metric) -> bool:
+    """Whether a metric is about a score beyond which nothing is gained, and so a normalised one."""
+    aggregate = aggregate_of(metric)
+    return aggregate is not None and aggregate.cap is not None
+
+
+def _estimates(
+    label: str, inquiry: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
+) -> Estimates:
+    cells = [c for c in inquiry.evidence.of_label(label) if c.task in tasks]
+    computed: dict[str, Estimate] = {}
+    reasons = dict.fromkeys(inquiry.metrics, reason or "")
+    if reason is None:
+        computed, reasons = _computed(cells, inquiry, scale)
+    alone = cells[0].scores if len(tasks) == 1 and cells else ()
+    return Estimates(
+        label=label,
+        tasks=tasks,
+        n=sum(cell.n for cell in cells),
+        planned=sum(cell.planned for cell in cells),
+        intervals=computed,
+        reasons=reasons,
+        scores=tuple(float(score) for score in alone),
+    )
+
+
+def _computed(
+    cells: list[Cell], inquiry: Inquiry, scale: Scales | None
+) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
+    reasons: dict[str, str] = {}
+    capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
+    plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
+    known = scale or _scales_of(cells, inquiry)
+    if capped and (reason := without_anchors(known, inquiry)):
+        reasons, capped = dict.fromkeys(capped, reason), {}
+    found: dict[str, Estimate] = {}
+    for metrics, own in ((plain, scale), (capped, known)):
+        if metrics:
+            ends = possible_scores(cells, own)
+            found |= inquiry.settings.estimator.estimates(task_scores(cells, own), metrics, ends)
+    return {name: found[name] for name in inquiry.metrics if name in found}, reasons
+
+
+def _scales_of(cells: Sequence[Cell], inquiry: Inquiry) -> Scales:
+    known = scales(inquiry.evidence, inquiry.settings)
+    return {cell.task: known[cell.task] for cell in cells}
+
+
+def _gap(label: str, evidence: Evidence) -> str | None:
+    """What a label lacks for an aggregate over all tasks."""
+    cells = evidence.of_label(label)
+    lacking = [task for task in evidence.tasks if task not in {cell.task for cell in cells}]
+    if lacking:
+        return f"{label} was not asked for on {listed(lacking)}"
+    return _empty(cells)
+
+
+def _empty(cells: Sequence[Cell]) -> str | None:
+    """Where a label has no score, and why."""
+    told = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
+    return f"{cells[0].label} has no score on {listed(told)}" if told else None
+
+
+def _furthest(pair: Pair, evidence: Evidence, scale: Scales | None) -> float | None:
+    """The largest difference that the tasks of a pair allow."""
+    cells = [evidence.cells[pair.first, task] for task in pair.tasks]
+    return largest_difference(possible_ends(cells, scale))
+
+
+def _joined(first: str, second: str, evidence: Evidence) -> Pair:
+    scored = [
+        {cell.task for cell in evidence.of_label(name) if cell.n} for name in (first, second)
+    ]
+    both = scored[0] & scored[1]
+    return Pair(
+        first=first,
+        second=second,
+        tasks=tuple(task for task in evidence.tasks if task in both),
+        left_out=tuple(task for task in evidence.tasks if task not in both),
+    )
+
+
+def _scores_of_both(
+    pair: Pair, inquiry: Inquiry, scale: Scales | None
+) -> tuple[TaskScores, TaskScores] | str:
+    """The scores of both labels, or why they cannot be compared."""
+    if not pair.tasks:
+        return f"{pair.first} and {pair.second} have scores on no common task"
+    own = {task: scale[task] for task in pair.tasks} if scale else {}
+    if reason := without_anchors(own, inquiry):
+        return reason
+    first, second = (
+        task_scores([inquiry.evidence.cells[label, task] for task in pair.tasks], scale)
+        for label in (pair.first, pair.second)
+    )
+    try:
+        tasks_of_both(first, second)
+    except ValueError as error:
+        return str(error)
+    return first, second

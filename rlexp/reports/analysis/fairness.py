@@ -1,0 +1,253 @@
+"""Whether labels were compared on equal terms: what differs between their runs on a task."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from rlexp.reports.drawing.blocks import Notice, Tone
+from rlexp.reports.evidence.runs import Cell, Evidence, Member
+from rlexp.reports.imported import imported_notices
+from rlexp.reports.leaves import leaves, said
+from rlexp.reports.sentences import counted, listed, numbers, shortened
+from rlexp.reports.tuning_effort import tuned_unequally
+
+PACKAGES = (
+    "gymnasium",
+    "ale-py",
+    "box2d",
+    "mujoco",
+    "stable-baselines3",
+    "sb3-contrib",
+    "torch",
+    "numpy",
+    "rlexp",
+)
+"""Packages whose versions can change a score."""
+EVALUATION = {
+    "score": "what the score is",
+    "final_episodes": "episodes of the final evaluation",
+    "evaluation_deterministic": "deterministic actions in evaluations",
+    "evaluation_episodes": "episodes of an evaluation during training",
+    "evaluation_every": "steps between evaluations",
+}
+RETURNS = "what returns are of"
+COMPONENTS = "environment.components"
+
+Facts = Mapping[str, str]
+"""Values by name; what has no value for a run stands there as `unset`, what is unknown does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Something in which the runs of a task should not differ, and what it means if they do."""
+
+    facts: Callable[[Member], Facts]
+    tone: Tone
+    meaning: str
+
+
+def warnings(evidence: Evidence) -> tuple[Notice, ...]:
+    """What stands against comparing the labels on their tasks, what is worst first.
+
+    Labels are compared task by task: in steps, evaluation, environment, known scores, packages,
+    code, compute, seeds and tuning. Then each label with itself: its hyperparameters on its tasks.
+    """
+    found = [notice for kind in KINDS for notice in _differences(kind, evidence)]
+    found += [
+        *imported_notices(evidence),
+        *_failures(evidence),
+        *tuned_unequally(evidence),
+        *_dirty(evidence),
+        *_seeds(evidence),
+        *_hyperparameters(evidence),
+    ]
+    return tuple(sorted(found, key=lambda notice: notice.tone is not Tone.WARNING))
+
+
+def packages(member: Member) -> Facts:
+    """Versions of the packages that can change a score, as the run recorded them."""
+    installed = member.provenance.get("packages") or {}
+    return {name: str(installed[name]) for name in PACKAGES if name in installed}
+
+
+def changed_files(member: Member) -> tuple[str, ...]:
+    """Files in which the code of a run differed from its commit."""
+    code = member.provenance.get("code") or {}
+    return (*(code.get("dirty") or ()), *(code.get("untracked") or ()))
+
+
+def _steps(member: Member) -> Facts:
+    return {"environment steps": f"{member.record.spec.budget['steps']:,}"}
+
+
+def _evaluation(member: Member) -> Facts:
+    budget, imported = member.record.spec.budget, member.imported
+    returns = {RETURNS: said(imported.get("returns")) if imported else "evaluations"}
+    unknown = "not known" if imported else said(None)
+    values = {words: budget.get(key) for key, words in EVALUATION.items()}
+    return returns | {w: unknown if v is None else said(v) for w, v in values.items()}
+
+
+def _environment(member: Member) -> Facts:
+    if member.imported:
+        return {}
+    found = leaves(member.record.spec.environment, "environment")
+    apart = ("environment.vector", COMPONENTS)
+    return {name: value for name, value in found if not name.startswith(apart)}
+
+
+def _components(member: Member) -> Facts:
+    return dict(leaves(member.record.spec.environment.get("components") or {}, COMPONENTS))
+
+
+def _vector(member: Member) -> Facts:
+    vector = member.record.spec.environment.get("vector") or {}
+    return dict(leaves(vector, "environment.vector"))
+
+
+def _reference(member: Member) -> Facts:
+    known = member.configuration.reference
+    keys = ("random", "threshold", "minimum", "maximum")
+    return {f"environment.reference.{key}": said(known.get(key)) for key in keys}
+
+
+def _packages(member: Member) -> Facts:
+    return {f"versions of {name}": version for name, version in packages(member).items()}
+
+
+def _commit(member: Member) -> Facts:
+    commit = (member.provenance.get("code") or {}).get("commit")
+    return {"commits of the code": str(commit)[:7]} if commit else {}
+
+
+def _compute(member: Member) -> Facts:
+    if member.imported:
+        return {}
+    compute = member.record.spec.compute
+    return {name: said(compute.get(name)) for name in ("threads", "device")}
+
+
+KINDS = (
+    Kind(_steps, Tone.WARNING, "whoever trains longer has an advantage"),
+    Kind(_evaluation, Tone.WARNING, "their scores do not measure the same"),
+    Kind(_environment, Tone.WARNING, "they are not the same task"),
+    Kind(
+        _components,
+        Tone.NOTE,
+        "the components' stages say whether the task is another one, or only the training",
+    ),
+    Kind(_reference, Tone.WARNING, "the first label's are used"),
+    Kind(_packages, Tone.WARNING, "a score may differ for that reason alone"),
+    Kind(_commit, Tone.WARNING, "a score may differ for that reason alone"),
+    Kind(_compute, Tone.NOTE, "numbers differ in the last digits, and times are not comparable"),
+    Kind(_vector, Tone.NOTE, "training environments are set up differently, evaluations are not"),
+)
+
+
+def _differences(kind: Kind, evidence: Evidence) -> Iterator[Notice]:
+    """A notice for everything of the kind that differs, with the tasks on which it does."""
+    where: dict[str, list[str]] = {}
+    for task in evidence.tasks:
+        # Runs of which nothing is known do not count.
+        known = {
+            cell.label: [facts for m in _unlike(cell.members) if (facts := kind.facts(m))]
+            for cell in evidence.of_task(task)
+        }
+        for name in sorted({name for own in known.values() for facts in own for name in facts}):
+            values = {k: sorted({f.get(name, "unset") for f in own}) for k, own in known.items()}
+            if len(set(chain.from_iterable(values.values()))) > 1:
+                told = "; ".join(f"{label} {listed(own)}" for label, own in values.items() if own)
+                where.setdefault(f"{name}: {told}", []).append(task)
+    for words, tasks in where.items():
+        text = f"On {_named(tasks, evidence)} runs differ in {words}. So {kind.meaning}."
+        yield Notice(tone=kind.tone, text=text)
+
+
+def _unlike(members: Iterable[Member]) -> Iterable[Member]:
+    """One of those runs that share all that facts are about, which thousands may."""
+    shared = ("algorithm", "environment", "budget", "compute")
+    return {
+        (
+            id(m.configuration),
+            id(m.provenance),
+            *(id(getattr(m.record.spec, s)) for s in shared),
+        ): m
+        for m in members
+    }.values()
+
+
+def _failures(evidence: Evidence) -> Iterator[Notice]:
+    """Experiments in which a failed run does not count as the same."""
+    rules = {experiment.name: experiment.failures for experiment in evidence.experiments}
+    if len(set(rules.values())) > 1:
+        told = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
+        text = f"A failed run does not count as the same everywhere: {told}."
+        yield Notice(tone=Tone.WARNING, text=text)
+
+
+def _dirty(evidence: Evidence) -> Iterator[Notice]:
+    changed = [files for member in evidence.members if (files := changed_files(member))]
+    if changed:
+        names = sorted(set(chain.from_iterable(changed)))
+        codes = [member.provenance.get("code") or {} for member in evidence.members]
+        part = "" if all(code.get("saved", True) for code in codes) else ", but not all of it"
+        yield Notice(
+            tone=Tone.WARNING,
+            text=f"{counted(len(changed), 'run')} of {len(evidence.members)} ran code that no "
+            f"commit holds: {shortened(names)} differed. The change is saved with each run{part}.",
+        )
+
+
+def _seeds(evidence: Evidence) -> Iterator[Notice]:
+    """Different numbers of runs, and different seeds, of the labels on a task."""
+    for task in evidence.tasks:
+        cells = evidence.of_task(task)
+        counts = {cell.label: cell.planned for cell in cells}
+        if len(set(counts.values())) > 1:
+            told = "; ".join(f"{label} {count}" for label, count in counts.items())
+            text = (
+                f"On {task} labels have different numbers of runs: {told}. Intervals "
+                "take that into account; for a verdict Welch's test must agree with the permutation "
+                "test, which is exact only if both labels had the same distribution of scores."
+            )
+            yield Notice(tone=Tone.WARNING, text=text)
+        seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}
+        if len(set(seeds.values())) > 1:
+            told = "; ".join(f"{label} {own}" for label, own in seeds.items())
+            text = (
+                f"On {task} labels have different seeds: {told}. Runs are not compared in pairs, "
+                "so that is fine."
+            )
+            yield Notice(tone=Tone.NOTE, text=text)
+
+
+def seeds_in_words(members: Iterable[Member]) -> str:
+    """Seeds by root (`root 0: 0–4`)."""
+    by_root: dict[int, list[int]] = {}
+    for member in members:
+        by_root.setdefault(member.record.spec.root, []).append(member.record.spec.seed)
+    return "; ".join(f"root {root}: {numbers(own)}" for root, own in sorted(by_root.items()))
+
+
+def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
+    """Labels that are not the same on every task, and in what."""
+    for label in evidence.labels:
+        configured = {cell.task: _settings(cell) for cell in evidence.of_label(label)}
+        names = sorted(set(chain.from_iterable(configured.values())))
+        for name in names:
+            values = {task: own.get(name, "unset") for task, own in configured.items()}
+            if len(set(values.values())) > 1:
+                told = "; ".join(f"{value} on {task}" for task, value in values.items())
+                yield Notice(
+                    tone=Tone.NOTE, text=f"{label} has other settings by task: {name} is {told}."
+                )
+
+
+def _settings(cell: Cell) -> Facts:
+    spec = cell.members[0].record.spec
+    return dict(chain(leaves(spec.algorithm, "algorithm"), leaves(spec.agent, "agent")))
+
+
+def _named(tasks: Sequence[str], evidence: Evidence) -> str:
+    every = len(tasks) == len(evidence.tasks) and len(tasks) > 2
+    return "every task" if every else listed(tasks)

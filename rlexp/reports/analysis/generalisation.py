@@ -1,0 +1,129 @@
+"""What is lost on what was held out from training, and how bad the bad test contexts are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference
+from rlexp.reports.analysis.held_out_episodes import final_episodes, mean_return
+from rlexp.reports.analysis.scale import possible_ends, possible_scores
+from rlexp.reports.context_tests import ContextTests, mixed
+from rlexp.reports.evidence.runs import Cell
+from rlexp.reports.sentences import counted
+from rlexp.reports.settings import Settings
+from rlexp.reports.wording import states
+from rlexp.stats.aggregate import mean
+from rlexp.stats.reliability.lower_tail import tail_mean
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
+
+Array = NDArray[np.float64]
+SHARES: Ends = (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Mean returns of a label on a task in distribution and held out, and their difference by run.
+
+    Attributes:
+        n: Runs that the numbers rest on.
+        gaps: Of the runs, rising.
+        remark: What they lack, in words.
+    """
+
+    cell: Cell
+    n: int
+    in_distribution: Estimate | None = None
+    held_out: Estimate | None = None
+    gap: Estimate | None = None
+    gaps: tuple[float, ...] = ()
+    remark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """The worst contexts of a label's test on a task; `mastered` where a threshold is known."""
+
+    tests: ContextTests
+    worst: Estimate
+    tail: Estimate
+    mastered: Estimate | None
+    remark: str | None
+
+
+def over_runs(
+    values: Sequence[float],
+    settings: Settings,
+    ends: Ends,
+    *,
+    resampling: Resampling | None = None,
+) -> Estimate:
+    """The mean over runs of a number of each, by the report's method, within what is possible."""
+    how = Estimator(method=settings.interval, resampling=resampling or settings.resampling)
+    return how.estimate(TaskScores.from_tasks([values]), mean, ends)
+
+
+def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
+    """In distribution minus held out, of the runs that have both.
+
+    Where no run was played in distribution there is only what was held out.
+    """
+    runs = final_episodes(cell)
+    pairs = [
+        (mean_return(run.in_distribution), mean_return(run.held_out))
+        for run in runs
+        if run.in_distribution
+    ]
+    remark = absent(cell, len(pairs), "not played in distribution")
+    if reason := mixed(runs):
+        return Gap(cell, 0, remark=reason)
+    ends = possible_scores([cell], None)
+    if not pairs:
+        alone = [mean_return(run.held_out) for run in runs]
+        held_out = over_runs(alone, settings, ends) if alone else None
+        return Gap(cell, len(alone), held_out=held_out, remark=remark)
+    gaps = sorted(known - new for known, new in pairs)
+    far = largest_difference(possible_ends([cell], None))
+    return Gap(
+        cell,
+        len(pairs),
+        over_runs([known for known, _ in pairs], settings, ends),
+        over_runs([new for _, new in pairs], settings, ends),
+        over_runs(gaps, settings, (None if far is None else -far, far)),
+        tuple(gaps),
+        remark,
+    )
+
+
+def robustness(
+    tests: ContextTests, settings: Settings, tail: float, mastery: float | None
+) -> Robustness:
+    """Worst case, tail mean and share of mastered contexts: of each run, then over the runs."""
+    ends = possible_scores([tests.cell], None)
+
+    def told(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
+        return over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
+
+    return Robustness(
+        tests,
+        worst=told(lambda means: means.min(), ends),
+        tail=told(lambda means: tail_mean(means, tail), ends),
+        mastered=None if mastery is None else told(lambda m: (m >= mastery).mean(), SHARES),
+        remark=absent(tests.cell, len(tests.runs), "without contexts"),
+    )
+
+
+def absent(cell: Cell, n: int, lacking: str) -> str | None:
+    """Which runs numbers of n runs leave out: those without returns, and those that lack more."""
+    completed = [run.member for run in final_episodes(cell)]
+    others = [m for m in cell.members if all(m is not one for one in completed)]
+    immense = [m for m in others if m.score is not None]
+    others = [m for m in others if m.score is None]
+    told = [states(others)] if others else []
+    if immense:
+        told.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
+    if len(completed) > n:
+        told.append(f"{counted(len(completed) - n, 'run')} {lacking}")
+    return "; ".join(told) or None

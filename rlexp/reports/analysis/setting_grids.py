@@ -1,0 +1,216 @@
+"""Grids of settings: labels of an experiment that share an algorithm and differ in its values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
+from rlexp.records.run import State
+from rlexp.reports.evidence.runs import Cell, Evidence
+from rlexp.reports.sentences import shortened
+from rlexp.stats.sensitivity.setting_runs import means
+
+Array = NDArray[np.float64]
+Values = Mapping[str, Any]
+"""What a configuration sets, by path (`algorithm.learning_rate`)."""
+Rank = tuple[int, float, str]
+
+UNSET: Rank = (0, 0.0, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingGrid:
+    """The settings of one algorithm in one experiment.
+
+    Attributes:
+        name: Of the algorithm.
+        tasks: T of them, by name.
+        labels: S of them, by their levels.
+        parameters: p of them: paths that differ among labels; those that always change together
+            are one.
+        levels: Of shape (S, p): which value each has, by its place among them.
+        runs: Of shape (S, T, n): scores, rising; NaN where there are fewer, and everywhere on a
+            task where a setting did not run.
+        failed: Where a setting did not run because a run of it failed (`LABEL on TASK`).
+        left_out: Labels that are no setting, each with the reason.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    labels: tuple[str, ...]
+    parameters: tuple[str, ...]
+    levels: Array
+    runs: Array
+    failed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> int:
+        """Settings that have a score on every task."""
+        return int(np.isfinite(self.means).all(axis=1).sum())
+
+    @property
+    def means(self) -> Array:
+        """Mean score of each setting on each task, of shape (S, T)."""
+        return means(self.runs)
+
+
+def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
+    """Every grid of two settings or more over two tasks or more.
+
+    What a sweep found is none: its settings were not laid out, but chosen.
+    """
+    swept = {own.experiment for own in evidence.sweeps}
+    by_name: dict[str, list[Cell]] = {}
+    for cell in evidence.cells.values():
+        if cell.members[0].experiment not in swept:
+            algorithm = cell.members[0].record.spec.algorithm
+            name = canonical([algorithm.get(PLUG_IN), short_name(algorithm)])
+            by_name.setdefault(name, []).append(cell)
+    found = [
+        grid
+        for cells in by_name.values()
+        for suffix, own in _homes(cells).items()
+        if (grid := _grid(own, suffix))
+    ]
+    return tuple(sorted(found, key=lambda grid: (grid.name, grid.labels)))
+
+
+def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """The cells of an algorithm by experiment, or all together where those share no task."""
+    tasks: dict[str, set[str]] = {}
+    for cell in cells:
+        tasks.setdefault(cell.members[0].experiment, set()).add(cell.task)
+    if sum(map(len, tasks.values())) == len(set().union(*tasks.values())):
+        return {"": list(cells)}
+    return {f" of {name}": [c for c in cells if c.members[0].experiment == name] for name in tasks}
+
+
+def usable_scores(cell: Cell) -> Array:
+    """Rising scores of a setting on a task, of shape (n,); none where a run failed for good.
+
+    The mean of the runs that survive would make a setting that often fails look good.
+    """
+    return np.empty(0) if _lost(cell) else cell.scores
+
+
+def _lost(cell: Cell) -> bool:
+    """Whether fewer runs have a score, or count as the worst, than have ended for good."""
+    ended = sum(
+        member.record.scoreless or member.record.state is State.COMPLETED
+        for member in cell.members
+    )
+    return cell.n < ended
+
+
+def runs_of(
+    labels: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+) -> Array:
+    """Scores of labels on tasks, of shape (S, T, n), rising; NaN where there are fewer than n."""
+    places = {label: row for row, label in enumerate(labels)}
+    found = [
+        (places[label], tasks.index(task), usable_scores(cell))
+        for (label, task), cell in cells.items()
+        if label in places and task in tasks
+    ]
+    longest = max(1, *(len(scores) for _, _, scores in found))
+    table = np.full((len(labels), len(tasks), longest), np.nan)
+    for row, column, scores in found:
+        table[row, column, : len(scores)] = scores
+    return table
+
+
+def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
+    cells: dict[str, list[Cell]] = {}
+    for cell in own:
+        cells.setdefault(cell.label, []).append(cell)
+    settings, left_out = _settings(cells)
+    tasks = sorted({cell.task for label in settings for cell in cells[label]})
+    ranks = _parameters(settings)
+    if len(tasks) < 2 or not ranks:
+        return None
+    codes = {label: tuple(levels[label] for levels in ranks.values()) for label in settings}
+    labels = sorted(settings, key=lambda label: codes[label])
+    runs = runs_of(labels, tasks, {(cell.label, cell.task): cell for cell in own})
+    return SettingGrid(
+        name=f"{short_name(own[0].members[0].record.spec.algorithm)}{suffix}",
+        tasks=tuple(tasks),
+        labels=tuple(labels),
+        parameters=tuple(ranks),
+        levels=np.array([codes[label] for label in labels], dtype=np.float64),
+        runs=runs,
+        failed=tuple(
+            f"{label} on {cell.task}" for label in labels for cell in cells[label] if _lost(cell)
+        ),
+        left_out=tuple(left_out),
+    )
+
+
+def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], list[str]]:
+    """The values of each label, and labels that have none of their own."""
+    settings: dict[str, Values] = {}
+    homes: dict[str, list[str]] = {}
+    left_out = []
+    for label in sorted(cells):
+        own = [_values_of(cell) for cell in cells[label]]
+        if any(canonical(one) != canonical(own[0]) for one in own):
+            left_out.append(f"{label} has not the same values on every task")
+            continue
+        settings[label] = own[0]
+        homes.setdefault(canonical(own[0]), []).append(label)
+    for same in homes.values():
+        if len(same) > 1:
+            left_out.append(
+                f"{shortened(same)} differ in something else than values of the agent and the "
+                "algorithm"
+            )
+            for label in same:
+                del settings[label]
+    return settings, left_out
+
+
+def _values_of(cell: Cell) -> Values:
+    spec = cell.members[0].record.spec
+    return dict([*_leaves(spec.agent, "agent"), *_leaves(spec.algorithm, "algorithm")])
+
+
+def _leaves(plain: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(plain, Mapping):
+        if PLUG_IN in plain:
+            yield path, full_name(plain[PLUG_IN])
+        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
+            yield from _leaves(plain[key], f"{path}.{key}")
+    elif plain is not None:
+        yield path, plain
+
+
+def _parameters(settings: Mapping[str, Values]) -> dict[str, dict[str, int]]:
+    """The level of each label, by parameter."""
+    together: dict[tuple[int, ...], tuple[list[str], dict[str, int]]] = {}
+    for path in sorted({path for own in settings.values() for path in own}):
+        ranks = {label: _rank(own.get(path)) for label, own in settings.items()}
+        order = sorted(set(ranks.values()))
+        if len(order) > 1:
+            levels = {label: order.index(rank) for label, rank in ranks.items()}
+            together.setdefault(_partition(levels), ([], levels))[0].append(path)
+    return {" with ".join(paths): levels for paths, levels in together.values()}
+
+
+def _rank(value: Any) -> Rank:
+    """Where a value stands among others: what is unset, then numbers, then anything else."""
+    if value is None:
+        return UNSET
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 1, float(value), ""
+    return 2, 0.0, canonical(value)
+
+
+def _partition(levels: Mapping[str, int]) -> tuple[int, ...]:
+    """Which labels have the same level, whatever it is: by label, its first one's place."""
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(levels[label], place) for place, label in enumerate(sorted(levels))
+    )

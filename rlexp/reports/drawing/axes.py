@@ -1,0 +1,160 @@
+"""Axes: where a value stands on them, and which ticks they have."""
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rlexp.reports.drawing.blocks import Axis
+
+UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+DECADE = (1, 2, 5)
+NEAREST = ((1, 2**0.5), (2, 10**0.5), (5, 50**0.5))
+LARGEST = sys.float_info.max
+SMALLEST = 5e-324
+"""The smallest positive number, which is subnormal."""
+RESOLUTION = 1e-12
+"""Values that differ by less than this share of the largest one stand at the same place."""
+NARROWEST = 1e-300
+"""An axis is not shorter than this: below, a hundredth of its length has few digits or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A tick: `at` is its place on the axis in per cent."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis between two different ends; both are positive where it is logarithmic."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def at(self, value: float | None) -> float | None:
+        """Where a value stands: 0 at the low end, 1 at the high; nothing where it has no place."""
+        if value is None or not math.isfinite(value) or (self.log and value <= 0):
+            return None
+        low, high, value = (self._inner(v) for v in (self.low, self.high, value))
+        if math.isinf(high - low) or math.isinf(value - low):
+            low, high, value = low / 4, high / 4, value / 4
+        return (value - low) / (high - low)
+
+    def ticks(self, count: int) -> list[Tick]:
+        """About so many round values, in order; the script draws the same after a zoom."""
+        values = (self._decades(count) if self.log else None) or linear(self.low, self.high, count)
+        texts = tick_texts(values)
+        return [
+            Tick(round(100 * place, 3), text)
+            for value, text in zip(values, texts, strict=True)
+            if (place := self.at(value)) is not None
+        ]
+
+    def _inner(self, value: float) -> float:
+        return math.log10(value) if self.log else value
+
+    def _decades(self, count: int) -> list[float] | None:
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        every = max(1, math.ceil((last - first) / count))
+        factors = DECADE if last - first <= 2 else (1,)
+        powers = [_power_of_ten(k) for k in range(first, last + 1, every)]
+        values = [f * power for power in powers for f in factors]
+        low, high = self.low * (1 - 1e-9), min(self.high * (1 + 1e-9), LARGEST)
+        inside = [v for v in values if v > 0 and low <= v <= high]
+        return inside if len(inside) > 1 else None
+
+
+def linear(low: float, high: float, count: int) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten between two ends, about so many."""
+    step = tick_step((high / 2 - low / 2) / count * 2)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def tick_step(wanted: float) -> float:
+    """The nearest, by ratio, of 1, 2 or 5 times a power of ten, none of them subnormal."""
+    power = 10.0 ** max(math.floor(math.log10(wanted)), sys.float_info.min_10_exp)
+    factor = next((f for f, below in NEAREST if wanted / power < below), 10)
+    return factor * power
+
+
+def tick_texts(values: list[float]) -> list[str]:
+    """What stands at the ticks: of one unit and with as many digits as they need.
+
+    On an axis of powers of ten each tick has its own unit.
+    """
+    if len(values) < 2 or 0 < 50 * values[0] < values[-1]:
+        return [_text(v, abs(v), abs(v)) for v in values]
+    most = max(abs(v) for v in values)
+    return [_text(v, most, values[1] - values[0]) for v in values]
+
+
+def _text(value: float, most: float, step: float) -> str:
+    unit, sign = next(((u, s) for u, s in UNITS if most >= 10 * u or most >= u >= 1e6), (1.0, ""))
+    if value == 0:
+        return "0"
+    if most < 1e-3 or most >= 1e13:
+        digits = max(2, 1 + math.ceil(math.log10(most) - math.log10(step)))
+        return f"{value:.{digits}g}".replace("-", "−")
+    digits = max(0, -math.floor(math.log10(step / unit) + 1e-9))
+    return f"{value / unit:.{digits}f}{sign}".replace("-", "−")
+
+
+def scale(axis: Axis, values: Iterable[float | None], padding: float = 0.0) -> Scale | None:
+    """The axis with the ends that it names, or else those of the values.
+
+    Args:
+        axis: Its ends win where they can be shown.
+        values: What is to be shown; what is no number, or has no logarithm, is left out.
+        padding: Share of the values' span that is left free beyond them, but not beyond zero.
+
+    Returns:
+        Nothing where there is no value.
+    """
+    shown = [v for v in values if v is not None and math.isfinite(v) and (v > 0 or not axis.log)]
+    if not shown:
+        return None
+    low, high = _padded(min(shown), max(shown), padding, axis.log)
+    low, high = _end(axis.low, low, axis.log), _end(axis.high, high, axis.log)
+    if _is_narrow(low, high, axis.log):
+        low, high = _padded(min(shown), max(shown), padding, axis.log)
+    return Scale(low, high, axis.log)
+
+
+def _end(named: float | None, seen: float, log: bool) -> float:
+    if named is None or not math.isfinite(named) or (log and named <= 0):
+        return seen
+    return named
+
+
+def _padded(low: float, high: float, padding: float, log: bool) -> tuple[float, float]:
+    low, high = _framed(low, high, padding, log)
+    return max(low, -LARGEST), min(high, LARGEST)
+
+
+def _framed(low: float, high: float, padding: float, log: bool) -> tuple[float, float]:
+    size = max(abs(low), abs(high))
+    equal = _is_narrow(low, high, log)
+    if log:
+        factor = 2.0 if equal else (high / low) ** padding
+        return max(low / factor, SMALLEST), max(high * factor, 100 * NARROWEST)
+    if equal:
+        room = 0.1 * size if size > NARROWEST else 0.5
+        return low - room, high + room
+    room = padding * high - padding * low
+    return (0.0 if 0 <= low < room else low - room), (0.0 if -room < high <= 0 else high + room)
+
+
+def _is_narrow(low: float, high: float, log: bool) -> bool:
+    """Whether no axis can show that the high end lies above the low one."""
+    if log:
+        return high < NARROWEST or math.log10(high) - math.log10(low) <= RESOLUTION
+    return high / 2 - low / 2 <= max(RESOLUTION / 2 * max(abs(low), abs(high)), NARROWEST / 2)
+
+
+def _power_of_ten(exponent: int) -> float:
+    return 10.0**exponent if exponent <= sys.float_info.max_10_exp else math.inf

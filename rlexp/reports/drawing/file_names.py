@@ -1,0 +1,54 @@
+"""Names of the files that hold a report's tables and figures."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from rlexp.reports.drawing.blocks import Figure, Study, Table
+
+LONGEST = 60
+"""Letters of a name: enough to tell, and within what every file system takes with a suffix."""
+
+RESERVED = frozenset(
+    {"report", "con", "prn", "aux", "nul"}
+    | {f"{device}{k}" for device in ("com", "lpt") for k in range(10)}
+)
+"""The report itself, and what Windows takes for devices."""
+
+
+def drawn_blocks(study: Study) -> Iterator[Table | Figure]:
+    """The tables and figures of a study, in order."""
+    for part in study.parts:
+        for block in part.blocks:
+            if isinstance(block, Table | Figure):
+                yield block
+
+
+def file_stems(study: Study) -> Mapping[str, str]:
+    """File names without a suffix, by the names of the tables and figures.
+
+    They consist of ASCII letters, digits, dots, dashes and underscores; two never differ only in
+    case, and none begins with a dot or a dash.
+
+    Raises:
+        ValueError: Two blocks share a name.
+    """
+    stems: dict[str, str] = {}
+    taken: set[str] = set(RESERVED)
+    for block in drawn_blocks(study):
+        if block.name in stems:
+            raise ValueError(f"two blocks are named {block.name!r}; names are unique in a report")
+        stem = _free(_plain(block.name), taken)
+        taken.add(stem.lower())
+        stems[block.name] = stem
+    return stems
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:LONGEST].strip(".-") or "unnamed"
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    candidate, number = stem, 2
+    while candidate.lower() in taken:
+        candidate, number = f"{stem}-{number}", number + 1
+    return candidate

@@ -1,0 +1,137 @@
+"""Colours, dashes and markers of labels: one look for each in every figure and on every page."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+
+from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study
+
+LIGHT = ("#0069AC", "#C34A15", "#15906C", "#C277A5", "#DB7D14", "#4098EA", "#333333", "#99116A")
+"""Colours on white.
+
+They follow Okabe and Ito (2008, "Color Universal Design"), moved until each stands out from white
+at 3 : 1 and any two differ under each kind of colour blindness; yellow on white cannot.
+"""
+
+DARK = ("#137CE7", "#FF780F", "#00BA7D", "#9D99D4", "#ECCB3F", "#96D7FF", "#E9FFCF", "#C53D5B")
+"""The same hues where the page is dark."""
+
+DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 4), (10, 4, 2, 4))
+"""Lengths of dashes and gaps, in line widths of 1: solid, dashed, dotted, dash-dotted."""
+
+MARKERS = ("o", "s", "^", "D")
+"""Markers, as Matplotlib names them: they change where the dashes do."""
+
+
+RISING_LIGHT = (
+    *("#E1B75C", "#BFB562", "#9EAF6C", "#7EA675", "#619B7C", "#468E81"),
+    *("#2F7F85", "#1E7088", "#1D608A", "#294E8A", "#373B86", "#42277F"),
+)
+"""Colours of rising values on white: the higher, the darker.
+
+Neighbours are equally far apart in the perceptual space of Ottosson (2020, "Oklab"), and their
+lightness falls evenly, so that the order is seen by everyone and in grey.
+"""
+
+RISING_DARK = (
+    *("#5E499D", "#545DA9", "#4971B1", "#3F84B5", "#3A97B6", "#41A8B5"),
+    *("#53B9B0", "#6DC7A9", "#8DD4A0", "#AFDE95", "#D4E689", "#F9EB80"),
+)
+"""The same where the page is dark: the higher, the brighter."""
+
+SHAPES: Mapping[str, str] = {
+    "complete": "disc",
+    "screened": "ring",
+    "pruned": "cross",
+    "failed": "triangle",
+    "unfinished": "plus",
+    "default": "diamond",
+    "winner": "star",
+}
+"""Shapes of points whose label is the state or the role of a trial."""
+
+FURTHER_SHAPES = ("square", "peak", "ring", "plus")
+"""Shapes of other points, in the order of their labels, where no state has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The look of the label that stands at this place in the order of labels.
+
+    `shape` is that of its points in a scatter plot; it is empty where it has none.
+    """
+
+    number: int
+    shape: str = ""
+
+    @property
+    def colour(self) -> int:
+        """Its place among the colours."""
+        return self.number % len(LIGHT)
+
+    @property
+    def pattern(self) -> int:
+        """Its place among dashes and markers: labels of one colour differ in it."""
+        return self.number // len(LIGHT) % len(DASHES)
+
+    @property
+    def light(self) -> str:
+        """Its colour on white."""
+        return LIGHT[self.colour]
+
+    @property
+    def dash(self) -> tuple[int, ...]:
+        """Its dashes; nothing for a solid line."""
+        return DASHES[self.pattern]
+
+    @property
+    def marker(self) -> str:
+        """Its marker, as Matplotlib names it."""
+        return MARKERS[self.pattern]
+
+
+def styles(study: Study) -> dict[str, Style]:
+    """The look of each label of a study: those under comparison first, then others as drawn."""
+    names = dict.fromkeys((*study.labels, *_drawn(study)))
+    shapes = _shapes(study)
+    return {name: Style(number, shapes.get(name, "")) for number, name in enumerate(names)}
+
+
+def shade(place: float) -> int:
+    """The place among rising colours of a value that stands at a share of its axis."""
+    return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * place)))
+
+
+def _shapes(study: Study) -> Mapping[str, str]:
+    clouds = dict.fromkeys(
+        cloud.label
+        for part in study.parts
+        for block in part.blocks
+        if isinstance(block, Scatter)
+        for cloud in block.clouds
+    )
+    taken = {SHAPES[label] for label in clouds if label in SHAPES}
+    further = cycle([shape for shape in FURTHER_SHAPES if shape not in taken])
+    return {label: SHAPES.get(label) or next(further) for label in clouds}
+
+
+def _drawn(study: Study) -> Iterator[str]:
+    for part in study.parts:
+        for block in part.blocks:
+            yield from _labels(block)
+
+
+def _labels(block: object) -> Iterable[str]:
+    match block:
+        case Lines():
+            return [line.label for line in block.lines]
+        case Intervals():
+            return [mark.label for panel in block.panels for mark in panel.marks]
+        case Matrix():
+            return block.labels
+        case HeatMap():
+            return [block.label]
+        case Scatter():
+            return [*(c.label for c in block.clouds), *(line.label for line in block.lines)]
+        case _:
+            return ()
