@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rlexp.app.commands.run import RunOutcome
     from rlexp.app.commands.show import Shown
     from rlexp.app.commands.sweep import SweepOutcome
-    from rlexp.app.execution.plans import RunPlan, SweepOutline
     from rlexp.app.observer import Observer
+    from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
 
 Folder = str | PathLike[str]

@@ -3,9 +3,87 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
+
+NOWHERE = frozenset({"Cc", "Cs"})
+"""Categories of characters without a glyph and without a place in a file: controls, surrogates."""
+
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the text behind them around, so that it reads as what it is not."""
+
+SPACES = frozenset({"Zs", "Zl", "Zp"})
+
+
+def visible(text: str) -> str:
+    """A text without characters that control what is shown: a space or � stands for each."""
+    return "".join(map(_visible, text))
+
+
+def one_line(text: str) -> str:
+    """A visible text without line breaks, and with one space between words."""
+    return " ".join(visible(text).split())
+
+
+def spelled(text: str, known: Callable[[str], bool]) -> str:
+    """A text whose unknown characters are given by their numbers (`[U+1F916]`).
+
+    What is told apart by such characters stays so, where a box in place of each would not do.
+    """
+    runs = ((has, "".join(run)) for has, run in groupby(text, known))
+    return "".join(run if has else f"[{_numbers(run)}]" for has, run in runs)
+
+
+def elided(text: str, length: int) -> str:
+    """A text of at most so many characters: what is too much in its middle is left out."""
+    if len(text) <= length:
+        return text
+    tail = length // 3
+    return f"{text[: length - tail - 1]}…{text[len(text) - tail :]}"
+
+
+def _numbers(characters: str) -> str:
+    return " ".join(f"U+{ord(c):04X}" for c in characters)
+
+
+def _visible(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in SPACES or character in "\t\n\r\v\f":
+        return " "
+    return "�" if category in NOWHERE or character in TURNING else character
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things (`1 run`, `3,000 runs`)."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence (`a, b and c`), in the order given."""
+    own = list(names)
+    return " and ".join([", ".join(own[:-1]), own[-1]]) if len(own) > 1 else "".join(own)
+
+
+def shortened(names: Sequence[str], most: int = 10) -> str:
+    """Names in a sentence, and how many more there are (`a, b and 7 more`)."""
+    if len(names) <= most:
+        return listed(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Whole numbers, successive ones by their ends (`0–4, 7`)."""
+    told: list[list[int]] = []
+    for value in sorted(set(values)):
+        if told and value == told[-1][-1] + 1:
+            told[-1] = [told[-1][0], value]
+        else:
+            told.append([value])
+    return ", ".join("–".join(map(str, ends)) for ends in told)
+
 
 SCORES = {
     "final": "mean return of the final policy",

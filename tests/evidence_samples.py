@@ -18,9 +18,8 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import RunRecord
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry, Settings
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.settings import Settings
 
 LABELS = ("ppo", "a2c", "dqn")
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"

@@ -12,8 +12,7 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
-from rlexp.app.sweep_ledger import FolderLedger
-from rlexp.app.sweeps.request import Configurer, read_sweep
+from rlexp.app.sweeps.request import Configurer, FolderLedger, read_sweep
 from rlexp.app.sweeps.state import read_runs, resume
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweeping import Stage, Sweeping

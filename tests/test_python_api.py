@@ -17,7 +17,7 @@ import rlexp
 from rlexp.app.commands.list_runs import ExperimentRow
 from rlexp.app.commands.run import RunOutcome
 from rlexp.app.commands.show import ExperimentDetails
-from rlexp.app.execution.plans import RunPlan
+from rlexp.app.plans import RunPlan
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.store.layout import Layout
 

@@ -40,13 +40,13 @@ RUNS = (
         "rlexp.cli",
         "rlexp.app.commands.run",
         "rlexp.app.commands.list_runs",
-        "rlexp.app.pushing",
+        "rlexp.app.tracking.mirror_process",
         "rlexp.app.commands.reproduce",
     ),
 )
 """What runs and most commands import."""
 MIRRORS = (
-    *("rlexp.app.pushing", "tensorboard.compat.proto.event_pb2"),
+    *("rlexp.app.tracking.mirror_process", "tensorboard.compat.proto.event_pb2"),
     *("tensorboard.summary.writer.record_writer", "tensorboard.plugins.hparams.summary_v2"),
 )
 """What mirrors to TensorBoard import."""

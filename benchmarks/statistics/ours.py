@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from cases import REPETITIONS, THRESHOLDS, curves, scores, seconds
 
-from rlexp.stats import compiled
+from rlexp.stats import replicates
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
 from rlexp.stats.draws import blocks, draw
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()
     if arguments.numpy:
-        compiled.WORTH_COMPILING = sys.maxsize
+        replicates.WORTH_COMPILING = sys.maxsize
     repetitions = REPETITIONS.get(arguments.part, REPETITIONS["iqm"])
     work = partial(PARTS[arguments.part], arguments.runs, repetitions)
     print(seconds(work), seconds(work, arguments.repeats))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from rlexp.app.execution.plans import RunPlan, SweepOutline
+from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result
 from rlexp.engine.running import Running, Watcher
 from rlexp.engine.sweep_view import View

@@ -47,7 +47,7 @@ def _of_run(cancellation: "Cancellation", run: str) -> str:
 
 def _of_experiment(cancellation: "Cancellation") -> str:
     from rlexp.app.commands.cancel import Outcome
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     name = cancellation.experiment
     match cancellation.outcome:

@@ -55,7 +55,7 @@ def export(
 ) -> None:
     """Write records for other tools: scores, tables, a script, or a folder for Hugging Face."""
     from rlexp.app.commands.export import export as use_case
-    from rlexp.app.export_request import ExportRequest
+    from rlexp.app.exporting.output import ExportRequest
 
     request = ExportRequest(
         format=format_name,

@@ -51,7 +51,7 @@ def config_import(
 def show_hyperparameters(result: "ImportedHyperparameters", console: "Console") -> None:
     """Show the file that was written and what makes sense now, or the benchmark itself."""
     from rlexp.cli.summaries import next_lines
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     if result.left_out:
         console.note(f"Left out, as of no one task: {', '.join(result.left_out)}")

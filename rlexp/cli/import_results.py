@@ -87,7 +87,7 @@ def show_import(outcome: "ImportOutcome", console: "Console") -> None:
     """Show which runs were read, what became of them, and what makes sense now."""
     from rlexp.app.results import to_json
     from rlexp.cli.summaries import next_lines
-    from rlexp.reports.sentences import numbers
+    from rlexp.text import numbers
 
     console.line(_head(outcome))
     rows = [{**to_json(group), "seeds": numbers(group.seeds)} for group in outcome.groups]
@@ -101,7 +101,7 @@ def show_import(outcome: "ImportOutcome", console: "Console") -> None:
 
 
 def _head(outcome: "ImportOutcome") -> str:
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     name, there = outcome.experiment, len(outcome.there)
     if not outcome.new:
@@ -115,7 +115,7 @@ def _head(outcome: "ImportOutcome") -> str:
 def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
     """What the numbers do not say: of what returns are, missing seeds and scores, points left out."""
     from rlexp.exchange.importers.study import Returns
-    from rlexp.reports.sentences import counted, shortened
+    from rlexp.text import counted, shortened
 
     if any(Returns(group.returns).of_training for group in outcome.groups):
         yield (
@@ -141,7 +141,7 @@ def _remarks(outcome: "ImportOutcome") -> "Iterator[str]":
 
 
 def _without_score(runs: "Sequence[ImportedRunRow]") -> "Iterator[str]":
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     scoreless = [run for run in runs if run.state != "completed"]
     for run in scoreless[:MOST]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from rlexp.app.execution.plans import RunPlan, SweepOutline
+from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result, document
 from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console

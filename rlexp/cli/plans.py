@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlexp.app.execution.plans import (
+from rlexp.app.plans import (
     Beginnings,
     Expectation,
     RefusedCheckpoint,
@@ -11,8 +11,7 @@ from rlexp.app.execution.plans import (
     SweepOutline,
 )
 from rlexp.reports.evidence.restarts import several
-from rlexp.reports.sentences import counted, listed, shortened
-from rlexp.text import duration, size
+from rlexp.text import counted, duration, listed, shortened, size
 
 LARGE = 100_000_000
 """Bytes of a replay buffer from which on a plan says that checkpoints hold it."""

@@ -60,7 +60,7 @@ def execute(
 def show_part(part: "Part", console: "Console") -> None:
     """Show the result of one phase, or of a sweep, to people."""
     from rlexp.app.commands.sweep import SweepOutcome
-    from rlexp.app.execution.plans import SweepOutline
+    from rlexp.app.plans import SweepOutline
 
     if console.as_json:
         return
@@ -73,7 +73,7 @@ def show_part(part: "Part", console: "Console") -> None:
 
 def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
     """What was left alone, and why; the parts were shown when they were there."""
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     for left in outcome.left:
         yield f"{left.experiment} is left to the command that drives it: {left.holder}"
@@ -105,6 +105,6 @@ def resume_exit_code(outcome: "ResumeOutcome") -> int:
 
 def _exit_code(part: "Part") -> int:
     from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.execution.plans import RunPlan
+    from rlexp.app.plans import RunPlan
 
     return run_exit_code(part) if isinstance(part, RunOutcome | RunPlan) else sweep_exit_code(part)

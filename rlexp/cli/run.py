@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rlexp.app.commands.run import RunOptions, RunOutcome
-    from rlexp.app.execution.plans import RunPlan
+    from rlexp.app.plans import RunPlan
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
@@ -71,7 +71,7 @@ def execute(
 
 def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
     """A plan, or where the experiment stands and what makes sense now."""
-    from rlexp.app.execution.plans import RunPlan
+    from rlexp.app.plans import RunPlan
     from rlexp.cli.plans import run_plan_lines
     from rlexp.cli.summaries import next_lines, summary_lines
 
@@ -89,7 +89,7 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
 
 def run_exit_code(outcome: "RunOutcome | RunPlan") -> int:
     """The exit code: of a plan, and of runs that go on elsewhere, 0."""
-    from rlexp.app.execution.plans import RunPlan
+    from rlexp.app.plans import RunPlan
     from rlexp.cli.exit_codes import exit_code
 
     if isinstance(outcome, RunPlan):

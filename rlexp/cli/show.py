@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         RunDetails,
         Shown,
     )
-    from rlexp.app.history import AttemptRow, CheckpointCost
+    from rlexp.app.reading.summary import AttemptRow, CheckpointCost
     from rlexp.console import Console
 
 EVALUATION_COLUMNS = ("step", "mean", "min", "max", "episodes", "policy")
@@ -71,7 +71,7 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     """The scores of an experiment, and how far its sweep is."""
     from rlexp.cli.status import sweep_status_lines
     from rlexp.cli.summaries import summary_lines
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     yield from sweep_status_lines(details.sweep, details.sweep_problem)
     for source, number in details.imported.items():
@@ -143,8 +143,7 @@ def _time(details: "RunDetails") -> str:
 
 def _cost(checkpoints: "CheckpointCost") -> str:
     """What checkpoints cost (`4 checkpoints, 0.3 s and 1.2 MB in all, 0.1 % of the time`)."""
-    from rlexp.reports.sentences import counted
-    from rlexp.text import size
+    from rlexp.text import counted, size
 
     share = "" if checkpoints.share is None else f", {100 * checkpoints.share:.1f} % of the time"
     return (

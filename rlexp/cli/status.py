@@ -77,7 +77,7 @@ def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
 
 def _run_counts(status: "ExperimentStatus") -> str:
     """How many runs there are, by state."""
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     if not status.runs:
         return "no run yet"
@@ -87,7 +87,7 @@ def _run_counts(status: "ExperimentStatus") -> str:
 
 def _queue_lines(status: "ExperimentStatus") -> "Iterator[str]":
     """What is left to workers; nothing where nothing is."""
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     if waiting := status.queued.waiting:
         yield f"{counted(len(waiting), 'ordered run')} not taken by a worker yet"

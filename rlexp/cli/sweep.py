@@ -21,7 +21,7 @@ from rlexp.cli.options import (
 
 if TYPE_CHECKING:
     from rlexp.app.commands.sweep import SweepOptions, SweepOutcome
-    from rlexp.app.execution.plans import SweepOutline
+    from rlexp.app.plans import SweepOutline
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
     from rlexp.reports.drawing.blocks import Block, Study
@@ -75,7 +75,7 @@ def execute(
 
 def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
     """The exit code: of a plan, 0."""
-    from rlexp.app.execution.plans import SweepOutline
+    from rlexp.app.plans import SweepOutline
     from rlexp.cli.exit_codes import exit_code
 
     if isinstance(outcome, SweepOutline):
@@ -85,7 +85,7 @@ def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
 
 def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> None:
     """Show a plan, or the winner with its tests and what makes sense now."""
-    from rlexp.app.execution.plans import SweepOutline
+    from rlexp.app.plans import SweepOutline
     from rlexp.cli.plans import sweep_plan_lines
 
     if isinstance(outcome, SweepOutline):
@@ -108,7 +108,7 @@ def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:
 
 
 def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     if not outcome.ran and outcome.stage == "done":
         console.line(f"{outcome.experiment}: nothing to run, the sweep is at its end")
@@ -157,8 +157,7 @@ def _leading_blocks(report: "Study") -> "Iterator[Block]":
 
 def _cost(outcome: "SweepOutcome") -> str:
     """What each phase took, in words."""
-    from rlexp.reports.sentences import counted
-    from rlexp.text import duration
+    from rlexp.text import counted, duration
 
     phases = [
         f"{phase} {counted(cost.runs, 'run')}, {cost.steps:,} environment steps, "

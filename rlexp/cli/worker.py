@@ -55,7 +55,7 @@ def worker(
 
 def worker_lines(outcome: "WorkerOutcome") -> "Iterator[str]":
     """Why there was nothing to do, if there was nothing."""
-    from rlexp.reports.sentences import counted
+    from rlexp.text import counted
 
     if outcome.executed or outcome.refused or outcome.interrupted:
         return

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from rlexp.console.lines import Lines
-from rlexp.console.tables import table_of
+from rlexp.console.tables import Lines, table_of
 from rlexp.console.words import finite, json_text
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.text import printable
@@ -130,7 +129,7 @@ class Console:
     def watch(self, total: int) -> Iterator[Watching]:
         """Show runs while they run: a live table on a terminal, lines elsewhere."""
         if self.out.is_terminal and not self.out.is_dumb_terminal and not self.quiet:
-            from rlexp.console.live import live_table
+            from rlexp.console.tables import live_table
 
             with live_table(self.out, total) as live:
                 yield live

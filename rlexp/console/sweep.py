@@ -9,13 +9,11 @@ from rich.console import Console as RichConsole
 from rich.live import Live
 from rich.markup import escape
 
-from rlexp.console.lines import EVERY
-from rlexp.console.live import LiveTable
+from rlexp.console.tables import EVERY, LiveTable
 from rlexp.console.words import ending
 from rlexp.engine.sweep_view import SweepStatus, TrialCounts, TrialLine, View
 from rlexp.metrics.estimate import FEW
-from rlexp.reports.sentences import counted
-from rlexp.text import duration
+from rlexp.text import counted, duration
 
 if TYPE_CHECKING:
     from rlexp.engine.running import Running

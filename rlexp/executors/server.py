@@ -18,14 +18,115 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.executors import last_words
-from rlexp.executors.masking import overwrite, secrets_of_process
+from rlexp.store.secrets import secret_values
+
+BLOCK = 1 << 20
+"""Bytes that are looked at at once."""
+
+
+def secrets_of_process() -> tuple[bytes, ...]:
+    """What no output may keep: the values of secret variables, the longest first."""
+    values = {os.fsencode(value) for value in secret_values(os.environ)}
+    return tuple(sorted(values, key=lambda value: (-len(value), value)))
+
+
+def overwrite(log: Path, start: int, secrets: Sequence[bytes]) -> int:
+    """Overwrite secrets in a file that may still be appended to, each by as many asterisks.
+
+    Args:
+        log: The file.
+        start: Where to begin: what an earlier call returned.
+        secrets: The longest first.
+
+    Returns:
+        Where the next call is to begin.
+
+    Raises:
+        OSError: The file cannot be read or written.
+    """
+    size = log.stat().st_size
+    if not secrets or size == start:
+        return size
+    # What was cut off by the last look may end now; a file that became shorter is another one.
+    overlap = len(secrets[0]) - 1
+    begin = max(start - overlap, 0) if start <= size else 0
+    with log.open("r+b") as file:
+        for position in range(begin, size, BLOCK):
+            file.seek(position)
+            block = file.read(BLOCK + overlap)
+            for at, length in _found(block, secrets):
+                file.seek(position + at)
+                file.write(b"*" * length)
+            file.flush()
+    return size
+
+
+def _found(block: bytes, secrets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    for secret in secrets:
+        at = block.find(secret)
+        while at >= 0:
+            yield at, len(secret)
+            at = block.find(secret, at + 1)
+
+
+ASK = signal.SIGUSR2
+"""Asks a process for the stacks of all its threads; USR1 is taken by schedulers and NCCL."""
+TIME = 0.2
+"""Seconds that they take at most."""
+
+
+def ignore_questions() -> None:
+    """Survive being asked, as this process and its forks until they can answer."""
+    signal.signal(ASK, signal.SIG_IGN)
+
+
+def answer_questions() -> None:
+    """Write the stacks of all threads to standard error when asked, whatever they are doing."""
+    faulthandler.register(ASK, all_threads=True)
+
+
+def ask(session: int) -> bool:
+    """Ask every process of a session that can answer; a stopped one is woken for it.
+
+    Args:
+        session: Number of the session, which is that of the process that began it.
+
+    Returns:
+        Whether anyone was asked.
+    """
+    asked = [pid for pid in _members(session) if _answers(pid)]
+    for pid in asked:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, ASK)
+            os.kill(pid, signal.SIGCONT)
+    return bool(asked)
+
+
+def _members(session: int) -> list[int]:
+    found = []
+    with suppress(FileNotFoundError):
+        for folder in Path("/proc").iterdir():
+            with suppress(ValueError, ProcessLookupError, PermissionError):
+                if os.getsid(int(folder.name)) == session:
+                    found.append(int(folder.name))
+    return found
+
+
+def _answers(pid: int) -> bool:
+    """Whether a process handles the question: others would die of it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    except (OSError, StopIteration, IndexError):
+        return False
+    return bool(int(caught, 16) >> (ASK - 1) & 1)
+
 
 TICK = 0.25
 """Seconds between looks at the logs."""
@@ -61,7 +162,7 @@ class Server:
         """Serve until the input ends."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
-        last_words.ignore_questions()
+        ignore_questions()
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
@@ -139,7 +240,7 @@ class Server:
         os.close(output)
         os.close(nothing)
         faulthandler.enable()
-        last_words.answer_questions()
+        answer_questions()
         threading.Thread(target=self._die_with_server, daemon=True).start()
 
     def _die_with_server(self) -> None:
@@ -189,7 +290,7 @@ class Server:
     def _condemn(self, pid: int, child: Child) -> None:
         """Let a job say where it stands, and kill it then."""
         if child.kill_at == math.inf:
-            patience = last_words.TIME if last_words.ask(pid) else 0.0
+            patience = TIME if ask(pid) else 0.0
             child.kill_at = time.monotonic() + patience
 
     def _patience(self) -> float:

@@ -7,8 +7,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers.mlflow_client import make_client
-from rlexp.trackers.mlflow_faults import one_line
 from rlexp.trackers.mlflow_limits import (
     NAME,
     PARAMETERS,
@@ -21,6 +19,206 @@ from rlexp.trackers.mlflow_places import Place, check_place
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+import logging
+import math
+import os
+from typing import TYPE_CHECKING
+
+from rlexp.trackers.mlflow_places import check_database, make_database
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+import base64
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rlexp.errors import RlexpError
+
+MASK = "********"
+REFUSALS = {
+    "UNAUTHENTICATED",
+    "CUSTOMER_UNAUTHORIZED",
+    "PERMISSION_DENIED",
+    "ENDPOINT_NOT_FOUND",
+    "NOT_FOUND",
+    "RESOURCE_DOES_NOT_EXIST",
+    "RESOURCE_ALREADY_EXISTS",
+    "INVALID_PARAMETER_VALUE",
+    "INVALID_STATE",
+    "NOT_IMPLEMENTED",
+}
+"""MLflow's names of what stays as it is. BAD_REQUEST is none: it says so of its database, too."""
+LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"}
+PASSING = {408, 425, 429}
+"""Answers that blame the request, but say: later."""
+TOO_LARGE = 413
+ANSWERS = (
+    (r"too many (\d+) error responses", "it answers {0}"),
+    (r"Connection refused", "connection refused"),
+    (r"Failed to resolve|Name or service not known|getaddrinfo", "there is no such host"),
+    (r"timeout exception|timed out", "no answer in time"),
+    (r"CERTIFICATE_VERIFY_FAILED|SSLError", "its certificate cannot be verified"),
+    (r"Connection aborted|Connection reset|RemoteDisconnected", "it broke the connection off"),
+    (r"not in a valid JSON format|Expecting value", "what it answers is not MLflow"),
+)
+"""What stands in a library's long message, and what it means."""
+DENIED = re.compile(
+    r"unauthori[sz]ed|not authenticated|forbidden|access denied|invalid (token|credentials)",
+    re.IGNORECASE,
+)
+USER = re.compile(r"//[^/@\s'\"]+@")
+
+
+@contextmanager
+def one_line(place: Place) -> Iterator[None]:
+    """Turn whatever MLflow and its libraries raise into an error of ours, without secrets.
+
+    Raises:
+        TrackerUnreachable: Trying again may help.
+        TrackerRefused: It does not.
+    """
+    try:
+        yield
+    except RlexpError:
+        raise
+    except Exception as error:  # noqa: BLE001 its libraries raise what they like
+        # Without the cause: it says the address with its password.
+        raise told(error, place) from None
+
+
+def told(error: Exception, place: Place) -> RlexpError:
+    """The error of ours that says what another one means."""
+    if isinstance(error, ImportError):
+        missing = error.name or str(error)
+        if missing == "mlflow":
+            return TrackerRefused(
+                "mlflow is not installed: pip install 'rlexp[mlflow]'",
+                code="missing_package",
+                command="pip install 'rlexp[mlflow]'",
+            )
+        return TrackerRefused(
+            f"MLflow at {place.shown} needs the package {missing}, which is not installed"
+        )
+    text = f"{type(error).__name__}: {error}"
+    status = _status(error)
+    login = getattr(error, "error_code", None) in LOGIN or status in {401, 403}
+    if login or (hasattr(error, "json") and DENIED.search(text)):
+        return TrackerRefused(
+            f"MLflow at {place.shown} lets nobody in with these credentials: set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+    reason = hidden(_reason(text, error), secrets_of(place))
+    if _is_final(error, status):
+        return TrackerRefused(f"MLflow at {place.shown} refuses: {reason}")
+    return TrackerUnreachable(f"MLflow at {place.shown} cannot be used now: {reason}")
+
+
+def secrets_of(place: Place) -> Sequence[str]:
+    """What no message may say: credentials of the address and of the variables."""
+    password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
+    login = f"{os.environ.get('MLFLOW_TRACKING_USERNAME', '')}:{password}"
+    basic = base64.b64encode(login.encode()).decode() if password else ""
+    return [*place.secrets, *(s for s in (basic, password, token) if s)]
+
+
+def hidden(text: str, secrets: Sequence[str]) -> str:
+    """A text without these words, and without the user of any address."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return USER.sub("//", text)
+
+
+def _reason(text: str, error: Exception) -> str:
+    for pattern, meaning in ANSWERS:
+        if found := re.search(pattern, text):
+            return meaning.format(*found.groups())
+    status = _status(error)
+    if status == TOO_LARGE:
+        return "it takes no file of that size; tracker.mlflow.models=false leaves models out"
+    if status:
+        return f"it answers {status}"
+    said = str(getattr(error, "message", "") or text)
+    return (said.strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _is_final(error: Exception, status: int | None) -> bool:
+    if status is not None:
+        return 400 < status < 500 and status not in PASSING
+    if type(error).__name__ == "InvalidUrlException":
+        return True
+    return getattr(error, "error_code", None) in REFUSALS
+
+
+def _status(error: Exception) -> int | None:
+    """What was answered, where it was an answer."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return status
+    found = re.search(r"failed with error code (\d+) !=", str(error))
+    return int(found[1]) if found else None
+
+
+SERVED = "mlflow-artifacts:/"
+"""Where `mlflow ui` lets experiments that others make keep their artifacts."""
+SILENT = {
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "false",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+def make_client(place: Place, timeout: float, own: str) -> "MlflowClient":
+    """The client of a place, whose database is made if it is one and is not there.
+
+    Args:
+        place: Where to.
+        timeout: Seconds of one request.
+        own: Letters that no other process uses at the same time.
+
+    Raises:
+        TrackerRefused: The database is none that this MLflow may write.
+        TrackerUnreachable: It is locked.
+        ImportError: MLflow is not installed, or what it needs here.
+        Exception: Whatever MLflow says.
+    """
+    _prepare(timeout)
+    from mlflow import MlflowClient
+
+    if place.file is not None:
+        make_database(place.file, own, _make_tables)
+        check_database(place.file, _revision())
+    return MlflowClient(place.uri, place.uri)
+
+
+def _prepare(timeout: float) -> None:
+    """MLflow takes its limits from variables only; this process is the mirror's own."""
+    # It would try for four minutes by itself; the mirror tries again, and can be told to stop.
+    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(math.ceil(timeout))
+    os.environ.update(SILENT)
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)
+
+
+def _make_tables(file: Path) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(f"sqlite:///{file}", SERVED).engine.dispose()
+
+
+def _revision() -> str:
+    """The version of the tables that this MLflow knows."""
+    from mlflow.store.db.utils import _get_latest_schema_revision
+
+    return str(_get_latest_schema_revision())
+
 
 ID = "rlexp.run"
 """The tag by which a run is found again, whoever made it."""

@@ -1,9 +1,20 @@
 """Weights & Biases: online, offline or disabled, as W&B's own settings say."""
 
+import json
 import os
-from collections.abc import Callable, Sequence
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from configparser import ConfigParser, Error
+from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.util import find_spec
+from math import ceil, isfinite, isnan
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -11,6 +22,7 @@ from annotated_types import Ge, Gt, MaxLen, MinLen
 
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.trackers import (
+    Aggregate,
     Ended,
     Reached,
     Row,
@@ -19,9 +31,315 @@ from rlexp.trackers import (
     TrackedExperiment,
     TrackedRun,
 )
-from rlexp.trackers.wandb_client import Client
-from rlexp.trackers.wandb_content import ending, introduction, overview
-from rlexp.trackers.wandb_settings import Resolved, resolved
+
+CLOUD = "https://api.wandb.ai"
+MODES = {"run": "online", "shared": "online", "dryrun": "offline"}
+"""Other names of its modes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What is asked for, whoever said it.
+
+    Attributes:
+        mode: `online`, `offline`, `disabled`, or what the environment says instead.
+        base_url: The server.
+        entity: The user or team; none: the key's own.
+    """
+
+    mode: str
+    base_url: str
+    entity: str | None
+
+    @property
+    def address(self) -> str:
+        """The server's address without a login."""
+        return re.sub(r"(?<=://)[^/@]*@", "", self.base_url)
+
+
+def resolved(
+    environment: Mapping[str, str],
+    folder: Path,
+    mode: str | None,
+    base_url: str | None,
+    entity: str | None,
+) -> Resolved:
+    """What holds: an own setting, else a variable, else what W&B keeps there, then for the user.
+
+    Args:
+        environment: Variables.
+        folder: The project's.
+        mode: An own setting.
+        base_url: An own setting.
+        entity: An own setting.
+    """
+    files = _files(environment, folder)
+
+    def found(own: str | None, name: str) -> str | None:
+        return own or environment.get(f"WANDB_{name.upper()}") or files.get(name) or None
+
+    named = found(mode, "mode") or "online"
+    address = found(base_url, "base_url") or CLOUD
+    return Resolved(MODES.get(named, named), address.rstrip("/"), found(entity, "entity"))
+
+
+def _files(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What W&B's settings files say, the folder's over the user's."""
+    own = Path(environment.get("WANDB_CONFIG_DIR") or "~/.config/wandb").expanduser()
+    local = Path(environment.get("WANDB_DIR") or folder)
+    near = local / (".wandb" if (local / ".wandb").is_dir() else "wandb")
+    found: dict[str, str] = {}
+    for path in (own / "settings", near / "settings"):
+        parser = ConfigParser(interpolation=None)
+        try:
+            parser.read_string(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, Error):
+            continue
+        if parser.has_section("default"):
+            found.update(parser.items("default"))
+    return found
+
+
+LONGEST = 128
+"""Characters of a name or a group."""
+COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
+INTERVAL = ("low", "high", "level", "method", "seed", "in words")
+_ACTIVE = re.compile(
+    r"<\s*(script|foreignobject|iframe|object|embed)|\bon\w+\s*=|javascript:", re.IGNORECASE
+)
+
+
+def introduction(run: TrackedRun) -> dict[str, Any]:
+    """What is said of a run when it begins."""
+    about = {
+        "label": run.label,
+        "task": run.task,
+        "phase": run.phase,
+        "seed": run.seed,
+        "trial": run.trial,
+        "fingerprint": run.fingerprint,
+        "commit": run.commit,
+    }
+    return {
+        "id": run.id,
+        "name": _short(f"{run.label} {run.task} {run.phase} {run.seed}"),
+        "group": _short(run.group),
+        "job_type": run.phase,
+        "config": _shown({**run.configuration, **about}),
+    }
+
+
+def ending(ended: Ended) -> dict[str, Any]:
+    """What is said of a run when no process works at it any more."""
+    about = {
+        "score": ended.score,
+        "score_rule": ended.score_rule,
+        "state": ended.state,
+        "failure": ended.failure,
+        "reason": ended.reason,
+        "weights": ended.weights,
+        "attempts": ended.attempts,
+        "seconds": ended.seconds,
+    }
+    return {
+        # What does not hold any more is said to be nothing, or W&B would go on showing it.
+        "summary": _shown(about),
+        "exit_code": 0 if ended.state in {"completed", "pruned"} else 1,
+    }
+
+
+def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
+    """What is said of an experiment; the same each time it is the same."""
+    values: dict[str, Any] = {}
+    for aggregate in summary.aggregates:
+        values.update(_values(aggregate))
+    if summary.winner is not None:
+        values["winner/trial"] = summary.winner.trial
+        for key, value in summary.winner.parameters.items():
+            values[f"winner/{key}"] = value
+    return {
+        "id": sha256(f"summary of {experiment.id}".encode()).hexdigest()[:32],
+        "name": _short(experiment.name),
+        "config": {"experiment": experiment.name, "is_sweep": experiment.is_sweep},
+        "columns": (*COUNTS, _title(summary), *INTERVAL),
+        "rows": [_shown(_row(aggregate)) for aggregate in summary.aggregates],
+        "figures": {name: svg for name, svg in summary.figures.items() if _is_still(svg)},
+        "summary": _shown(values),
+    }
+
+
+def _row(aggregate: Aggregate) -> list[Any]:
+    a = aggregate
+    counts = [a.label, a.task, a.phase, a.n, a.planned, a.failed, a.missing]
+    found = a.estimate
+    if found is None:
+        return [*counts, *[None] * len(INTERVAL), a.in_words]
+    how = (found.level, found.method, found.seed)
+    return [*counts, found.estimate, found.low, found.high, *how, a.in_words]
+
+
+def _title(summary: Summary) -> str:
+    """What the aggregate is called, which is the same of every label."""
+    return next((a.title for a in summary.aggregates), "IQM")
+
+
+def _values(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
+    """Single values by which a project's experiments are sorted."""
+    names = (aggregate.metric, "low", "high", "n")
+    for name, value in zip(names, (*aggregate.numbers.values(), aggregate.n), strict=True):
+        if value is not None:
+            yield f"{name}/{aggregate.label}/{aggregate.task}", value
+
+
+def _shown(value: Any) -> Any:
+    """The value, what is no number in the words of W&B's pages: outside of rows it drops them."""
+    if isinstance(value, Mapping):
+        return {str(key): _shown(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value
+
+
+def _is_still(svg: str) -> bool:
+    """Whether a figure holds nothing that a browser would execute."""
+    return _ACTIVE.search(svg) is None
+
+
+def _short(words: str) -> str:
+    """The words, or their beginning with a digest of the whole, so that none becomes another."""
+    if len(words) <= LONGEST:
+        return words
+    return f"{words[: LONGEST - 9]} {sha256(words.encode()).hexdigest()[:8]}"
+
+
+FOREIGN = (
+    *("WANDB_SERVICE", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_CONFIG_PATHS"),
+    *("WANDB_CONFIG", "WANDB_LAUNCH", "WANDB_LAUNCH_CONFIG_PATH", "WANDB_RUN_ID"),
+    *("WANDB_RESUME", "WANDB_NOTES", "WANDB_DOCKER", "WANDB_DEBUG"),
+)
+"""Variables that mean somebody else's run: that of a W&B agent that started the command."""
+
+END = 2.0
+"""Seconds that the process gets to end by itself; it takes W&B's core with it."""
+
+
+class Client:
+    """Starts the process, asks it, kills it. One thread calls it.
+
+    Attributes:
+        life: How many processes there have been.
+    """
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        """Ask nothing yet.
+
+        Args:
+            folder: For W&B's files.
+            timeout: Seconds of one request of W&B's.
+        """
+        self.life = 0
+        self._folder = folder
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process that answered so far."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, settings: Mapping[str, Any], seconds: float) -> None:
+        """Start a process, instead of the one there is.
+
+        Raises:
+            TrackerUnreachable: W&B does not answer.
+            TrackerRefused: It takes nothing as it is asked.
+        """
+        self.kill()
+        # A process that was killed with its command left its own.
+        shutil.rmtree(self._passing, ignore_errors=True)
+        self._passing.mkdir(parents=True, exist_ok=True)
+        self.life += 1
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rlexp.trackers.wandb_process", str(self._passing)],
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.call({"do": "open", **settings}, seconds)
+
+    def call(self, request: Mapping[str, Any], seconds: float) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            TrackerUnreachable: There is none in time, or W&B cannot be reached.
+            TrackerRefused: W&B takes nothing as it is asked.
+        """
+        process = self._process
+        if process is None or process.stdin is None:
+            raise TrackerUnreachable("W&B's process is gone")
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        except OSError as error:
+            raise TrackerUnreachable("W&B's process is gone") from error
+        answer = json.loads(self._line(process, time.monotonic() + seconds))
+        if "unreachable" in answer:
+            raise TrackerUnreachable(answer["unreachable"])
+        if "refused" in answer:
+            raise TrackerRefused(answer["refused"])
+        return answer["result"]
+
+    def kill(self) -> None:
+        """End the process, if there is one, and W&B's core with it."""
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                # What was not written yet is written on closing.
+                with suppress(OSError):
+                    pipe.close()
+        try:
+            self._process.wait(END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self._pending = b""
+        shutil.rmtree(self._passing, ignore_errors=True)
+
+    @property
+    def _passing(self) -> Path:
+        """For files that nobody needs when the process is gone."""
+        return self._folder / "passing"
+
+    def _line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
+        assert process.stdout is not None
+        output = process.stdout.fileno()
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TrackerUnreachable("W&B does not answer")
+            read = os.read(output, 1 << 16)
+            if not read:
+                raise TrackerUnreachable("W&B's process ended without a word")
+            self._pending += read
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        kept.setdefault("WANDB_DATA_DIR", str(self._folder / "data"))
+        kept.setdefault("WANDB_CACHE_DIR", str(self._passing / "cache"))
+        # Its own error reports tell paths, versions and imported packages.
+        kept["WANDB_ERROR_REPORTING"] = "false"
+        kept["WANDB_HTTP_TIMEOUT"] = str(ceil(self._timeout))
+        return kept
+
 
 Found = TypeVar("Found")
 BATCH = 250

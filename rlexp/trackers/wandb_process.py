@@ -3,19 +3,149 @@
 import json
 import os
 import queue
+import re
+import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers.wandb_errors import explained, trouble_in
-from rlexp.trackers.wandb_folders import Folders
+
+_STATUS = re.compile(r"(?:returned error|HTTP|failed to upload:) (\d{3})")
+_MISTAKES = frozenset({"UsageError", "ValidationError", "AuthenticationError"})
+"""W&B's errors of what it is given, which it found without asking anybody."""
+_NO = re.compile(r"permission|denied|not found|quota|limit exceeded|deleted", re.IGNORECASE)
+
+
+def trouble_in(log: Path) -> str | None:
+    """Why W&B stopped to upload, if it did: only its log says so."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if '"level":"ERROR' in line and ("fatal error" in line or "artifact" in line):
+            try:
+                return str(json.loads(line).get("msg"))
+            except json.JSONDecodeError:
+                return line
+    return None
+
+
+def explained(error: Exception, key: str | None) -> dict[str, str]:
+    """The answer that stands for an error: one line, without the key."""
+    text = " ".join(str(error).split())
+    if key:
+        text = text.replace(key, "********")
+    text = re.sub(r"(?<=://)[^/@\s]*@", "", text)[:300]
+    if isinstance(error, TrackerUnreachable):
+        return {"unreachable": text}
+    if isinstance(error, TrackerRefused):
+        return {"refused": text}
+    status = 0 if "while retrying" in text else _status(error, text)
+    if status in {401, 403}:
+        asked = "check the key (wandb login) and tracker.wandb.entity"
+        return {"refused": f"W&B refuses with status {status}: {asked}: {text}"}
+    if _is_final(error, text, status):
+        return {"refused": f"W&B refuses: {text}"}
+    if "did not respond in time" in text or isinstance(error, TimeoutError):
+        text = "no answer in time"
+    return {"unreachable": f"W&B cannot be reached: {text}"}
+
+
+def _is_final(error: Exception, text: str, status: int) -> bool:
+    """Whether asking again would change nothing."""
+    if status:
+        return 400 <= status < 500 and status not in {408, 429}
+    if "while retrying" in text or isinstance(error, TimeoutError):
+        return False
+    return type(error).__name__ in _MISTAKES or bool(_NO.search(text))
+
+
+def _status(error: BaseException | None, text: str) -> int:
+    """The status of the answer, where one can be found."""
+    while error is not None:
+        status = getattr(getattr(error, "response", None), "http_status", 0)
+        if status:
+            return int(status)
+        error = error.__cause__
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+MARK = "rlexp.json"
+"""In a finished folder: the step up to which it and those before it have every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders below one.
+
+    `wandb sync` appends whatever a folder holds: a row in two of them is in the service twice. So
+    a folder is kept out of its sight until it is finished, and the next begins where it ends.
+
+    Attributes:
+        root: Holds W&B's own folder, `wandb`.
+    """
+
+    root: Path
+
+    @property
+    def finished(self) -> Path:
+        """Where `wandb sync` looks."""
+        return self.root / "wandb"
+
+    @property
+    def unfinished(self) -> Path:
+        """What W&B is told to be the root; two levels down, `wandb sync` does not look."""
+        folder = self.finished / "unfinished"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def forget_unfinished(self, run_id: str) -> None:
+        """Remove what was cut short, or is in the service now."""
+        for folder in self._of(self.unfinished / "wandb", run_id):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def forget_unsynced(self, run_id: str) -> None:
+        """Remove what was written offline and did not get any further."""
+        for folder in self._of(self.finished, run_id):
+            if not any(folder.glob("*.synced")):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def finish(self, run_id: str, last: int) -> None:
+        """Show a finished folder to `wandb sync`."""
+        for folder in self._of(self.unfinished / "wandb", run_id):
+            (folder / MARK).write_text(json.dumps({"last": last}) + "\n", encoding="utf-8")
+            folder.rename(self._free(folder.name))
+
+    def last_step(self, run_id: str) -> int:
+        """The step up to which finished folders have every row; -1 where there are none."""
+        last = -1
+        for folder in self._of(self.finished, run_id):
+            try:
+                known = json.loads((folder / MARK).read_text(encoding="utf-8"))
+                last = max(last, int(known["last"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return last
+
+    def _free(self, name: str) -> Path:
+        """A path of that name, or of one like it: W&B's names hold seconds and no less."""
+        paths = [self.finished / name, *(self.finished / f"{name}-{n}" for n in range(2, 1000))]
+        return next(path for path in paths if not path.exists())
+
+    @staticmethod
+    def _of(folder: Path, run_id: str) -> Iterator[Path]:
+        yield from list(folder.glob(f"*run-*-{run_id}*"))
+
 
 Resume = Literal["allow"] | None
 STEP = "global_step"

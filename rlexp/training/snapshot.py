@@ -19,8 +19,8 @@ from rlexp.records.checkpoint import (
     Transitions,
 )
 from rlexp.records.events import Evaluated
-from rlexp.training import learner_state, replay
-from rlexp.training.generators import capture_generators, restore_generators
+from rlexp.training import learner_state
+from rlexp.training.learner_state import capture_generators, restore_generators
 from rlexp.training.packing import pack, unpack
 from rlexp.training.parameters import fill
 from rlexp.training.situation import NotRepeatable, capture, restore
@@ -48,22 +48,22 @@ class Snapshot:
     model: bytes
     normalisation: bytes | None
     state: dict[str, Any]
-    extent: replay.Extent
+    extent: learner_state.Extent
 
     @classmethod
     def take(cls, model: BaseAlgorithm, progress: Progress) -> "Snapshot":
         """Copy everything; a training that cannot go on from there says why in its state."""
         assert model.env is not None
-        obstacle = learner_state.obstacle(model) or replay.obstacle(model)
+        obstacle = learner_state.obstacle(model) or learner_state.replay_obstacle(model)
         state: dict[str, Any] = {"obstacle": obstacle}
-        extent = replay.Extent(0, 0)
+        extent = learner_state.Extent(0, 0)
         if obstacle is None:
-            extent = replay.extent(model)
+            extent = learner_state.extent(model)
             state |= {
                 "learner": learner_state.capture_learner(model),
                 "generators": capture_generators(model),
                 "environments": capture(model.env),
-                "next_row": replay.pending(model),
+                "next_row": learner_state.pending(model),
                 "evaluations": [_plain(e) for e in progress.evaluations],
                 "seconds": progress.seconds,
             }
@@ -84,7 +84,7 @@ class Snapshot:
         if not self.is_whole(model, written):
             return None
         begin, end = max(written, self.extent.oldest), self.extent.end
-        fresh = replay.read_rows(model, begin, end) if begin < end else None
+        fresh = learner_state.read_rows(model, begin, end) if begin < end else None
         files = {MODEL: self.model, STATE: pack(self.state)}
         if self.normalisation is not None:
             files[NORMALISATION] = self.normalisation
@@ -95,7 +95,7 @@ class Snapshot:
     def is_whole(self, model: BaseAlgorithm, written: int) -> bool:
         """Whether the buffer still has the experience from row `written` on."""
         begin = max(written, self.extent.oldest)
-        return begin >= self.extent.end or begin >= replay.first_row(model)
+        return begin >= self.extent.end or begin >= learner_state.first_row(model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ def _put_back(
     learner_state.prepare_learner(model, state["learner"])
     if model.num_timesteps != saved.step:
         raise CannotContinue(f"it holds the state of step {model.num_timesteps}")
-    replay.fill_buffer(model, _beating(saved.transitions(), beat), state["next_row"])
+    learner_state.fill_buffer(model, _beating(saved.transitions(), beat), state["next_row"])
     restore(model.env, state["environments"], beat=beat)
-    written = replay.extent(model).end
+    written = learner_state.extent(model).end
 
     def begin_rollout() -> None:
         learner_state.restore_learner(model, state["learner"])

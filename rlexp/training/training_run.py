@@ -13,20 +13,100 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
+from rlexp.errors import DISK_ERRORS, EnvironmentFault, RlexpError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
-from rlexp.records.events import Continued, Evaluated, Examined, Failure, Refused
+from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
 from rlexp.training import Listener
-from rlexp.training.callback import MetricWriter, Recorder
+from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
-from rlexp.training.failures import name_failure
 from rlexp.training.keeping import Keeper
 from rlexp.training.parts import Training
+from rlexp.training.processes import EnvironmentDied
 from rlexp.training.roundtrip import check_round_trip
 from rlexp.training.snapshot import CannotContinue, Progress, Restored, Snapshot, put_back
-from rlexp.training.stopping import heed
+from rlexp.training.stopping import Stopped, TimedOut, heed
 from rlexp.training.vectorise import write_statistics
 from rlexp.training.weights import all_finite, weights_digest
+
+
+def name_failure(error: BaseException, step: int) -> tuple[Failure, str]:  # noqa: PLR0911
+    """Name the failure behind an error that ended a training at `step`."""
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    match error:
+        case Diverged():
+            return Failure.NAN, str(error)
+        case EnvironmentDied():
+            return Failure.CRASHED, f"{error} at step {step}"
+        case EnvironmentFault():
+            return Failure.ENVIRONMENT, str(error)
+        case RlexpError():
+            return Failure.USER, str(error)
+        case MemoryError():
+            return Failure.OUT_OF_MEMORY, line
+        case OSError(errno=number) if number in DISK_ERRORS:
+            return Failure.DISK, line
+        case SystemExit():
+            return Failure.CRASHED, f"the program called sys.exit({error.code})"
+        case _:
+            return Failure.USER, f"{line} ({_origin(error)})"
+
+
+def _origin(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+
+
+def train(
+    training: Training,
+    listener: Listener,
+    folder: Path,
+    checkpoints: Iterable[SavedCheckpoint] = (),
+) -> RunEnded:
+    """Train one run to its end, whatever that is; every failure is a value, none an exception.
+
+    Args:
+        training: The parts.
+        listener: Told of every event; the last is returned too.
+        folder: Where stable-baselines3's own files go.
+        checkpoints: Of earlier attempts, the best first. The training goes on from the first that
+            can be put back bit for bit, and begins anew where there is none.
+    """
+    run = Execution(training, listener, folder, checkpoints)
+    ending, failure, reason, weights, rung = Ending.FAILED, None, None, None, None
+    try:
+        weights = run.execute()
+        ending = Ending.COMPLETED
+    except Stopped as stopped:
+        asked = stopped.request
+        ending, reason, rung = asked.ending, asked.reason, asked.rung
+        if ending is Ending.INTERRUPTED:
+            run.keeper.save_newest()
+    except TimedOut:
+        failure, reason = Failure.TIMEOUT, f"not done after {training.budget.timeout:g} s"
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        traceback.print_exc()
+        if (request := listener.stopping()) is not None:
+            # What breaks while a run is being ended is no fault of the run.
+            ending, reason, rung = request.ending, request.reason, request.rung
+        else:
+            failure, reason = run.classify(error)
+    ended = RunEnded(
+        time=listener.now(),
+        step=run.step,
+        ending=ending,
+        seconds=listener.elapsed(),
+        failure=failure,
+        reason=reason,
+        weights=weights,
+        rung=rung,
+    )
+    # Closing comes last: what an environment does then cannot touch the result.
+    try:
+        listener.emit(ended)
+    finally:
+        run.close()
+    return ended
 
 
 class Execution:

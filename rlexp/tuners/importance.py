@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 from rlexp.protocol.space import Choice, Domain, Integer, Space
 from rlexp.stats.interval import Interval
 from rlexp.stats.normalise import min_max
-from rlexp.stats.sensitivity.functional_anova import cross_validated_r2, main_effects, pair_effects
+from rlexp.stats.sensitivity.functional_anova import (
+    Grid,
+    bagged,
+    cross_validated_r2,
+    grow,
+    main_effects,
+    pair_effects,
+)
 from rlexp.stats.sensitivity.ped_anova import STEPS, Observed, best, divergences
-from rlexp.stats.sensitivity.regression_forest import Grid, bagged, grow
 from rlexp.stats.shares import resamples, seeded, share_intervals, summing_to_one
 
 Numbers = NDArray[np.float64]

@@ -20,8 +20,8 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.execution.estimate import START_UP, estimate, remember
-from rlexp.app.execution.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.execution.reproducibility import versions
+from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.environments import Vector
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec

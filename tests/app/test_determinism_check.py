@@ -16,10 +16,9 @@ from quick_parts import quick_parts
 from samples import write_tree
 from warm_processes import warm_up
 
-from rlexp.app.checks.asked import read_asked
-from rlexp.app.checks.sources import difference, examine_environment, judge
 from rlexp.app.commands.doctor import doctor
 from rlexp.app.diagnostics import repeating
+from rlexp.app.diagnostics.determinism import difference, examine_environment, judge, read_asked
 from rlexp.app.diagnostics.finding import Finding, Status
 from rlexp.app.diagnostics.repeating import CURES, execute
 from rlexp.cli.doctor import doctor as command

@@ -20,12 +20,9 @@ from quick_parts import quick_parts
 from warm_processes import warm_up
 
 import rlexp.app.commands.doctor as command
-from rlexp.app.checks import seeding
-from rlexp.app.checks.declaration import contradiction
-from rlexp.app.checks.resuming import STARTS_AGAIN
-from rlexp.app.diagnostics import environment, machine
+from rlexp.app.diagnostics import environment, environment_probe, machine
 from rlexp.app.diagnostics.environment import candidates, examine, fitting
-from rlexp.app.diagnostics.environment_probe import execute
+from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute
 from rlexp.app.diagnostics.finding import Finding, Status, fail, ok, warn
 from rlexp.app.diagnostics.installation import (
     check_installation,
@@ -42,6 +39,7 @@ from rlexp.app.diagnostics.machine import (
     check_threads,
     cpu_quota,
 )
+from rlexp.app.diagnostics.random_steps import contradiction
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
@@ -285,8 +283,8 @@ def test_comparison_finds_the_first_difference() -> None:
     first = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 1.0, True, False)]
     second = [(np.zeros(2),), (np.zeros(2), 1.0, False, False), (np.ones(2), 2.0, True, False)]
 
-    assert seeding.difference(first, first) is None
-    assert seeding.difference(first, second) == "rewards differ at step 1"
+    assert environment_probe.difference(first, first) is None
+    assert environment_probe.difference(first, second) == "rewards differ at step 1"
 
 
 def test_this_installation_is_sound() -> None:

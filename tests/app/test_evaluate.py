@@ -19,9 +19,8 @@ from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
 
 from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
-from rlexp.app.evaluation.playback import restored
+from rlexp.app.evaluation.playback import Policy, find_policy, restored
 from rlexp.app.observer import Silent
-from rlexp.app.policies import Policy, find_policy
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
 from rlexp.cli.evaluate import evaluation_lines

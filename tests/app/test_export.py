@@ -16,8 +16,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
 from rlexp.app.commands.export import FORMATS, export
-from rlexp.app.export_request import ExportRequest
-from rlexp.app.exporting.output import ExportedFiles
+from rlexp.app.exporting.output import ExportedFiles, ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet
 from rlexp.protocol.seeds import Phase

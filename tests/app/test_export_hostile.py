@@ -10,8 +10,7 @@ import pytest
 import yaml
 from evidence_samples import configured, evidence, inquiry, scored
 
-from rlexp.app.export_card import Card, card
-from rlexp.app.exporting.huggingface import model_file
+from rlexp.app.exporting.huggingface import Card, card, model_file
 from rlexp.exchange.exporters.script import Learner, Recipe, Task, script
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.experiment import Configuration

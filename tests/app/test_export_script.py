@@ -15,8 +15,7 @@ import yaml
 from finished_runs import Finished, finish, study
 
 from rlexp.app.commands.export import export
-from rlexp.app.export_request import ExportRequest
-from rlexp.app.exporting.output import ExportedFiles
+from rlexp.app.exporting.output import ExportedFiles, ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.files import read_json

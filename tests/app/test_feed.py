@@ -7,7 +7,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import continued, ended, evaluated, spec, started
 
-from rlexp.app.feed import Feed
+from rlexp.app.tracking.snapshot import Feed
 from rlexp.records.events import Ending, Event, Failure, Measured
 from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter

@@ -7,8 +7,7 @@ import psutil
 import pytest
 from quick_parts import quick_parts
 
-from rlexp.app.apart import ask_apart
-from rlexp.app.execution.compatibility import check_fit
+from rlexp.app.execution.compatibility import ask_apart, check_fit
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError

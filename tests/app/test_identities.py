@@ -11,9 +11,8 @@ from quick_parts import quick_parts
 from samples import write_tree
 
 from rlexp.algorithms.ppo import PPO
-from rlexp.app.execution.request import Request, read_request
+from rlexp.app.execution.request import Request, join, read_request
 from rlexp.app.execution.run_process import execute
-from rlexp.app.join import join
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples import configuration, experiment
 
-from rlexp.app.join import join
+from rlexp.app.execution.request import join
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase

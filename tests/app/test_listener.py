@@ -10,8 +10,7 @@ from finished_runs import Finished, prepared, study
 from quick_parts import quick_parts
 from samples import ended, started
 
-from rlexp.app.execution.run_process import execute
-from rlexp.app.listener import RunListener
+from rlexp.app.execution.run_process import RunListener, execute
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint, Transitions
 from rlexp.records.events import Ending, Failure, Refused, RunEnded
 from rlexp.store.checkpoints import checkpoint_steps, publish_checkpoint

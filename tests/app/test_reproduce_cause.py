@@ -10,9 +10,15 @@ import pytest
 from quick_parts import quick_parts
 from samples import completed, failed, spec
 
-from rlexp.app.reproduction.comparison import Verdict, answer
+from rlexp.app.reproduction.comparison import (
+    DECIDING,
+    Change,
+    Surroundings,
+    Verdict,
+    answer,
+    compare,
+)
 from rlexp.app.reproduction.original import Original, RecordedCode
-from rlexp.app.reproduction.surroundings import DECIDING, Change, Surroundings, compare
 from rlexp.app.workspace import Workspace
 from rlexp.cli.reproduce import run_lines, summary_line
 from rlexp.records.events import Failure

@@ -12,8 +12,7 @@ from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.status import status
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.sweep_watch import Watched
-from rlexp.app.sweeps.progress import remaining_steps
+from rlexp.app.sweeps.progress import Watched, remaining_steps
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage
 from rlexp.errors import ConfigError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples import PRUNER, TUNER, configuration, experiment
 
-from rlexp.app.sweep_join import join_sweep
+from rlexp.app.sweeps.request import join_sweep
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.space import Parameter, Real, Space

@@ -12,7 +12,7 @@ from stored_sweeps import finished_sweep, stored_sweep
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import gather
-from rlexp.app.sweep_mirror import mirrored
+from rlexp.app.sweeps.progress import mirrored
 from rlexp.app.sweeps.retrain import Origin, request_again
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweeping import Stage

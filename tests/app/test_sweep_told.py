@@ -10,7 +10,7 @@ from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.app.sweep_watch import Watched
+from rlexp.app.sweeps.progress import Watched
 from rlexp.cli.sweep import execute as sweep
 from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec

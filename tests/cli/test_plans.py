@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rlexp.app.execution.plans import Beginnings, RefusedCheckpoint, RunPlan
+from rlexp.app.plans import Beginnings, RefusedCheckpoint, RunPlan
 from rlexp.cli.plans import checkpoint_lines, run_plan_lines
 
 

@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 
 import rlexp
 from rlexp.app.execution.request import read_request
-from rlexp.app.export_card import Card, card, result
+from rlexp.app.exporting.huggingface import Card, card, result
 from rlexp.app.reading.leading import Leading, leading_aggregate
 from rlexp.app.reporting.evidence import gather
-from rlexp.app.tracked_summary import read_summary
-from rlexp.app.tracking.snapshot import Labels, tracked_experiment
+from rlexp.app.tracking.snapshot import Labels, read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.config.report import read_report
@@ -44,7 +43,7 @@ from rlexp.trackers.interval_figure import draw_intervals
 from rlexp.trackers.mlflow_summary import _numbers as numbers_in_mlflow
 from rlexp.trackers.mlflow_summary import _words as tags_in_mlflow
 from rlexp.trackers.tensorboard import EventFiles
-from rlexp.trackers.wandb_content import overview
+from rlexp.trackers.wandb import overview
 
 CARTPOLE, ACROBOT = "CartPole-v1", "Acrobot-v1"
 SCORES = {

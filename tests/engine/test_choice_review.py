@@ -6,9 +6,8 @@ from math import ceil
 import pytest
 from simulated_sweeps import STEPS, World, evaluated, plan, quality
 
-from rlexp.engine.choice import choose, finalists
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweeping import Stage
+from rlexp.engine.sweeping import Stage, choose, finalists
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Objective

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from simulated_sweeps import EVERY, STEPS, World, evaluated, plan, quality
 
-from rlexp.engine.comparison import Earlier
 from rlexp.engine.progress import Proposal, steps_of
-from rlexp.engine.search import Search
+from rlexp.engine.search import Earlier, Search
 from rlexp.engine.sweeping import Stage
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec

@@ -10,9 +10,8 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.pool import NullPool
 
-from rlexp.exchange.optuna_study import JOURNAL, Direction, Mirror, MirroredTrial
+from rlexp.exchange.optuna_study import JOURNAL, Direction, Mirror, MirroredTrial, silence
 from rlexp.exchange.optuna_trials import State
-from rlexp.exchange.quiet import silence
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 
 NAME = "ppo_cartpole"

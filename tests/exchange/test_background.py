@@ -12,8 +12,7 @@ import pytest
 from mirroring import SPACE, expected, mirror, mirrored, shown, study
 
 from rlexp.exchange.background import BackgroundMirror
-from rlexp.exchange.optuna_study import Mirror, MirroredTrial
-from rlexp.exchange.quiet import silence
+from rlexp.exchange.optuna_study import Mirror, MirroredTrial, silence
 
 
 def test_shows_the_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

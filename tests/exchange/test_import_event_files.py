@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers.crc32c import masked, masked_all
-from rlexp.exchange.importers.event_files import Scalar, read_scalars
 from rlexp.exchange.importers.sources import Loaded
 from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
-from rlexp.exchange.importers.tensorboard import named_by, read_tensorboard
+from rlexp.exchange.importers.tensorboard import (
+    Scalar,
+    masked,
+    masked_all,
+    named_by,
+    read_scalars,
+    read_tensorboard,
+)
 
 WANTED = Wanted(unit=ENVIRONMENT)
 CLEANRL = RECORDED / "cleanrl"

@@ -15,7 +15,7 @@ from import_sources import RECORDED, given, write_evaluations, write_table
 
 from rlexp.config.foreign_yaml import read_foreign_yaml
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers import archives
+from rlexp.exchange.importers import given as given_files
 from rlexp.exchange.importers.given import files_of
 from rlexp.exchange.importers.kinds import KINDS, kind_of, split_kind
 from rlexp.exchange.importers.study import MalformedError
@@ -191,7 +191,7 @@ def _tar(name: str, content: bytes, kind: bytes = b"0") -> bytes:
 
 def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes are counted as they come; a header that says another size is refused."""
-    monkeypatch.setattr(archives, "LARGEST_MEMBER", 10)
+    monkeypatch.setattr(given_files, "LARGEST_MEMBER", 10)
     with pytest.raises(MalformedError, match="more than 10 bytes"):
         names(zipped(tmp_path / "a.zip", {"a.csv": CONTENT}))
     extra = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
@@ -202,7 +202,7 @@ def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of members is bounded, and none may be there twice."""
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(given_files, "MOST_MEMBERS", 3)
     with pytest.raises(MalformedError, match="more than 3 members"):
         names(zipped(tmp_path / "a.zip", {f"{n}.txt": b"" for n in range(5)}))
     with pytest.raises(MalformedError, match="two members"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import queued_worker
 
 from rlexp.executors import Site
-from rlexp.executors.slurm.script import job_script
+from rlexp.executors.slurm.submission import job_script
 
 HOSTILE = 'it\'s "$HOME" `id` é 100%j; & \\ new\nline'
 

@@ -13,13 +13,11 @@ import pytest
 
 from rlexp.errors import RecordError
 from rlexp.executors.ray import node
-from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.bridge import reason_of
 from rlexp.executors.ray.intake import Intake
-from rlexp.executors.ray.mailbox import Mailbox, Message
-from rlexp.executors.ray.messages import Piece, pack
-from rlexp.executors.ray.node import execute
-from rlexp.executors.ray.returns import Returns
+from rlexp.executors.ray.messages import Mailbox, Message, Piece, pack
+from rlexp.executors.ray.node import Returns, execute
+from rlexp.executors.ray.session import baggage
 from rlexp.records.checkpoint import Checkpoint, Transitions
 from rlexp.store.checkpoints import (
     checkpoint_steps,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
-from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.messages import OFFSET, Piece, pack, read_below, unpack, write_below
 from rlexp.executors.ray.scratch import scratch
+from rlexp.executors.ray.session import baggage
 from rlexp.store.layout import ExperimentPaths
 
 

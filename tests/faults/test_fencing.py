@@ -15,7 +15,7 @@ from in_full import long
 from samples import continued, ended, evaluated, spec, started
 from studies import LONG, StudyFolder, new_study, wait_until
 
-from rlexp.app.listener import LOOK_LATE_EVERY, RunListener
+from rlexp.app.execution.run_process import LOOK_LATE_EVERY, RunListener
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint
 from rlexp.records.events import Ending, Event, Failure, Measured, RunEnded
 from rlexp.records.run import RunRecord, State

@@ -14,7 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.pool import NullPool
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.exchange.quiet import silence
+from rlexp.exchange.optuna_study import silence
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.sweeps import read_trials
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from samples import spec
 
-from rlexp.app.policies import Policy, check_archives
+from rlexp.app.evaluation.playback import Policy, check_archives
 from rlexp.errors import RecordError
-from rlexp.exchange.journal_file import JournalFile
+from rlexp.exchange.optuna_study import JournalFile
 from rlexp.records.events import Ending, StopRequest
 from rlexp.store.files import append_line, parse_json, publish_json, read_file, read_json
 from rlexp.store.journal import read_journal

@@ -14,7 +14,7 @@ import pytest
 from foreign_studies import ForeignStudy, Told, edit_json, edit_lines, foreign_study
 from hostile_strings import HOSTILE
 
-from rlexp.reports.characters import TURNING
+from rlexp.text import TURNING
 
 LABELS = [text for text in HOSTILE if text.isprintable() and text.strip()][::7]
 """Some, for a report compares all pairs. What cannot be printed is no label: that is damage."""

@@ -44,8 +44,8 @@ WAITS = {
     "rlexp.app.commands.worker": ("EVERY", 0.2),
     "rlexp.engine.dispatch": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
-    "rlexp.app.listener": ("CLOSE_LIMIT", 1.0),
-    "rlexp.executors.last_words": ("TIME", 0.6),
+    "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),
+    "rlexp.executors.server": ("TIME", 0.6),
 }
 """Seconds between looks at what others have done, and those that something may take in the end.
 

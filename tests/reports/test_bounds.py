@@ -22,8 +22,8 @@ from evidence_samples import (
 )
 
 from rlexp.records.run import RunRecord
+from rlexp.reports.analysis.estimates import Bounds, bounds
 from rlexp.reports.analysis.scale import scales, task_scores
-from rlexp.reports.bounds import Bounds, bounds
 from rlexp.reports.evidence.runs import Evidence
 
 

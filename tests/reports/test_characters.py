@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.reports.characters import one_line, shortened, spelled, visible
+from rlexp.text import elided, one_line, spelled, visible
 
 
 def test_controls_are_replaced() -> None:
@@ -28,11 +28,11 @@ def test_unknown_characters_are_spelled() -> None:
 
 def test_a_long_text_loses_its_middle() -> None:
     """Its beginning and its end tell it apart."""
-    assert "abcdef…xyz" == shortened("abcdefghijklmnopqrstuvwxyz", 10)
-    assert "abcdefghij" == shortened("abcdefghij", 10)
+    assert "abcdef…xyz" == elided("abcdefghijklmnopqrstuvwxyz", 10)
+    assert "abcdefghij" == elided("abcdefghij", 10)
 
 
 @given(text=st.text(), length=st.integers(3, 40))
 def test_a_shortened_text_is_short(text: str, length: int) -> None:
     """Never longer than asked for."""
-    assert len(shortened(text, length)) <= length
+    assert len(elided(text, length)) <= length

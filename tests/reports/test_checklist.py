@@ -23,8 +23,7 @@ from evidence_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.checklist import Item, failed_checks, items
-from rlexp.reports.answer import Answer
+from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 

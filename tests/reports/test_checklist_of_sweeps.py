@@ -15,8 +15,7 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.analysis.checklist import Item, failed_checks, items
-from rlexp.reports.answer import Answer
+from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 

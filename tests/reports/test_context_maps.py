@@ -19,7 +19,7 @@ from measured_samples import (
 from part_blocks import of_kind, part_of
 
 from rlexp.errors import ConfigError
-from rlexp.reports.context_maps import Places
+from rlexp.reports.analysis.context_figures import Places
 from rlexp.reports.drawing.blocks import HeatMap, Lines
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections.generalisation import Generalisation

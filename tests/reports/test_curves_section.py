@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.records.events import Ending, Failure
-from rlexp.reports.analysis.curves import by_seconds, by_steps
-from rlexp.reports.curve_lines import SHOWN
+from rlexp.reports.analysis.curves import SHOWN, by_seconds, by_steps
 from rlexp.reports.drawing.blocks import Part, Text
 from rlexp.reports.evidence.runs import Member
 from rlexp.reports.sections.curves import LearningCurves

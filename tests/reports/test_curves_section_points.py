@@ -6,8 +6,14 @@ from curve_samples import run
 from evidence_samples import CARTPOLE, evidence
 
 from rlexp.records.events import Failure
-from rlexp.reports.analysis.curves import Curves, by_steps, common_points, thinned
-from rlexp.reports.curve_lines import number_in_words, runs_in_words
+from rlexp.reports.analysis.curves import (
+    Curves,
+    by_steps,
+    common_points,
+    number_in_words,
+    runs_in_words,
+    thinned,
+)
 from rlexp.reports.evidence.runs import Member
 
 

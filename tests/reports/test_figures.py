@@ -28,8 +28,7 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.drawing.file_names import drawn_blocks
 from rlexp.reports.drawing.palette import LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
-from rlexp.reports.figures.lettering import label
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, look
 
 Text = pytest.importorskip("matplotlib.text").Text
 

@@ -10,7 +10,7 @@ from study_blocks import impossible, interval
 from rlexp.reports.drawing.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
 from rlexp.reports.drawing.palette import LIGHT
 from rlexp.reports.figures.canvas import look
-from rlexp.reports.figures.matrix import shade
+from rlexp.reports.figures.grids import pair_colour
 
 pytest.importorskip("matplotlib")
 
@@ -150,11 +150,11 @@ def test_a_matrix_shows_numbers_and_intervals() -> None:
 
 def test_shades_run_from_orange_over_white_to_blue() -> None:
     """The middle is neutral; beyond the ends it gets no darker."""
-    assert (1.0, 1.0, 1.0) == shade(0.5, 0.0, 1.0) == shade(float("nan"), 0.0, 1.0)
-    assert shade(1.0, 0.0, 1.0) == shade(7.0, 0.0, 1.0)
-    red, green, blue = shade(1.0, 0.0, 1.0)
+    assert (1.0, 1.0, 1.0) == pair_colour(0.5, 0.0, 1.0) == pair_colour(float("nan"), 0.0, 1.0)
+    assert pair_colour(1.0, 0.0, 1.0) == pair_colour(7.0, 0.0, 1.0)
+    red, green, blue = pair_colour(1.0, 0.0, 1.0)
     assert red < green < blue
-    red, green, blue = shade(0.0, 0.0, 1.0)
+    red, green, blue = pair_colour(0.0, 0.0, 1.0)
     assert red > green > blue
 
 

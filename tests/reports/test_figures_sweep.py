@@ -24,7 +24,7 @@ from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
 from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
 from rlexp.reports.figures.scatter import MARKERS
-from rlexp.reports.page.shapes import PATHS
+from rlexp.reports.page.html import PATHS
 
 pytest.importorskip("matplotlib")
 

@@ -9,8 +9,8 @@ from study_samples import LABELS
 
 from rlexp.reports.drawing.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
 from rlexp.reports.drawing.palette import Style
+from rlexp.reports.page.grids import shade_step, shaded_matrix
 from rlexp.reports.page.intervals import forest
-from rlexp.reports.page.matrix import shade, shaded_matrix
 from rlexp.reports.page.tables import cell, drawn_table
 
 LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
@@ -134,13 +134,13 @@ def test_the_mark_of_a_forest_plot_is_explained() -> None:
 )
 def test_shades_are_even(value: float, expected: int) -> None:
     """Ten on each side of the middle, and no more beyond the ends."""
-    assert expected == shade(value, 0.0, 1.0)
-    assert -expected == shade(-value, -1.0, 0.0)
+    assert expected == shade_step(value, 0.0, 1.0)
+    assert -expected == shade_step(-value, -1.0, 0.0)
 
 
 def test_a_scale_without_width_has_no_shades() -> None:
     """Rather than a division by zero."""
-    assert 0 == shade(1.0, 1.0, 1.0)
+    assert 0 == shade_step(1.0, 1.0, 1.0)
 
 
 def test_pairs_stand_row_against_column() -> None:

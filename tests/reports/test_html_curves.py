@@ -10,7 +10,7 @@ from study_samples import empty
 
 from rlexp.reports.drawing.blocks import Axis, Line, Lines
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.page.lines import LinePlot, line_plot
+from rlexp.reports.page.curves import LinePlot, line_plot
 
 LOOK = {"ppo": Style(0), "a2c": Style(1)}
 UNIT = Axis(title="x", low=0, high=4)

@@ -11,9 +11,8 @@ from trial_samples import many_coordinates
 
 from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Part, Scatter, Study
 from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
-from rlexp.reports.page.html import pieces, render_html
+from rlexp.reports.page.html import PATHS, pieces, render_html
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
-from rlexp.reports.page.shapes import PATHS
 
 LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
 UNIT = Axis(title="x", low=0, high=4)

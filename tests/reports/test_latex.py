@@ -13,8 +13,7 @@ from study_samples import SAMPLES, hostile, one_run, typical
 
 from rlexp.errors import ConfigError
 from rlexp.reports.drawing.blocks import Block, Column, Listing, Part, Study, Table, Text
-from rlexp.reports.formats.latex import render
-from rlexp.reports.formats.latex_text import breakable, latex, verbatim
+from rlexp.reports.formats.latex import breakable, latex, render, verbatim
 
 BROAD = "".join(map(chr, range(0x20, 0x250))) + "".join(map(chr, range(0x370, 0x400)))
 SYMBOLS = "−±×·≤≥≠≈∞→←√∑∈°µ†‡…–—‘’“”²³¹⁻₀₁₂½§€©✓✗"

@@ -9,7 +9,6 @@ from markdown_it import MarkdownIt
 from study_blocks import impossible, interval
 from study_samples import HOSTILE, SAMPLES, hostile, typical
 
-from rlexp.reports.characters import one_line
 from rlexp.reports.drawing.blocks import (
     Axis,
     Block,
@@ -28,8 +27,8 @@ from rlexp.reports.drawing.blocks import (
     Thread,
     Tone,
 )
-from rlexp.reports.formats.markdown import render
-from rlexp.reports.formats.markdown_text import fenced, inline
+from rlexp.reports.formats.markdown import fenced, inline, render
+from rlexp.text import one_line
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 

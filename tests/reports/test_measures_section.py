@@ -7,9 +7,9 @@ from evidence_samples import CARTPOLE, configured, evidence, inquiry, typical
 from measured_samples import grid_tested, levels, odd_measures, partly_measured, played_out
 from part_blocks import column, of_kind, part_of, table
 
+from rlexp.reports.analysis.generalisation import ordered
 from rlexp.reports.drawing.blocks import Intervals
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.measures import ordered
 from rlexp.reports.sections.measures import Measures
 from rlexp.stats.interval import Interval
 

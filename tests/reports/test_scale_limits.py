@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from evidence_samples import CARTPOLE, PENDULUM, all_failed, incomplete, inquiry, of_scores
 
-from rlexp.reports.analysis.estimates import aggregates, pairs
+from rlexp.reports.analysis.estimates import aggregates, bounds, pairs
 from rlexp.reports.analysis.scale import without_anchors
-from rlexp.reports.bounds import bounds
 
 
 def test_equal_scores_have_no_observed_scale() -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.drawing.blocks import Line, Lines, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.reaching import follow
-from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThreshold
+from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThreshold, follow
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")

@@ -17,10 +17,10 @@ from sweep_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.fairness import efforts, untuned, warnings
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.tuning_effort import Effort, effort, efforts, full_runs, untuned
+from rlexp.reports.evidence.sweeps import Effort, effort, full_runs
 
 
 def told(own: Evidence) -> list[str]:

@@ -3,8 +3,8 @@
 import pytest
 from evidence_samples import configured, incomplete, not_finite
 
-from rlexp.reports.sentences import counted, listed, numbers, shortened
-from rlexp.reports.wording import score_in_words, state, states
+from rlexp.reports.evidence.runs import score_in_words, state, states
+from rlexp.text import counted, listed, numbers, shortened
 
 
 def test_things_are_counted() -> None:

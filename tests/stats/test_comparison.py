@@ -9,9 +9,8 @@ from comparison_cases import Label, label, two_labels, unsorted_label
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.comparison import Comparison, PrimaryTest, compare
+from rlexp.stats.comparison import Comparison, PrimaryTest, compare, effect_size
 from rlexp.stats.difference import difference_interval
-from rlexp.stats.effect import effect_size
 from rlexp.stats.equivalence import equivalence_test
 from rlexp.stats.hypothesis_tests import mann_whitney_test, welch_test
 from rlexp.stats.permutation import permutation_test

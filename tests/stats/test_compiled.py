@@ -11,7 +11,7 @@ from aggregate_cases import statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlexp.stats import compiled, replicates
+from rlexp.stats import replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -22,13 +22,13 @@ needs_numba = pytest.mark.skipif(not INSTALLED, reason="numba, of rlexp[fast], i
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     """What is found once is kept; each test finds it anew."""
-    compiled.compiled.cache_clear()
+    replicates.compiled.cache_clear()
     yield
-    compiled.compiled.cache_clear()
+    replicates.compiled.cache_clear()
 
 
 def resampled(
-    scores: TaskScores, sums: compiled.Sums | None, monkeypatch: pytest.MonkeyPatch
+    scores: TaskScores, sums: replicates.Sums | None, monkeypatch: pytest.MonkeyPatch
 ) -> list[float]:
     """Resampled interquartile means, by these sums or by sorting."""
     monkeypatch.setattr(replicates, "kernel", lambda cells: sums)
@@ -49,7 +49,7 @@ def test_counting_and_walking_is_sorting(sizes: list[int]) -> None:
     scores = tied(tuple(sizes))
     with pytest.MonkeyPatch.context() as monkeypatch:
         expected = resampled(scores, None, monkeypatch)
-        assert expected == resampled(scores, compiled.count_and_walk, monkeypatch)
+        assert expected == resampled(scores, replicates.count_and_walk, monkeypatch)
 
 
 @needs_numba
@@ -58,7 +58,7 @@ def test_compiling_changes_no_byte(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With numba or without, the same data and seed give the same."""
-    sums = compiled.compiled()
+    sums = replicates.compiled()
     assert sums is not None
     scores = TaskScores.from_tasks([np.random.default_rng(s).normal(size=s) for s in sizes])
     expected = resampled(scores, None, monkeypatch)
@@ -85,16 +85,16 @@ def test_little_work_imports_no_compiler() -> None:
 @needs_numba
 def test_much_work_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """From so many drawn runs on."""
-    assert None is compiled.kernel(compiled.WORTH_COMPILING - 1)
-    assert None is not compiled.kernel(compiled.WORTH_COMPILING)
-    monkeypatch.setattr(compiled, "WORTH_COMPILING", 10)
-    assert None is not compiled.kernel(10)
+    assert None is replicates.kernel(replicates.WORTH_COMPILING - 1)
+    assert None is not replicates.kernel(replicates.WORTH_COMPILING)
+    monkeypatch.setattr(replicates, "WORTH_COMPILING", 10)
+    assert None is not replicates.kernel(10)
 
 
 def test_without_numba_arrays_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an extra; nothing says a word when it is not there."""
-    monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    assert None is compiled.kernel(compiled.WORTH_COMPILING)
+    monkeypatch.setattr(replicates, "find_spec", lambda name: None)
+    assert None is replicates.kernel(replicates.WORTH_COMPILING)
 
 
 @pytest.mark.parametrize("error", [ImportError("numba needs an older NumPy"), SystemError("no")])
@@ -111,8 +111,8 @@ def test_a_numba_that_does_not_work_is_none(
     for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
-    monkeypatch.setattr(compiled, "find_spec", lambda name: True)
-    assert None is compiled.compiled()
+    monkeypatch.setattr(replicates, "find_spec", lambda name: True)
+    assert None is replicates.compiled()
 
 
 @needs_numba

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlexp.stats.sensitivity.functional_anova import cross_validated_r2, main_effects, pair_effects
-from rlexp.stats.sensitivity.regression_forest import Forest, Grid, bagged, grow
+from rlexp.stats.sensitivity.functional_anova import (
+    Forest,
+    Grid,
+    bagged,
+    cross_validated_r2,
+    grow,
+    main_effects,
+    pair_effects,
+)
 from rlexp.stats.shares import seeded
 
 

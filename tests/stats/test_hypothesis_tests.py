@@ -19,7 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats import permutation, random_sums
+from rlexp.stats import permutation
 from rlexp.stats.hypothesis_tests import mann_whitney_test, welch_test
 from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
@@ -164,11 +164,11 @@ def test_samples_are_drawn_from_by_the_same_numbers(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each as if it were alone, of any sizes and however large or small, in blocks or not."""
-    monkeypatch.setattr(random_sums, "BLOCK", block)
+    monkeypatch.setattr(permutation, "BLOCK", block)
     generator = np.random.default_rng(4)
     sizes = [(9, 4, 1.0), (9, 4, 1e100), (12, 5, 1e-300), (5, 5, 1.0), (9, 3, 0.0)]
     samples = [(generator.normal(size=size) * scale, n) for size, n, scale in sizes]
-    found = random_sums.random_sums(samples, FEW.repetitions, FEW.generator(0))
+    found = permutation.random_sums(samples, FEW.repetitions, FEW.generator(0))
     for sums, (scores, n) in zip(found, samples, strict=True):
         expected = one_by_one(scores, n, FEW.generator(0))
         assert expected == pytest.approx(sums, rel=0, abs=1e-14 * np.abs(scores).max())
@@ -200,7 +200,7 @@ def test_one_run_against_many_takes_no_memory() -> None:
 def test_a_random_choice_of_runs_is_uniform() -> None:
     """Each of the 10 pairs of 5 runs about as often as the others."""
     powers = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-    (sums,) = random_sums.random_sums([(powers, 2)], 20_000, np.random.default_rng(0))
+    (sums,) = permutation.random_sums([(powers, 2)], 20_000, np.random.default_rng(0))
     values, counts = np.unique(sums, return_counts=True)
     assert sorted(a + b for a, b in combinations(powers, 2)) == values.tolist()
     assert np.abs(counts - 2000).max() < 4 * (20_000 * 0.1 * 0.9) ** 0.5

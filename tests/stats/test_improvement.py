@@ -14,12 +14,12 @@ from scipy.special import ndtr
 from rlexp.stats import improvement
 from rlexp.stats.improvement import (
     SEPARATED,
+    Ranks,
     probabilities_of_improvement,
     probability_of_improvement,
     replicates,
 )
 from rlexp.stats.interval import Interval
-from rlexp.stats.ranks import Ranks
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlexp.stats.sequential.relabelling import Relabellings
+from rlexp.stats.sequential.design import Relabellings
 
 
 def test_all_ways_are_taken_where_they_fit() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rlexp.stats import draws, replicates
+from rlexp.stats.replicates import fits
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_numbers import fits
 
 SIZES = [(5,), (4, 4, 4), (1, 3, 2), (7, 5, 9, 8)]
 

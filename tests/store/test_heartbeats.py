@@ -18,10 +18,9 @@ import pytest
 from in_full import IN_FULL
 
 from rlexp.errors import HeldError, RecordError
-from rlexp.store import lease, lease_files, shared_leases
-from rlexp.store.lease_files import look, remove
+from rlexp.store import lease, shared_leases
 from rlexp.store.processes import Process, this_process
-from rlexp.store.shared_leases import Beating, Rhythm, take
+from rlexp.store.shared_leases import Beating, Rhythm, look, remove, take
 
 QUICK = Rhythm(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
 CODE = """
@@ -230,10 +229,10 @@ def test_who_comes_too_late_puts_back_what_it_took(
     path.unlink()
     held = quick(path)
     assert held is not None
-    whole = lease_files.read
+    whole = shared_leases.read
     # What it reads before is still the old one.
     monkeypatch.setattr(
-        lease_files, "read", lambda p: silent if p == path and path.exists() else whole(p)
+        shared_leases, "read", lambda p: silent if p == path and path.exists() else whole(p)
     )
     assert not remove(path, silent.token, silent.touched)
     monkeypatch.undo()

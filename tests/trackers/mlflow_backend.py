@@ -231,7 +231,7 @@ def mlflow_server_backend(folder: Path) -> Iterator[Served]:
 @cache
 def template() -> bytes:
     """An empty database of MLflow's."""
-    from rlexp.trackers.mlflow_client import _make_tables
+    from rlexp.trackers.mlflow_service import _make_tables
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mlflow.db"

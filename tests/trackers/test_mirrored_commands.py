@@ -41,7 +41,7 @@ PRELOAD = (
         "rlexp.cli",
         "rlexp.app.commands.run",
         "rlexp.app.commands.sync",
-        "rlexp.app.pushing",
+        "rlexp.app.tracking.mirror_process",
         "mlflow",
         "hydra",
     ),

@@ -10,9 +10,8 @@ from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
 from rlexp.trackers import Reached, Row, Summary, wandb
-from rlexp.trackers.wandb import WandB
-from rlexp.trackers.wandb_errors import explained
-from rlexp.trackers.wandb_settings import CLOUD, resolved
+from rlexp.trackers.wandb import CLOUD, WandB, resolved
+from rlexp.trackers.wandb_process import explained
 
 TIMEOUT = 1.0
 

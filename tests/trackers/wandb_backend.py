@@ -16,7 +16,7 @@ from wandb_server import WandBServer, wandb_server
 from wandb_storage import StoredRun
 from warm_processes import Warm, warm_process
 
-from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker, wandb_client
+from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker, wandb
 from rlexp.trackers.flat import flattened
 from rlexp.trackers.wandb import WandB
 
@@ -125,7 +125,7 @@ def warm_wandb() -> Warm:
 @contextmanager
 def forked_wandb() -> Iterator[None]:
     """Let W&B's processes be forked from the warm one, and not be started anew."""
-    with patch.object(wandb_client, "subprocess", warm_wandb()):
+    with patch.object(wandb, "subprocess", warm_wandb()):
         yield
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import hashing
+from rlexp.training import environment_fingerprint
 from rlexp.training.environment_fingerprint import compare_attributes, read_attributes
 from rlexp.training.memory import NotRepeatable
 
@@ -199,7 +199,7 @@ def test_circle_of_containers_ends() -> None:
 
 def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than take for ever."""
-    monkeypatch.setattr(hashing, "MOST_PARTS", 100)
+    monkeypatch.setattr(environment_fingerprint, "MOST_PARTS", 100)
 
     assert told([[1.0]] * 20) is not None
     with pytest.raises(NotRepeatable, match=r"^held of Holder holds too much to be compared$"):

@@ -18,7 +18,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated, Examined, RunEnded
 from rlexp.training.parts import Training
-from rlexp.training.train import train
+from rlexp.training.training_run import train
 
 SHORT = ("budget.steps=128", "budget.evaluation_every=64", "budget.final_episodes=10")
 STICKY = "component=sticky_actions"

@@ -9,7 +9,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.results import Faulty, Results, Tail
+from rlexp.training.external import Faulty, Results, Tail
 
 
 def results(score: Any = "final") -> Results:

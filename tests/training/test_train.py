@@ -19,7 +19,7 @@ from rlexp.records.events import (
     RunEnded,
     StopRequest,
 )
-from rlexp.training.train import train
+from rlexp.training.training_run import train
 
 ODD = ("environment=gymnasium", "environment.id=odd_environments:Odd-v0", "algorithm.n_steps=64")
 SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episodes=5")

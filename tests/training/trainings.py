@@ -16,7 +16,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
-from rlexp.training.train import train
+from rlexp.training.training_run import train
 
 TINY = {
     "ppo": (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.tuners.brackets import Brackets, bracket_sizes, fidelities
+from rlexp.tuners.dehb import Brackets, bracket_sizes, fidelities
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dehb.json"
 SCHEDULES = json.loads(GOLDEN.read_text())["cases"]

@@ -22,8 +22,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.cma_es import CMAES, Strategy
-from rlexp.tuners.evolution_strategies import Gaussian, Mixed, distribution, listed_shares
+from rlexp.tuners.cma_es import CMAES, Gaussian, Mixed, Strategy, distribution, listed_shares
 from rlexp.tuners.rounds import Member
 
 PLAIN = CMAES(population=None, sigma=0.3)

@@ -23,9 +23,7 @@ from round_searches import (
 from rlexp.errors import ConfigError
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.brackets import Brackets, fidelities
-from rlexp.tuners.dehb import DEHB
-from rlexp.tuners.differential_evolution import cross, mutate, rand1, redraw_outside
+from rlexp.tuners.dehb import DEHB, Brackets, cross, fidelities, mutate, rand1, redraw_outside
 from rlexp.tuners.points import generator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dehb_operators.json"

@@ -5,8 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from rlexp.app.comparison.sequential import draw_up, failed_for_good, look_at
-from rlexp.app.design import FAMILY, GROUP, INTERIMS, FrozenDesign, frozen_design, options
+from rlexp.app.comparison.sequential import (
+    FAMILY,
+    GROUP,
+    INTERIMS,
+    FrozenDesign,
+    draw_up,
+    failed_for_good,
+    frozen_design,
+    look_at,
+    options,
+)
 from rlexp.app.reporting.build import make_study, read_phase
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
@@ -14,9 +23,9 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.inquiry import Settings
 from rlexp.reports.drawing.blocks import Part, Study, Table
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.settings import Settings
 from rlexp.stats.family import Verdict
 
 SECTIONS = "section=[verdicts,tasks,aggregates,pairs,missing]"

@@ -7,24 +7,28 @@ from dataclasses import dataclass, replace
 from signal import Signals
 from typing import ClassVar
 
-from rlexp.app.comparison.sequential import Looked, PairDecision, draw_up, failed_for_good, look_at
-from rlexp.app.design import (
+from rlexp.app.comparison.sequential import (
     FAMILY,
     GROUP,
     INTERIMS,
     FrozenDesign,
     Ledger,
+    Looked,
+    PairDecision,
+    draw_up,
+    failed_for_good,
     freeze,
     freeze_again,
     frozen_alike,
+    look_at,
     record_look,
 )
 from rlexp.app.execution.checkpoints import with_drift
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import launch, run_plan
 from rlexp.app.execution.launch_settings import Driving
-from rlexp.app.execution.plans import RunPlan
 from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import gather, read_target
@@ -39,12 +43,12 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
 from rlexp.store.sealing import Seals
+from rlexp.text import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,15 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
-from rlexp.app.evaluation.playback import FilmedEpisode, Spread
+from rlexp.app.evaluation.playback import (
+    FilmedEpisode,
+    Policy,
+    Spread,
+    check_archives,
+    find_policy,
+)
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
-from rlexp.app.policies import Policy, check_archives, find_policy
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from rlexp.app.export_request import ExportRequest
 from rlexp.app.exporting.huggingface import make_huggingface
-from rlexp.app.exporting.output import Export, ExportedFiles, Output
+from rlexp.app.exporting.output import Export, ExportedFiles, ExportRequest, Output
 from rlexp.app.exporting.scores import make_marl_eval, make_rliable, make_tables
 from rlexp.app.exporting.script import make_script
 from rlexp.app.workspace import Workspace

@@ -18,8 +18,8 @@ from rlexp.config.validate import validate
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate
-from rlexp.reports.sentences import shortened
 from rlexp.store.files import publish
+from rlexp.text import shortened
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 SETTING = re.compile(r"\balgorithm\.(\w+)")

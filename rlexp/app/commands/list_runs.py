@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from rlexp.app.execution.plans import RefusedCheckpoint
+from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.leading import Leading, leading_aggregate
 from rlexp.app.reading.summary import Cell, describe_run, summarise, worst_scores
 from rlexp.app.reading.survey import Found, Survey, survey
@@ -18,7 +18,7 @@ from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import Past
-from rlexp.reports.sentences import listed, shortened
+from rlexp.text import listed, shortened
 
 CONDITION = re.compile(
     r"\s*(?P<column>\w+)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL

@@ -12,10 +12,10 @@ from rlexp.config.report import read_report
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.estimates import unit
 from rlexp.reports.analysis.fairness import warnings
+from rlexp.reports.analysis.inquiry import Settings
 from rlexp.reports.analysis.scale import common_scale, task_scores
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.reports.settings import Settings
 from rlexp.stats import power as t_test
 from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
 from rlexp.stats.task_scores import TaskScores

@@ -26,13 +26,13 @@ from rlexp.config.report import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.reports.drawing.blocks import Notice, Study, Tone
 from rlexp.reports.evidence.runs import Evidence
+from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
-from rlexp.store.stamps import SETTLED, stamp_of_tree
 
 LONGEST_NAME = 80
 """Letters of the name of a report's folder."""

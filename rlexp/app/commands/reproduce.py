@@ -17,10 +17,16 @@ from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.older_schema import refuse_older_run
 from rlexp.app.reproduction.checkout import Checkout, checked_out, repository
-from rlexp.app.reproduction.comparison import ReproducedRun, Verdict, answer
+from rlexp.app.reproduction.comparison import (
+    Change,
+    ReproducedRun,
+    Surroundings,
+    Verdict,
+    answer,
+    compare,
+)
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
 from rlexp.app.reproduction.rerun import define, run_again
-from rlexp.app.reproduction.surroundings import Change, Surroundings, compare
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError

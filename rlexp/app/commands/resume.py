@@ -15,9 +15,9 @@ from rlexp.app.commands.sweep import (
 )
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch_settings import LaunchOptions
-from rlexp.app.execution.plans import RunPlan, SweepOutline
 from rlexp.app.execution.request import Request
 from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import Recorded, read_recorded

@@ -10,10 +10,9 @@ from rlexp.app.execution.checkpoints import with_drift
 from rlexp.app.execution.compatibility import Spaces, check_fit
 from rlexp.app.execution.launch import launch, run_plan
 from rlexp.app.execution.launch_settings import Driving, LaunchOptions
-from rlexp.app.execution.plans import RunPlan
-from rlexp.app.execution.request import Request, read_request
-from rlexp.app.join import join
+from rlexp.app.execution.request import Request, join, read_request
 from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan
 from rlexp.app.reading.leading import leading_aggregate
 from rlexp.app.reading.summary import Entry, PhaseSummary, read_entries, summarise
 from rlexp.app.results import NextCommand, Schema

@@ -7,8 +7,7 @@ from dataclasses import dataclass, is_dataclass
 from types import ModuleType
 from typing import Any, ClassVar
 
-from rlexp.app import commands, results
-from rlexp.app.execution import plans
+from rlexp.app import commands, plans, results
 from rlexp.app.results import Schema
 from rlexp.errors import ConfigError
 
@@ -74,7 +73,7 @@ def result_types() -> list[Any]:
     """Every class of results, by the name of its schema.
 
     These are the dataclasses with a `schema` in modules of `rlexp.app.commands`, and those in
-    `rlexp.app.execution.plans` and `rlexp.app.results`.
+    `rlexp.app.plans` and `rlexp.app.results`.
     """
     modules = [plans, results, *_modules()]
     kinds = {kind.schema.name: kind for module in modules for kind in _kinds(module)}

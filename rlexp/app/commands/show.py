@@ -8,10 +8,18 @@ from os import environ
 from typing import Any, ClassVar
 
 from rlexp.app.commands.status import sweep_status
-from rlexp.app.history import AttemptRow, CheckpointCost, checkpoint_cost, describe_attempts
 from rlexp.app.reading.imported import imported_counts, source_in_words
 from rlexp.app.reading.leading import leading_aggregate
-from rlexp.app.reading.summary import PhaseSummary, RunRow, describe_run, summarise
+from rlexp.app.reading.summary import (
+    AttemptRow,
+    CheckpointCost,
+    PhaseSummary,
+    RunRow,
+    checkpoint_cost,
+    describe_attempts,
+    describe_run,
+    summarise,
+)
 from rlexp.app.reading.survey import Survey, configuration_of, read_now, survey
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace

@@ -21,16 +21,13 @@ from rlexp.app.execution.estimate import estimate, remember
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import drive_source
 from rlexp.app.execution.launch_settings import Driving, LaunchOptions
-from rlexp.app.execution.plans import SweepOutline
 from rlexp.app.observer import Observer
+from rlexp.app.plans import SweepOutline
 from rlexp.app.reporting.build import make_study
 from rlexp.app.reporting.evidence import gather
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.sweep_join import join_sweep
-from rlexp.app.sweep_ledger import FolderLedger
-from rlexp.app.sweep_watch import Watched, mirror_of
-from rlexp.app.sweeps.progress import going_on, remaining_steps, trial_lines
-from rlexp.app.sweeps.request import Asked, Configurer, read_sweep
+from rlexp.app.sweeps.progress import Watched, going_on, mirror_of, remaining_steps, trial_lines
+from rlexp.app.sweeps.request import Asked, Configurer, FolderLedger, join_sweep, read_sweep
 from rlexp.app.sweeps.state import check_parts, read_runs, resume, search_hours
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from signal import SIGINT
 from typing import Any, ClassVar
 
-from rlexp.app.pushing import place_of
 from rlexp.app.results import Schema
 from rlexp.app.tracking.mirror_client import Mirrored, Order, Trackers
+from rlexp.app.tracking.mirror_process import place_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.sources import group_options

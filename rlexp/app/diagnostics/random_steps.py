@@ -7,14 +7,186 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlexp.app.checks.declaration import contradiction, result_fault
-from rlexp.app.checks.notes import Broken, Notes
 from rlexp.app.diagnostics.finding import Finding, ok, warn
 
 if TYPE_CHECKING:
     import gymnasium
 
     Env = gymnasium.Env[Any, Any]
+import math
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    Space = gymnasium.Space[Any]
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from traceback import extract_tb
+
+from rlexp.app.diagnostics.finding import fail
+from rlexp.app.execution.compatibility import Spaces
+from rlexp.errors import ConfigError
+
+WIDTH = 200
+"""Characters of what is being done now."""
+
+
+class Broken(Exception):  # noqa: N818
+    """The environment cannot be probed any further."""
+
+    def __init__(self, check: str, detail: str, fix: str = "") -> None:
+        super().__init__(detail)
+        self.finding = fail(check, detail, fix)
+
+
+class Notes:
+    """What is found, and what is being done now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._now = os.open(folder / "now", os.O_RDWR | os.O_CREAT)
+
+    @contextmanager
+    def during(self, check: str, what: str) -> Iterator[None]:
+        """Do something that may fail, crash or hang.
+
+        Raises:
+            Broken: It raised an error; names it, and the line that raised it.
+        """
+        self.doing(what)
+        try:
+            yield
+        except (Broken, ConfigError):
+            raise
+        except (Exception, SystemExit) as error:
+            told = f"{type(error).__name__}: {error}{_place(error)}"
+            raise Broken(check, f"{what} raises {told}") from error
+
+    def doing(self, what: str) -> None:
+        """Say what comes next; if it never ends, this is where."""
+        os.pwrite(self._now, what.encode()[:WIDTH].ljust(WIDTH), 0)
+
+    def found(self, finding: Finding) -> None:
+        """Keep a finding."""
+        with (self._folder / "findings.jsonl").open("a") as file:
+            file.write(json.dumps(asdict(finding)) + "\n")
+
+    def spaces(self, spaces: Spaces) -> None:
+        """Keep what algorithms have to fit."""
+        (self._folder / "spaces.json").write_text(json.dumps(asdict(spaces)))
+
+    def done(self) -> None:
+        """Say that the end was reached."""
+        (self._folder / "done").touch()
+
+
+def _place(error: BaseException) -> str:
+    """The line of code that raised."""
+    frames = extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+FLAGS = ("terminated", "truncated")
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """How a value contradicts its space; a harmless one is cast on the way to the learner."""
+
+    detail: str
+    fix: str
+    harmless: bool = False
+
+
+def result_fault(result: Any) -> tuple[str, str] | None:
+    """What is wrong with all that a step returns but its observation, and what to do."""
+    if not isinstance(result, tuple) or len(result) != 5:
+        count = len(result) if isinstance(result, tuple) else f"a {type(result).__name__}"
+        return (
+            f"returns {count}{' values' if isinstance(count, int) else ''}, not five",
+            "return observation, reward, terminated, truncated, info",
+        )
+    _, reward, terminated, truncated, info = result
+    if fault := _reward_fault(reward):
+        return fault, "return one finite number as the reward"
+    for name, flag in zip(FLAGS, (terminated, truncated), strict=True):
+        if not isinstance(flag, bool | np.bool_):
+            return f"{name} is {flag!r}, a {type(flag).__name__}", "return True or False"
+    if not isinstance(info, dict):
+        return f"info is a {type(info).__name__}", "return a dictionary, which may be empty"
+    return None
+
+
+def _reward_fault(reward: Any) -> str | None:
+    if np.ndim(reward) != 0:
+        return f"reward has shape {np.shape(reward)}"
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        return f"reward is {reward!r}, a {type(reward).__name__}"
+    return None if math.isfinite(number) else f"reward is {number}"
+
+
+def contradiction(value: Any, space: "Space", path: str) -> Contradiction | None:
+    """How a value contradicts its space, naming the field, or nothing."""
+    import gymnasium
+
+    if isinstance(space, gymnasium.spaces.Dict):
+        if not isinstance(value, dict) or set(value) != set(space.spaces):
+            keys = sorted(value) if isinstance(value, dict) else type(value).__name__
+            return Contradiction(
+                f"{path} has {keys}, declared is {sorted(space.spaces)}", "return every key"
+            )
+        return _first([(value[k], s, f"{path}[{k!r}]") for k, s in space.spaces.items()])
+    if isinstance(space, gymnasium.spaces.Tuple):
+        if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
+            return Contradiction(f"{path} is no tuple of {len(space.spaces)}", "return one")
+        pairs = enumerate(zip(value, space.spaces, strict=True))
+        return _first([(v, s, f"{path}[{i}]") for i, (v, s) in pairs])
+    return _leaf(value, space, path)
+
+
+def _first(parts: list[tuple[Any, "Space", str]]) -> Contradiction | None:
+    found = [c for part in parts if (c := contradiction(*part)) is not None]
+    return min(found, key=lambda c: c.harmless, default=None)
+
+
+def _leaf(value: Any, space: "Space", path: str) -> Contradiction | None:
+    import gymnasium
+
+    array = np.asarray(value)
+    if space.shape is not None and array.shape != space.shape:
+        detail = f"{path} has shape {array.shape}, declared is {space.shape}"
+        return Contradiction(detail, "return that shape, or declare this one")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return Contradiction(_at(array, ~np.isfinite(array), path), "return finite numbers")
+    # A Box would warn of what is no array; that it can be cast is told below.
+    if space.contains(array if isinstance(space, gymnasium.spaces.Box) else value):
+        return None
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None:
+        return Contradiction(f"{path} is {value!r}, outside {space}", "declare what it returns")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        detail = f"{_at(array, outside, path)}, outside {_bounds(low, high, outside)}"
+        return Contradiction(detail, "declare the bounds that it keeps")
+    detail = f"{path} has dtype {array.dtype}, declared is {space.dtype}"
+    return Contradiction(detail, "", harmless=True)
+
+
+def _at(array: Any, mask: Any, path: str) -> str:
+    place = tuple(int(i) for i in np.argwhere(mask)[0])
+    return f"{path}{list(place) or ''} is {array[place]}"
+
+
+def _bounds(low: Any, high: Any, mask: Any) -> str:
+    place = tuple(np.argwhere(mask)[0])
+    return f"{low[place]} … {high[place]}"
+
 
 STEPS = 1000
 """Steps that are taken, if they are quick enough."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rlexp.app.execution.compatibility import Spaces
 from rlexp.app.execution.import_permission import foreign_modules
-from rlexp.app.execution.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.execution.reproducibility import difference, versions
+from rlexp.app.plans import Beginnings, RefusedCheckpoint
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import canonical

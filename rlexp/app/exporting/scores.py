@@ -7,14 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from rlexp.app.export_request import (
+from rlexp.app.exporting.output import (
+    Content,
+    Export,
+    ExportedFiles,
     ExportRequest,
+    Output,
     evidence_of,
     exported_runs,
     outcomes_of,
     run_remarks,
 )
-from rlexp.app.exporting.output import Content, Export, ExportedFiles, Output
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report import read_report
@@ -32,11 +35,10 @@ from rlexp.exchange.exporters.rliable import (
 )
 from rlexp.exchange.exporters.tables import LEVELS, Sheet, sheet
 from rlexp.reports.analysis.scale import scales
-from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.evidence.runs import Evidence, score_in_words
 from rlexp.reports.formats.as_csv import written
-from rlexp.reports.formats.markdown_text import inline
-from rlexp.reports.sentences import counted, listed, numbers
-from rlexp.reports.wording import score_in_words
+from rlexp.reports.formats.markdown import inline
+from rlexp.text import counted, listed, numbers
 
 
 def make_rliable(request: ExportRequest, output: Output, workspace: Workspace) -> Export:

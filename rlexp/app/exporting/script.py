@@ -9,12 +9,17 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OURS, check_imports, foreign_modules
 from rlexp.app.execution.reproducibility import versions
-from rlexp.app.export_checks import check_parts
-from rlexp.app.export_request import ExportRequest
-from rlexp.app.exporting.output import Content, Export, ExportedFiles, Output, copied
-from rlexp.app.policies import Policy, check_archives, find_policy
+from rlexp.app.exporting.output import (
+    Content,
+    Export,
+    ExportedFiles,
+    ExportRequest,
+    Output,
+    copied,
+)
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.survey import configuration_of
@@ -27,13 +32,206 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
-from rlexp.reports.sentences import counted
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
+from rlexp.text import counted
 
 if TYPE_CHECKING:
     from rlexp.exchange.exporters.script import Recipe
+import inspect
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from rlexp.algorithms.noise import Noise
+from rlexp.algorithms.schedules import Schedule
+from rlexp.environments.composed import ComposedTask
+from rlexp.exchange.exporters.expressions import Expression, expression
+from rlexp.exchange.exporters.script import LEARNING, Learner, Recipe, Task
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from rlexp.training.parts import Training
+
+from rlexp.config.plain_secrets import texts
+from rlexp.config.variables import has_variable
+
+HOMES: Mapping[str, str] = {
+    "agent": "rlexp.agents.",
+    "algorithm": "rlexp.algorithms.",
+    "environment": "rlexp.environments.gymnasium_task.",
+}
+"""Where the parts are from that a script knows how to write."""
+
+
+def check_parts(spec: RunSpec) -> None:
+    """Refuse parts that are not ours, environment variables and secrets.
+
+    Raises:
+        RecordError: There is one; says where.
+    """
+    for group, home in HOMES.items():
+        part: Mapping[str, Any] = getattr(spec, group)
+        target = str(part.get("_target_"))
+        if not target.startswith(home):
+            raise RecordError(
+                f"{group}._target_={target} is no part of {OURS} that a script of "
+                "Stable-Baselines3 alone can hold; 'rlexp evaluate' plays the run",
+            )
+        for path, _, text in texts(part, group):
+            if has_variable(text):
+                raise RecordError(
+                    f"{path} is read from an environment variable ({text}), which a script would "
+                    "have to hold; 'rlexp evaluate' plays the run",
+                )
+        if mask_all(part, secret_values(environ)) != part:
+            raise RecordError(
+                f"{group} holds what looks like a secret, and secrets are never exported; "
+                "'rlexp evaluate' plays the run",
+            )
+
+
+WRAPPERS = "gymnasium.wrappers"
+MEASURING = {"rlexp:Measured"}
+"""Wrappers that change nothing of what a policy sees or earns."""
+NOISES = {"normal": "NormalActionNoise", "ornstein_uhlenbeck": "OrnsteinUhlenbeckActionNoise"}
+
+
+def describe(
+    training: "Training",
+    model: Any,
+    *,
+    about: Mapping[str, Any],
+    final: Evaluated,
+    evaluations: int,
+    files: tuple[str, str],
+) -> Recipe:
+    """The recipe of a script.
+
+    Args:
+        training: The parts of the run.
+        model: Its learner, restored.
+        about: What the script tells of the run.
+        final: Its final evaluation.
+        evaluations: How many came before that one.
+        files: Names of the files with the parameters and the statistics of normalisation.
+
+    Raises:
+        RecordError: A value has no source in a script.
+    """
+    streams = training.streams
+    return Recipe(
+        about=about,
+        task=_task(training),
+        learner=_learner(training, model),
+        model=files[0],
+        statistics=files[1],
+        threads=training.compute.threads,
+        steps=training.budget.steps,
+        deterministic=training.budget.evaluation_deterministic,
+        evaluation_seeds=tuple(
+            streams.evaluation(evaluations, i) for i in range(EVALUATION_ENVIRONMENTS)
+        ),
+        sampling=streams.sampling(evaluations),
+        training_seeds=tuple(
+            streams.training(i) for i in range(training.environment.vector.count)
+        ),
+        returns=final.returns,
+        lengths=final.lengths,
+    )
+
+
+def _task(training: "Training") -> Task:
+    environment: Any = training.environment
+    if isinstance(environment, ComposedTask):
+        names = ", ".join(environment.components)
+        raise RecordError(
+            f"a script cannot rebuild the components of the environment ({names}): "
+            "export a run without components"
+        )
+    if not isinstance(getattr(environment, "id", None), str):
+        raise RecordError(
+            "a script can only make tasks that Gymnasium registers: this one is made by rlexp"
+        )
+    wrappers = [w for w in environment.wrappers if w.name not in MEASURING]
+    if ours := [w.name for w in wrappers if w.name.startswith(("rlexp.", "rlexp:"))]:
+        raise RecordError(f"a script without rlexp cannot use its wrappers: {', '.join(ours)}")
+    module, _, name = environment.id.rpartition(":")
+    limit, vector = environment.max_episode_steps, environment.vector
+    normalised = vector.normalise_observations or vector.normalise_rewards
+    return Task(
+        id=name,
+        modules=(*environment.imports, *([module] if module else ())),
+        arguments={
+            **({} if limit is None else {"max_episode_steps": limit}),
+            **environment.arguments,
+        },
+        wrappers=tuple((*_place(w.name), w.arguments) for w in wrappers),
+        count=vector.count,
+        frame_stack=vector.frame_stack,
+        normalisation={
+            "norm_obs": vector.normalise_observations,
+            "norm_reward": vector.normalise_rewards,
+            "clip_obs": vector.clip_observations,
+            "clip_reward": vector.clip_rewards,
+            "gamma": getattr(training.algorithm, "gamma", 0.99),
+        }
+        if normalised
+        else None,
+    )
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The module and the class that a wrapper's name stands for."""
+    module, _, kind = name.rpartition(":" if ":" in name else ".")
+    return module or WRAPPERS, kind
+
+
+def _learner(training: "Training", model: Any) -> Learner:
+    kind = type(model)
+    package = kind.__module__.partition(".")[0]
+    if package not in LEARNING:
+        raise RecordError(f"{kind.__name__} is no learner of {' or '.join(LEARNING)}")
+    algorithm: Any = training.algorithm
+    return Learner(
+        package=package,
+        name=kind.__name__,
+        policy=training.agent.policy,
+        hyperparameters={f.name: _value(getattr(algorithm, f.name)) for f in fields(algorithm)},
+        policy_arguments={k: _value(v) for k, v in training.agent.arguments().items()},
+        seed=training.streams.policy,
+        actions=training.streams.actions,
+        device=training.compute.device,
+        explores=hasattr(model, "exploration_rate"),
+        masked="action_masks" in inspect.signature(model.predict).parameters,
+        noisy=bool(getattr(model, "use_sde", False)),
+    )
+
+
+def _value(value: Any) -> Any:
+    """A value as the library takes it, as source where it is no plain data."""
+    match value:
+        case Schedule(shape="constant"):
+            return Expression(f"ConstantSchedule({expression(value.initial)})")
+        case Schedule():
+            ends = ", ".join(map(expression, (value.initial, value.final, value.until)))
+            return Expression(f"LinearSchedule({ends})")
+        case Noise():
+            sigma = f"np.full(shape, {expression(value.sigma)})"
+            return Expression(f"{NOISES[value.kind]}(np.zeros(shape), {sigma})")
+        case type():
+            return Expression(f"nn.{_activation(value)}")
+        case _:
+            return value
+
+
+def _activation(kind: type) -> str:
+    """The name of a class of `torch.nn`."""
+    name = kind.__name__
+    if not kind.__module__.startswith("torch.nn.") or not name.isidentifier():
+        raise RecordError(f"class {name} cannot be written into a script")
+    return name
+
 
 SCRIPT, REQUIREMENTS = "evaluate.py", "requirements.txt"
 NEEDED = ("gymnasium", "numpy", "stable-baselines3", "torch")
@@ -180,7 +378,6 @@ def _recipe(
 ) -> "Recipe":
     """Restore the policy, so that its files are known to be whole, and describe how it is built."""
     from rlexp.app.evaluation.playback import restored
-    from rlexp.app.export_recipe import describe
 
     spec = stored.record.spec
     configuration = configuration_of(paths, spec)

@@ -1,12 +1,30 @@
 """Where the catalogue of an experiment is: beside it, or in the user's cache."""
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 from rlexp.app.workspace import cache_folder
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Read much at once without a search for garbage: all of it is kept.
+
+    The collector looks through everything again and again as it grows, for a third of the time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def catalogue_of(paths: ExperimentPaths) -> Catalogue:

@@ -9,9 +9,9 @@ from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_definition
+from rlexp.text import counted
 
 
 def refuse_imported(experiment: Experiment, instead: str = "") -> None:

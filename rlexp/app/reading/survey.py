@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlexp.app.collector import collector_paused
-from rlexp.app.reading.catalogue import catalogue_of
+from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.summary import Entry
 from rlexp.engine.running import read_progress
 from rlexp.errors import RecordError, RlexpError

@@ -13,7 +13,7 @@ from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Study
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sentences import counted, listed
+from rlexp.text import counted, listed
 
 FORMATS = ("html", "latex", "csv", "json", "md")
 

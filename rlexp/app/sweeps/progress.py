@@ -1,16 +1,159 @@
 """Where a sweep stands, for people who watch it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import ceil, inf
+from typing import Any, Literal
 
-from rlexp.engine.limits import promotions
+from rlexp.app.observer import Observer
 from rlexp.engine.progress import Progress, steps_of
+from rlexp.engine.running import Running, Watcher
+from rlexp.engine.search import promotions
 from rlexp.engine.sweep_view import SweepView, TrialLine
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.engine.systematic import systematic_failure, why_failed
+from rlexp.exchange.background import BackgroundMirror
+from rlexp.exchange.optuna_study import Mirror
+from rlexp.exchange.optuna_trials import MirroredTrial
+from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.sweep import SweepPlan
+from rlexp.protocol.sweep import SweepPlan, directions
+from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
+from rlexp.store.layout import ExperimentPaths
+
+STATES: Mapping[TrialState, Literal["complete", "pruned", "failed"]] = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAILED: "failed",
+}
+
+
+def mirrored(sweeping: Sweeping) -> list[MirroredTrial]:
+    """Every trial so far, in order."""
+    return [_trial(entry, sweeping) for entry in sweeping.search.entries]
+
+
+def _trial(entry: Progress, sweeping: Sweeping) -> MirroredTrial:
+    trial, objectives = entry.trial, sweeping.search.question.objectives
+    complete = trial is not None and trial.state is TrialState.COMPLETE
+    # What was judged stays as it is: Optuna changes no trial that has ended.
+    records = entry.judged_runs()
+    return MirroredTrial(
+        number=entry.proposal.number,
+        parameters=entry.proposal.parameters,
+        state="running" if trial is None else STATES[trial.state],
+        values=objectives.oriented(trial.values) if trial is not None and complete else (),
+        intermediate=dict(entry.intermediate) if trial is not None else {},
+        attributes=dict(_attributes(entry, records)),
+        started=min((r.started for r in records if r.started is not None), default=None),
+        ended=max((r.ended for r in records if r.ended is not None), default=None),
+    )
+
+
+def _attributes(entry: Progress, records: list[RunRecord]) -> Iterator[tuple[str, Any]]:
+    yield "steps", entry.proposal.steps
+    yield "seeds", [r.spec.seed for r in records]
+    yield "scores", [r.score for r in records]
+    yield "runs", [r.spec.name for r in records]
+    if entry.trial is not None and (reason := reason_of(entry)):
+        yield "reason", reason
+    if entry.proposal.parent is not None:
+        yield "continues", entry.proposal.parent
+
+
+@dataclass(slots=True)
+class Watched:
+    """A sweep that is watched.
+
+    Attributes:
+        sweeping: The sweep.
+        mirror: Where it is mirrored to.
+        workers: Runs at a time.
+        spent: Environment steps of attempts that are over, by run.
+    """
+
+    sweeping: Sweeping
+    mirror: BackgroundMirror | None
+    workers: int
+    spent: dict[str, int]
+    _under_way: dict[str, int] = field(default_factory=dict)
+    _state: tuple[int, int] = (-1, -1)
+
+    @contextmanager
+    def watch(self, observer: Observer) -> Iterator[Watcher]:
+        """What the loop tells."""
+        with observer.watch_sweep(self.view) as shown:
+            yield _Both(self, shown)
+
+    def view(self) -> SweepView:
+        """Where the sweep stands."""
+        over = {key: record.spent for key, record in self.sweeping.records.items()}
+        spent = {**self.spent, **self._under_way, **over}
+        return view_of(self.sweeping, spent, self.workers)
+
+    def saw(self, running: Sequence[Running]) -> None:
+        """Take note of what runs, and hand on what has changed."""
+        self._under_way = {
+            one.spec.id: self.spent.get(one.spec.id, 0) + one.step for one in running
+        }
+        entries = self.sweeping.search.entries
+        state = (len(entries), sum(1 for e in entries if e.trial is not None))
+        if self.mirror is not None and state != self._state:
+            self._state = state
+            self.mirror.offer(mirrored(self.sweeping))
+
+    def close(self, observer: Observer) -> None:
+        """Let the mirror catch up, for some seconds; it can do so at the next command too."""
+        if self.mirror is None:
+            return
+        self.mirror.offer(mirrored(self.sweeping))
+        if problem := self.mirror.close():
+            observer.note(f"Warning: {problem}")
+
+
+def mirror_of(
+    paths: ExperimentPaths, experiment: Experiment, storage: str | None, observer: Observer
+) -> BackgroundMirror:
+    """The mirror of a sweep, asked once whether it answers before anything trains.
+
+    Raises:
+        ConfigError: The URL is none, of an unknown kind, or its driver is not installed.
+    """
+    sweep = experiment.sweep
+    assert sweep is not None
+    mirror = BackgroundMirror(
+        Mirror(
+            storage,
+            journal=paths.mirror,
+            name=paths.name,
+            space=sweep.space,
+            directions=directions(sweep.plan.objectives),
+            owner=experiment.fingerprint,
+        )
+    )
+    if problem := mirror.check():
+        observer.note(f"Warning: {problem}")
+    return mirror
+
+
+@dataclass(slots=True)
+class _Both:
+    """Reports to the observer and the sweep."""
+
+    watched: Watched
+    shown: Watcher
+
+    def update(self, running: Sequence[Running], waiting: int) -> None:
+        """What runs now."""
+        self.watched.saw(running)
+        self.shown.update(running, waiting)
+
+    def ended(self, record: RunRecord, *, again: bool) -> None:
+        """A run's attempt ended."""
+        self.watched.spent[record.spec.id] = record.spent
+        self.shown.ended(record, again=again)
 
 
 def view_of(sweeping: Sweeping, spent: Mapping[str, int], workers: int) -> SweepView:

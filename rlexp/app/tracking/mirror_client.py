@@ -16,9 +16,9 @@ from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import Parts
 from rlexp.errors import TrackerUnreachable
-from rlexp.reports.sentences import counted
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
+from rlexp.text import counted
 from rlexp.trackers import Tracker
 
 GONE = "the process that mirrors records has ended"

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.executors.ray import node
-from rlexp.executors.ray.mailbox import Mailbox, Message
+from rlexp.executors.ray.messages import Mailbox, Message, Wire
 from rlexp.executors.ray.scratch import scratch
-from rlexp.executors.ray.wire import Wire
 
 PREFIX = "rlexp-ray-"
 SHORT = 30

@@ -1,15 +1,103 @@
 """Parcels: files on their way between a command and a node that does not see its folder."""
 
+import json
 import os
+import socket
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
+from multiprocessing.connection import Connection
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 from rlexp.errors import RecordError
 from rlexp.store.files import publish, refuse_link
+
+Message = dict[str, Any]
+"""Plain values; files travel as the bytes of a parcel."""
+
+
+class Mailbox:
+    """One place for what comes from each job, so that a command that lags is not flooded."""
+
+    def __init__(self) -> None:
+        self._from: dict[str, Message] = {}
+        self._to: dict[str, list[Message]] = {}
+
+    def exchange(self, job: str, message: Message | None) -> tuple[bool, list[Message]]:
+        """For tasks: leave a message, and fetch what lies there for the job.
+
+        Returns:
+            Whether the message was taken: not while the one before waits to be collected.
+        """
+        taken = message is not None and job not in self._from
+        if message is not None and taken:
+            self._from[job] = message
+        return taken, self._to.pop(job, [])
+
+    def collect(self) -> dict[str, Message]:
+        """For the command: what came from each job since."""
+        collected, self._from = self._from, {}
+        return collected
+
+    def send(self, job: str, message: Message) -> None:
+        """For the command: leave a message for a job."""
+        self._to.setdefault(job, []).append(message)
+
+    def forget(self, job: str) -> None:
+        """For the command: a job is gone."""
+        self._from.pop(job, None)
+        self._to.pop(job, None)
+
+
+PARCEL = "parcel"
+"""The key of a message's bytes."""
+
+
+class Wire:
+    """One end; each message is sent and received whole."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._connection = Connection(descriptor)
+
+    def send(self, message: Message) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: Nobody is at the other end.
+        """
+        plain = {key: value for key, value in message.items() if key != PARCEL}
+        has_parcel = PARCEL in message
+        self._connection.send_bytes(json.dumps([plain, has_parcel]).encode())
+        if has_parcel:
+            self._connection.send_bytes(message[PARCEL])
+
+    def receive(self, seconds: float | None) -> Message | None:
+        """The next message, or nothing within so many seconds; None waits as long as it takes.
+
+        Raises:
+            EOFError: The other end is gone.
+            OSError: The same, in the middle of a message.
+        """
+        if not self._connection.poll(seconds):
+            return None
+        message, has_parcel = json.loads(self._connection.recv_bytes())
+        if has_parcel:
+            message[PARCEL] = self._connection.recv_bytes()
+        return dict(message)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._connection.close()
+
+
+def pair() -> tuple[Wire, int]:
+    """An end for this process, and the descriptor of the other, to be inherited."""
+    here, there = socket.socketpair()
+    return Wire(here.detach()), there.detach()
+
 
 REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
 OFFSET = "RLEXP.offset"

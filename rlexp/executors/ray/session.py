@@ -1,21 +1,198 @@
 """The command's side: which jobs are out, what came back of them, and what they are told."""
 
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from rlexp.errors import ExecutorError, RecordError
 from rlexp.executors import Batch, Gone, Site
-from rlexp.executors.ray.baggage import baggage
 from rlexp.executors.ray.intake import Intake
-from rlexp.executors.ray.link import Link
-from rlexp.executors.ray.mailbox import Message
-from rlexp.executors.ray.messages import pack
-from rlexp.executors.ray.out import Out, asked_of, take_run
-from rlexp.store.layout import ExperimentPaths
+from rlexp.executors.ray.messages import Message, Piece, pack, pair, read_below
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.lease import Held, take
+
+OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")
+OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay")
+LEFT_BEHIND = frozenset({"log.txt", "files", "progress.bin"})
+"""Of earlier attempts: nothing is continued from these."""
+
+
+def baggage(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Iterator[Piece]:
+    """The files that runs are executed from: definition, orders, attempts, checkpoints."""
+    names = list(OF_THE_EXPERIMENT)
+    for run in runs:
+        names.append(f"{experiment.orders.name}/{run.folder.name}.json")
+        for word in OF_THE_RUN:
+            names += _files(experiment.folder, f"{run.folder.name}/{word}")
+    for name in names:
+        piece = read_below(experiment.folder, name)
+        if piece is not None:
+            yield piece
+
+
+def _files(folder: Path, name: str) -> Iterator[str]:
+    path = folder / name
+    if path.is_symlink() or path.name in LEFT_BEHIND:
+        return
+    if not path.is_dir():
+        yield name
+        return
+    for inner in sorted(os.listdir(path)):  # noqa: PTH208 (names are enough)
+        if not inner.startswith("."):
+            yield from _files(folder, f"{name}/{inner}")
+
+
+@dataclass(slots=True)
+class Out:
+    """A job that is out.
+
+    Attributes:
+        begun: Whether it has said that it runs.
+        intakes: Its runs that are executed apart from our folder, whose claims are held here.
+        stops: The last request to stop that each of them was told.
+        refusal: What of it was refused.
+    """
+
+    batch: Batch
+    begun: bool = False
+    intakes: dict[str, Intake] = field(default_factory=dict)
+    claims: list[Held] = field(default_factory=list)
+    stops: dict[str, str] = field(default_factory=dict)
+    refusal: str | None = None
+
+
+def take_run(out: Out, paths: RunPaths) -> bool:
+    """Take a run for a node: its claim, and its lease, by which it is seen to be alive.
+
+    Returns:
+        Whether both were free.
+    """
+    held = list[Held]()
+    for path in (paths.claim, paths.lease):
+        lease = take(path, f"run {paths.folder.name}", now=time.time())
+        if lease is None:
+            for one in held:
+                one.release()
+            return False
+        held.append(lease)
+    out.claims += held
+    return True
+
+
+def asked_of(paths: RunPaths) -> str:
+    """The request to stop in a run's folder, or nothing."""
+    try:
+        return paths.stop.read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+START_LIMIT = 120.0
+"""Seconds that a cluster may take to answer."""
+END_LIMIT = 10.0
+"""Seconds that a cluster of our own gets to end."""
+SAID = 240
+"""Characters of what went wrong that are repeated."""
+
+
+class Link:
+    """Starts the process; when the link is closed, or this process dies, it ends.
+
+    Args:
+        cluster: What `rlexp.executors.ray.bridge.cluster` needs to know.
+        log: A file for what Ray prints.
+
+    Raises:
+        ExecutorError: The cluster does not answer, or cannot be started.
+    """
+
+    def __init__(self, cluster: Mapping[str, Any], log: Path) -> None:
+        self._log = log
+        self._address = cluster["address"]
+        self._wire, descriptor = pair()
+        words = [sys.executable, "-P", "-m", "rlexp.executors.ray.bridge", str(descriptor)]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*words, json.dumps(dict(cluster))],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(descriptor,),
+            )
+        os.close(descriptor)
+        try:
+            self.nodes = self._await_ready()
+        except BaseException:
+            self._process.kill()
+            self.close()
+            raise
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the process lives."""
+        return self._process.poll() is None
+
+    def send(self, message: Message) -> None:
+        """Tell it something; that nobody is there is found when it is listened to."""
+        with suppress(OSError):
+            self._wire.send(message)
+
+    def receive(self, seconds: float) -> Message | None:
+        """What it says within so many seconds, if anything.
+
+        Raises:
+            EOFError: It is gone.
+            OSError: The same, in the middle of a message.
+        """
+        return self._wire.receive(max(0.0, seconds))
+
+    def close(self) -> None:
+        """End it, and with it a cluster of our own."""
+        self._wire.close()
+        try:
+            self._process.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def last_words(self) -> str:
+        """The last line that it printed, which is the message of an exception."""
+        code = self._process.wait()
+        with suppress(OSError):
+            text = self._log.read_bytes()[-20_000:].decode(errors="replace")
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            if lines:
+                return lines[-1][:SAID].rstrip(". ")
+        return f"its process ended with code {code}"
+
+    def _await_ready(self) -> list[dict[str, float]]:
+        """The resources of each node, once there is a cluster."""
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            try:
+                message = self.receive(0.2)
+            except (EOFError, OSError) as error:
+                raise self._failure(self.last_words()) from error
+            if message is not None:
+                return list(message["nodes"])
+        raise self._failure(f"it did not answer within {START_LIMIT:g} s")
+
+    def _failure(self, reason: str) -> ExecutorError:
+        own = self._address is None
+        what = "a Ray cluster of its own" if own else f"the Ray cluster at {self._address}"
+        return ExecutorError(
+            f"{what} cannot be used: {reason}; see {self._log}, and executor.address"
+        )
+
 
 ASK_EVERY = 1.0
 LOG = "ray.log"

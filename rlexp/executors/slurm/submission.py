@@ -1,17 +1,156 @@
 """An array of Slurm jobs: written beside the experiment, then submitted."""
 
+import re
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from rlexp.errors import ExecutorError
+from rlexp.errors import ExecutorError, did_you_mean
 from rlexp.executors import Batch, Site
 from rlexp.executors.slurm.queue import ask, find_arrays, submission_variables
-from rlexp.executors.slurm.refusals import explained
-from rlexp.executors.slurm.script import job_script
 from rlexp.executors.slurm.tasks import Task, write_batch
+
+LESS = "lower executor.cpus, executor.memory or executor.gpus"
+ADVICE = {
+    "invalid account": "name yours with executor.account=…",
+    "invalid qos": "name one that you may use with executor.qos=…",
+    "violates accounting": "lower executor.jobs or executor.time, or name another executor.qos",
+    "time limit": "lower executor.time; `sinfo -o '%P %l'` shows the limit of each partition",
+    "node configuration": f"no node has that: {LESS}, or change executor.constraint",
+    "than permitted": LESS,
+    "generic resource": "ask for other executor.gpus; `sinfo -o '%P %G'` shows what there is",
+    "invalid feature": "change executor.constraint; `sinfo -o '%P %f'` shows what there is",
+    "submit": "lower executor.jobs, or raise executor.runs_per_job",
+    "job array": "lower executor.jobs",
+    "option": "change executor.options",
+    "unable to contact": "give the same command again later",
+    "timed out": "give the same command again later",
+}
+"""What to do about an error, by words in it; the first that is found counts."""
+
+
+def explained(error: ExecutorError, partition: str | None) -> ExecutorError:
+    """The same error with what to do next."""
+    told = str(error)
+    if not told.startswith("sbatch"):
+        return error
+    if "invalid partition" in told.lower():
+        return ExecutorError(f"{_first(told)}; {_partitions(partition)}")
+    for words, advice in ADVICE.items():
+        if words in told.lower():
+            return ExecutorError(f"{told}; {advice}")
+    return error
+
+
+def _first(told: str) -> str:
+    """Slurm says the same of a partition twice, the second time without its name."""
+    return re.sub(r"; Batch job submission failed:.*", "", told)
+
+
+def _partitions(partition: str | None) -> str:
+    try:
+        names = sorted(set(ask("sinfo", "-h", "-o", "%R").split()))
+    except ExecutorError:
+        return "set executor.partition to one of those that `sinfo` shows"
+    near = did_you_mean(partition or "", names)
+    return f"partitions here: {', '.join(names)}{near}; set executor.partition"
+
+
+HEAD = "#!/bin/bash"
+PROLOGUE = r"""
+key=${keys[${SLURM_ARRAY_TASK_ID:?it is unset: start this script with sbatch --array}]}
+task=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+# One file holds what Slurm says of the task and what the worker says, where links can be made.
+ln -- "$jobs/${array}_$SLURM_ARRAY_TASK_ID.txt" "$jobs/$key.txt" 2>/dev/null ||
+  exec >>"$jobs/$key.txt" 2>&1
+scontrol=$(command -v scontrol)
+
+process= received= interrupted=
+receive() {
+  received=$1 interrupted=yes
+  [ -z "$process" ] || [ -z "$2" ] || kill -s "$2" "$process" 2>/dev/null
+}
+# Slurm sends TERM to every process of a job that it ends: passed on, it would come twice.
+trap 'receive TERM ""' TERM
+# Before the time limit and at preemption, where Slurm is set so.
+trap 'receive USR1 USR1' USR1
+# rlexp asks it to end.
+trap 'receive USR2 TERM' USR2
+
+# What is the same after a try as before it came no step further.
+reached() {
+  while IFS= read -r run; do
+    ls -d "$experiment/$run/checkpoints/"* "$experiment/$run/model.zip" 2>/dev/null
+  done <"$jobs/$key.runs" | cksum
+}
+
+requeue() {
+  local idle
+  idle=$(cat "$jobs/$key.idle" 2>/dev/null)
+  if [ "$(reached)" = "$before" ]; then idle=$((idle + 1)); else idle=0; fi
+  if [ "$idle" -ge 3 ]; then
+    echo "rlexp: not requeued, for three tries reached no new checkpoint: give the job more time"
+    return
+  fi
+  echo "$idle" >"$jobs/$key.idle"
+  "$scontrol" requeue "$task"
+}
+
+cd -- "$folder" || exit
+"""
+EPILOGUE = r"""
+before=$(reached)
+if [ -z "$received" ]; then
+  "${worker[@]}" --job "$jobs/$key.runs" &
+  process=$!
+fi
+code=143
+interrupted=${process:+yes}
+while [ -n "$interrupted" ]; do
+  interrupted=
+  wait "$process"
+  code=$?
+done
+# Without a worker, or with one that had not begun to listen, nothing was lost.
+if [ "$received" = USR1 ] && { [ -z "$process" ] || [ "$code" = 138 ]; }; then code=75; fi
+if [ "$code" = 75 ] && [ -n "$requeues" ]; then requeue; fi
+exit "$code"
+"""
+
+
+def job_script(
+    site: Site,
+    array: str,
+    keys: Sequence[str],
+    *,
+    setup: Sequence[str],
+    requeues: bool,
+) -> str:
+    """A script for bash.
+
+    Args:
+        site: What the jobs work on.
+        array: The script's own name, without its ending.
+        keys: Of the jobs, in the order of the array's tasks.
+        setup: Lines of the user's that come before the worker; the first that fails ends the job.
+        requeues: Whether a worker that asks for it is queued again.
+    """
+    variables = {
+        "jobs": shlex.quote(str(site.jobs)),
+        "experiment": shlex.quote(str(site.experiment)),
+        "folder": shlex.quote(str(site.folder)),
+        "array": shlex.quote(array),
+        "requeues": "yes" if requeues else "",
+        "keys": f"({shlex.join(keys)})",
+        "worker": f"({shlex.join(site.worker)})",
+    }
+    assignments = [f"{name}={value}" for name, value in variables.items()]
+    guarded = [f"{{\n{line}\n}} || exit" for line in setup]
+    return "\n".join([HEAD, *assignments, PROLOGUE, *guarded, EPILOGUE])
+
 
 LATE = ("timed out", "did not answer")
 """Errors after which a job may have been taken all the same."""

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.metrics.estimate_words import every_run
-from rlexp.reports.drawing.blocks import Column, Table, Value
-from rlexp.reports.remarks import REMARK
+from rlexp.reports.drawing.blocks import REMARK, Column, Table, Value
 
 EVERY_RUN = Column(title="every run")
 """The runs behind the estimates of a row, rising; tasks are apart by a semicolon."""

@@ -1,22 +1,43 @@
 """Final episodes of a run, on what was held out from training and on what it was trained on."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.protocol.identity import canonical
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
+from rlexp.text import listed
 
-CONTEXT = "context/"
-"""What names of measures begin with that say which context an episode was played in."""
-IN_DISTRIBUTION = "in_distribution"
+Array = NDArray[np.float64]
 
-Final = Evaluated | Examined
-"""Episodes of the final policy."""
+
+LEVEL = "level"
+"""A parameter that only numbers the levels of a list: no quantity that an axis could show."""
+
+
+ALIKE = 0.5
+"""Share of their common range that samples of contexts must both cover to be called alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedContexts:
+    """What one run reached in each context, contexts rising.
+
+    Attributes:
+        contexts: Of shape (contexts, parameters).
+        means: Mean return of the episodes in each, of shape (contexts,).
+        episodes: How many those are, of shape (contexts,).
+    """
+
+    contexts: Array
+    means: Array
+    episodes: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +47,110 @@ class FinalEpisodes:
     member: Member
     held_out: Evaluated
     in_distribution: Examined | None
+
+
+def mixed(runs: Sequence[FinalEpisodes]) -> str | None:
+    """Why the runs of a label on a task were not tested alike, or nothing where they were."""
+    if len({canonical(run.member.record.spec.environment) for run in runs}) > 1:
+        return "its runs were made for different environments, and so for different tests"
+    names = {context_names([run.held_out]) for run in runs} - {()}
+    if len(names) > 1:
+        told = "; ".join(map(listed, sorted(names)))
+        return f"its runs were tested over different parameters ({told})"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTests:
+    """What the runs of a label reached in the contexts of a task's test.
+
+    Attributes:
+        parameters: Of the contexts, in order of their names.
+        runs: Those that say in which contexts they were played.
+        trained: Least and greatest value of each parameter in distribution, where that was played.
+        mixed: Why the runs cannot stand together, in words.
+    """
+
+    cell: Cell
+    parameters: tuple[str, ...]
+    runs: tuple[PlayedContexts, ...]
+    trained: tuple[tuple[float, float] | None, ...]
+    mixed: str | None
+
+    @property
+    def same(self) -> bool:
+        """Whether every run was tested in the same contexts."""
+        first = self.runs[0].contexts
+        return all(np.array_equal(run.contexts, first) for run in self.runs)
+
+    @property
+    def contexts(self) -> Array:
+        """All contexts of all runs, once each, of shape (contexts, parameters)."""
+        return np.unique(np.concatenate([run.contexts for run in self.runs]), axis=0)
+
+
+def context_tests(cell: Cell) -> ContextTests | None:
+    """The tests of a cell; nothing where no run says in which contexts it was played."""
+    completed = final_episodes(cell)
+    parameters = context_names(run.held_out for run in completed)
+    played = [_played(run, parameters) for run in completed] if parameters else []
+    runs = tuple(run for run in played if len(run.means))
+    reason = mixed(completed)
+    if not runs and not (parameters and reason):
+        return None
+    trained = tuple(_range(completed, name) for name in parameters)
+    return ContextTests(cell, parameters, runs, trained, reason)
+
+
+def unlike(tests: Sequence[ContextTests]) -> Iterator[str]:
+    """Labels whose tests on a task differ, a sentence for each pair that differs."""
+    for first, second in combinations(tests, 2):
+        if reason := _difference(first, second):
+            labels, task = listed([first.cell.label, second.cell.label]), first.cell.task
+            yield f"{labels} were not tested alike on {task}: {reason}"
+
+
+def _played(run: FinalEpisodes, parameters: tuple[str, ...]) -> PlayedContexts:
+    found = by_context(run.held_out, parameters)
+    means = [np.mean(returns) for returns in found.values()]
+    return PlayedContexts(
+        np.array(list(found), dtype=np.float64).reshape(-1, len(parameters)),
+        np.array(means, dtype=np.float64),
+        np.array([len(returns) for returns in found.values()], dtype=np.int64),
+    )
+
+
+def _range(runs: Sequence[FinalEpisodes], name: str) -> tuple[float, float] | None:
+    every = [measured(run.in_distribution, f"{CONTEXT}{name}") for run in runs]
+    values = np.concatenate(every)
+    return (float(values.min()), float(values.max())) if len(values) else None
+
+
+def _difference(first: ContextTests, second: ContextTests) -> str | None:
+    if first.parameters != second.parameters:
+        return f"over {listed(first.parameters)} and over {listed(second.parameters)}"
+    if np.array_equal(first.contexts, second.contexts):
+        return None
+    if first.same and second.same and min(len(first.runs), len(second.runs)) > 1:
+        return "each in contexts of its own"
+    for k, name in enumerate(first.parameters):
+        a, b = first.contexts[:, k], second.contexts[:, k]
+        common = min(a.max(), b.max()) - max(a.min(), b.min())
+        if common < ALIKE * (max(a.max(), b.max()) - min(a.min(), b.min())):
+            ranges = listed(f"{own.min():.4g} to {own.max():.4g}" for own in (a, b))
+            return f"over {name} from {ranges}".replace("-", "−")
+    return None
+
+
+CONTEXT = "context/"
+"""What names of measures begin with that say which context an episode was played in."""
+
+
+IN_DISTRIBUTION = "in_distribution"
+
+
+Final = Evaluated | Examined
+"""Episodes of the final policy."""
 
 
 def final_episodes(cell: Cell) -> list[FinalEpisodes]:

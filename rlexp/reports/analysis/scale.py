@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Ends, common_ends, declared_ends
-from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.inquiry import Inquiry, Settings
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.reports.sentences import listed
-from rlexp.reports.settings import Settings
 from rlexp.stats.normalise import min_max
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

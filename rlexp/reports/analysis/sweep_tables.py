@@ -1,17 +1,165 @@
 """What the sections about a sweep share: kinds of trials, incumbents, its runs on test seeds."""
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import MINIMISED
 from rlexp.records.selection import DEFAULT
-from rlexp.reports.drawing.blocks import Cloud
+from rlexp.reports.drawing.blocks import Block, Cloud, Column, Listing, Table, Value
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
-from rlexp.reports.leaves import said
+from rlexp.reports.evidence.sweeps import (
+    SweepEvidence,
+    TrialEvidence,
+    effort,
+    full_runs,
+    leaves,
+    said,
+)
+from rlexp.text import counted, listed, numbers
+
+ALLOCATIONS = {
+    "two_stage": "each configuration on one tuning seed, the best {share} of them on all",
+    "fixed": "each configuration on all tuning seeds",
+    "racing": "each configuration on one tuning seed after the other, until Wilcoxon's test finds "
+    "it worse than the best",
+}
+FAILURES = {
+    "worst": "a failed trial is worse than every other to the tuner, and cannot win",
+    "exclude": "the tuner does not hear of failed trials, and they cannot win",
+}
+
+
+def search_protocol(own: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
+    """The search as it was declared, then its space: in words, and verbatim."""
+    yield Table(
+        name=f"search{suffix(own, evidence)}",
+        title=titled("Search", own, evidence),
+        columns=(Column(title="what"), Column(title="how")),
+        rows=tuple(_declared(own)),
+        note="As declared before the first trial, but for what was spent.",
+    )
+    yield Table(
+        name=f"ranges{suffix(own, evidence)}",
+        title=titled("Search space", own, evidence),
+        columns=tuple(Column(title=t) for t in ("parameter", "values", "only where", "default")),
+        rows=tuple(_ranges(own)),
+    )
+    yield Listing(
+        name=f"space{suffix(own, evidence)}",
+        title=titled("Search space, verbatim", own, evidence),
+        text="\n".join(json.dumps(one, ensure_ascii=False) for one in own.sweep.space.plain()),
+    )
+
+
+def _declared(own: SweepEvidence) -> Iterator[tuple[Value, ...]]:
+    plan = own.sweep.plan
+    share = f"{100 * plan.promoted:.3g} %"
+    yield "tuner and pruner", tuner_in_words(own)
+    yield "objective", listed(OBJECTIVES[name] for name in plan.objectives)
+    yield "aggregate over tuning seeds", plan.aggregate
+    yield "budget", budget_in_words(own)
+    yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
+    yield "tuning seeds", _seeds(own.tuning_seeds)
+    yield "selection seeds", _seeds(own.selection_seeds)
+    again = f"{plan.finalists} at most, scored again on the selection seeds"
+    yield "finalists", again if own.selection_seeds else "the best trial wins, without selection"
+    yield "failures", FAILURES[plan.failures]
+    if plan.lag is not None:
+        yield "lag", f"a trial is suggested without the {counted(plan.lag, 'trial')} before it"
+
+
+def _ranges(own: SweepEvidence) -> Iterator[tuple[Value, ...]]:
+    default = own.default
+    for parameter in own.sweep.space.parameters:
+        conditions = [
+            f"{key} is {' or '.join(map(shown, values))}" for key, values in parameter.when.items()
+        ]
+        yield (
+            parameter.key,
+            range_in_words(parameter.domain),
+            " and ".join(conditions) or None,
+            value_of(parameter, default),
+        )
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    return f"{numbers(seeds)} ({len(seeds)})" if seeds else "none"
+
+
+FINALISTS = 3
+"""Finalists besides the winner that have a column, at most."""
+
+
+def settings_table(own: SweepEvidence, evidence: Evidence) -> Table:
+    """What was searched first, then all other settings of agent and algorithm."""
+    chosen = _columns(own)
+    searched = [
+        (
+            p.key,
+            range_in_words(p.domain),
+            value_of(p, own.default),
+            *(value_of(p, t.parameters) for t in chosen),
+        )
+        for p in own.sweep.space.parameters
+    ]
+    rest = _other_settings(own, evidence)
+    others = [(key, None, default, won, *[None] * (len(chosen) - 1)) for key, default, won in rest]
+    titles = [f"trial {t.number}{_role(t, own)}" for t in chosen]
+    return Table(
+        name=f"winner-settings{suffix(own, evidence)}",
+        title=titled("Every hyperparameter", own, evidence),
+        columns=tuple(Column(title=t) for t in ("parameter", "searched", "default", *titles)),
+        rows=(*searched, *(others if chosen else [row[:3] for row in others])),
+        note=_note(rest),
+    )
+
+
+def _columns(own: SweepEvidence) -> list[TrialEvidence]:
+    """The winner, or the best so far, then other finalists; the default has a column anyway."""
+    if own.selection is None:
+        return incumbents(own)[-1:]
+    others = [f.number for f in own.selection.finalists if f.number != own.selection.winner]
+    numbers = (own.selection.winner, *[n for n in others if n != DEFAULT][:FINALISTS])
+    return [trial for n in numbers if (trial := by_number(own, n)) is not None]
+
+
+def _role(trial: TrialEvidence, own: SweepEvidence) -> str:
+    if own.selection is None:
+        return " (best so far)"
+    return " (winner)" if trial.number == own.selection.winner else ""
+
+
+def _other_settings(
+    own: SweepEvidence, evidence: Evidence
+) -> Sequence[tuple[str, str | None, str | None]]:
+    """Settings that were not searched, as the test runs have them: name, default, winner."""
+    default = _settings(test_cell(own, evidence, tuned=False))
+    winner = _settings(test_cell(own, evidence, tuned=True))
+    searched = set(own.sweep.space.keys)
+    names = sorted({*default, *winner} - searched)
+    return [(name, default.get(name), winner.get(name)) for name in names]
+
+
+def _settings(cell: Cell | None) -> Mapping[str, str]:
+    if cell is None:
+        return {}
+    spec = cell.members[0].record.spec
+    return dict([*leaves(spec.algorithm, "algorithm"), *leaves(spec.agent, "agent")])
+
+
+def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
+    if not rest:
+        return "Of what was searched; everything else is the same in all trials."
+    return (
+        "A setting without a range was not searched. What has no value is not there, or is unset. "
+        "Provenance lists everything that defines a run."
+    )
+
 
 TUNED = "tuned"
 """Label of the winner's test runs; those of the default configuration have another one."""
@@ -146,3 +294,30 @@ def shown(value: Any) -> str:
 def value_of(parameter: Parameter, values: Mapping[str, Any]) -> str | None:
     """A parameter's value among others, or nothing where it is not there."""
     return shown(values[parameter.key]) if parameter.key in values else None
+
+
+def tuner_in_words(own: SweepEvidence) -> str:
+    """A sweep's tuner and pruner with their settings."""
+    return f"tuner {_member(own.sweep.tuner)}, pruner {_member(own.sweep.pruner)}"
+
+
+def budget_in_words(own: SweepEvidence) -> str:
+    """What was asked for at most, and what was spent."""
+    plan = own.sweep.plan
+    limits = [
+        counted(plan.trials, "trial"),
+        *([f"{plan.full_runs:g} full-run equivalents"] if plan.full_runs else []),
+        *([f"{plan.steps:,} environment steps"] if plan.steps else []),
+        *([f"{plan.hours:g} hours"] if plan.hours else []),
+    ]
+    return (
+        f"at most {listed(limits)}; spent {full_runs(own):.3g} full-run equivalents of "
+        f"{own.steps:,} steps, {effort(own)}, selection included"
+    )
+
+
+def _member(plain: Mapping[str, Any]) -> str:
+    """A tuner or pruner by its name, with its settings."""
+    name, kept = full_name(plain.get(PLUG_IN)), without_names(plain)
+    settings = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
+    return f"{name} ({', '.join(settings)})" if settings else name

@@ -3,14 +3,49 @@
 The `kind` of a block names its class in JSON.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
 from rlexp.stats.interval import Interval
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table. `digits` after the point are shown; all are kept.
+
+    `label` says that its cells are labels under comparison, which have a colour of their own.
+    """
+
+    title: str
+    digits: int = 2
+    label: bool = False
+
+
+REMARK = Column(title="remark")
+
+
 Value = str | int | float | bool | Interval | None
 """What may stand in a table. A missing value is `None`, never zero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of values. `name` is unique in a report, and names files (`aggregates`)."""
+
+    kind: Literal["table"] = field(default="table", init=False, repr=False)
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+
+
+def remarked(table: Table) -> Table:
+    """The table without its last column, of remarks, where no row has one."""
+    if any(row[-1] is not None for row in table.rows):
+        return table
+    return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in table.rows))
 
 
 class Tone(StrEnum):
@@ -47,30 +82,6 @@ class Listing:
     name: str
     title: str
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of a table. `digits` after the point are shown; all are kept.
-
-    `label` says that its cells are labels under comparison, which have a colour of their own.
-    """
-
-    title: str
-    digits: int = 2
-    label: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows of values. `name` is unique in a report, and names files (`aggregates`)."""
-
-    kind: Literal["table"] = field(default="table", init=False, repr=False)
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +279,8 @@ class Parallel:
 
 
 Figure = Lines | Intervals | Matrix | HeatMap | Scatter | Parallel
+
+
 Block = Text | Notice | Listing | Table | Figure
 
 

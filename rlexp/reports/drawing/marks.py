@@ -5,8 +5,163 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.drawing.axes import Scale, scale
-from rlexp.reports.drawing.blocks import Cloud, Line, Scatter
+from rlexp.reports.drawing.axes import Scale, Tick, scale, tick_texts
+from rlexp.reports.drawing.blocks import Axis, Cloud, Coordinate, Line, Parallel, Scatter, Thread
+from rlexp.reports.drawing.palette import shade
+
+TICKS = 4
+MOST_NAMES = 16
+"""Choices of which each has its name at its axis; of more only some have."""
+
+APART = 5.5
+"""Per cent of the height that the names of marked threads keep from each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strand:
+    """A thread as it is drawn.
+
+    Attributes:
+        heights: On each coordinate, from 0 at its low end to 1 at its high one; nothing where the
+            thread has no value, or one without a place.
+        shade: Its place among rising colours; nothing where it has no value.
+    """
+
+    thread: Thread
+    heights: tuple[float | None, ...]
+    shade: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strands:
+    """What is drawn of parallel coordinates.
+
+    Attributes:
+        scales: Of each coordinate; nothing for one that has no number at all.
+        colour: Of the threads' values; nothing where none has one.
+        strands: Those without a value first, then the higher the later, marked ones last.
+        left_out: Values that have no place on their coordinate.
+    """
+
+    scales: tuple[Scale | None, ...]
+    colour: Scale | None
+    strands: tuple[Strand, ...]
+    left_out: int
+
+
+def strands(figure: Parallel) -> Strands | None:
+    """Place every thread, whatever their order; nothing where none has a place.
+
+    Raises:
+        ValueError: A thread has more or fewer values than there are coordinates.
+    """
+    columns = list(zip(*(thread.values for thread in figure.threads), strict=True))
+    pairs = zip(figure.coordinates, columns or [()] * len(figure.coordinates), strict=True)
+    scales = tuple(coordinate_scale(coordinate, values) for coordinate, values in pairs)
+    colour = scale(figure.colour, (thread.value for thread in figure.threads))
+    drawn = [_strand(thread, scales, colour) for thread in figure.threads]
+    if not any(height is not None for strand in drawn for height in strand.heights):
+        return None
+    given = sum(value is not None for thread in figure.threads for value in thread.values)
+    shown = sum(height is not None for strand in drawn for height in strand.heights)
+    return Strands(
+        scales=scales,
+        colour=colour,
+        strands=tuple(sorted(drawn, key=_depth)),
+        left_out=given - shown,
+    )
+
+
+def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> Scale | None:
+    """The scale of a coordinate: from end to end, and as far beyond as its values lie."""
+    if coordinate.names:
+        return Scale(-0.5, len(coordinate.names) - 0.5)
+    axis = Axis(title=coordinate.title, log=coordinate.log)
+    return scale(axis, (*values, coordinate.low, coordinate.high))
+
+
+def coordinate_ticks(coordinate: Coordinate, own: Scale | None) -> list[Tick]:
+    """The ticks of a coordinate: round values, or the names of its choices."""
+    if own is None:
+        return []
+    if not coordinate.names:
+        return own.ticks(TICKS)
+    every = -(-len(coordinate.names) // MOST_NAMES)
+    places = ((own.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
+    return [Tick(round(100 * at, 3), name) for at, name in list(places)[::every]]
+
+
+def colour_ends(figure: Parallel, own: Scale) -> tuple[str, str]:
+    """What stands at the ends of the colour key; a sign says where values lie beyond them."""
+    low, high = tick_texts([own.low, own.high])
+    at = [place for thread in figure.threads if (place := own.at(thread.value)) is not None]
+    return f"≤ {low}" if min(at) < 0 else low, f"≥ {high}" if max(at) > 1 else high
+
+
+def choice(coordinate: Coordinate, value: float | None) -> float | str | None:
+    """A value on a coordinate: a number, or the name of a choice."""
+    if not coordinate.names or value is None:
+        return value
+    known = math.isfinite(value) and value == round(value)
+    return coordinate.names[round(value)] if known and _named(coordinate, value) else None
+
+
+def parallel_words(figure: Parallel) -> list[str]:
+    """What a reader must know of the threads beyond the picture, in sentences."""
+    drawn = strands(figure)
+    if drawn is None:
+        return []
+    grey = sum(strand.shade is None for strand in drawn.strands)
+    said = []
+    if grey:
+        has = "has" if grey == 1 else "have"
+        said.append(f"{grey:,} of {len(drawn.strands):,} {has} no value (grey).")
+    if drawn.left_out:
+        counted = "1 value is" if drawn.left_out == 1 else f"{drawn.left_out:,} values are"
+        said.append(f"{counted} not shown, for want of a place on its coordinate.")
+    return said
+
+
+def apart(places: Sequence[float], least: float = APART) -> list[float]:
+    """Places from 0 to 100, in per cent, moved as little as keeps names from each other.
+
+    Where there is no room for that, they are evenly apart.
+    """
+    least = min(least, 100 / max(1, len(places) - 1))
+    order = sorted(range(len(places)), key=lambda k: places[k])
+    moved = list(places)
+    for rank, k in enumerate(order):
+        moved[k] = max(moved[k], moved[order[rank - 1]] + least if rank else 0.0)
+    for rank, k in enumerate(reversed(order)):
+        moved[k] = min(moved[k], moved[order[-rank]] - least if rank else 100.0)
+    return [round(at, 2) for at in moved]
+
+
+def _named(coordinate: Coordinate, value: float) -> bool:
+    return 0 <= value < len(coordinate.names)
+
+
+def _strand(thread: Thread, scales: Sequence[Scale | None], colour: Scale | None) -> Strand:
+    at = colour.at(thread.value) if colour else None
+    return Strand(
+        thread=thread,
+        heights=tuple(
+            _height(own, value) for own, value in zip(scales, thread.values, strict=True)
+        ),
+        shade=None if at is None else shade(at),
+    )
+
+
+def _height(own: Scale | None, value: float | None) -> float | None:
+    at = own.at(value) if own else None
+    return None if at is None or not 0 <= at <= 1 else at
+
+
+def _depth(strand: Strand) -> tuple[bool, float, str, tuple[float, ...]]:
+    value = -math.inf if strand.shade is None else strand.thread.value or 0.0
+    heights = tuple(-1.0 if height is None else height for height in strand.heights)
+    return strand.thread.marked, value, strand.thread.name, heights
+
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 WIDEST, FULL = 0.3, 9

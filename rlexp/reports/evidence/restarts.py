@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.records.run import RunRecord
-from rlexp.reports.sentences import counted
+from rlexp.text import counted
 
 REASONS = 3
 """Reasons that are told one by one."""

@@ -1,7 +1,8 @@
 """The evidence of a report: the planned runs of one phase, as their records tell them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from rlexp.records.integrity import Integrity
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.scores import Entry, ScoreTable
 from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.text import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,36 @@ class Member:
     def is_evaluated(self) -> bool:
         """Whether it has evaluations, at rising steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
+
+
+def state(member: Member) -> str:
+    """Where a run stands (`failed (nan)`), damage and scores that are no number included."""
+    record = member.record
+    if member.problem and record.attempts == 0:
+        return "unreadable"
+    if record.state is State.COMPLETED and member.score is None:
+        return "completed without a finite score"
+    return f"failed ({record.failure})" if record.failure else str(record.state)
+
+
+def states(members: Iterable[Member]) -> str:
+    """How many runs are in which state (`2 failed (nan), 1 planned`), by name of the state."""
+    counts = Counter(state(member) for member in members)
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+
+
+def score_in_words(budget: Mapping[str, Any]) -> str:
+    """What the score of a run is, as its budget declares it."""
+    match budget["score"]:
+        case "final":
+            count = budget["final_episodes"]
+            # Of imported means it is not known how many episodes they are of.
+            episodes = counted(count, "fresh episode") if count else "fresh episodes"
+            return f"the mean return of the final policy over {episodes}"
+        case "auc":
+            return "the mean height of the curve of evaluations during training"
+        case _:
+            return "the mean return of the evaluations in the last tenth of training"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,9 +245,9 @@ class Evidence:
         return minimum if experiment.failures == "worst" else None
 
 
-def _place(member: Member) -> tuple[str, int, int]:
-    spec = member.record.spec
-    return member.task, spec.root, spec.seed
+def imported_members(evidence: Evidence) -> list[Member]:
+    """The imported runs."""
+    return [member for member in evidence.members if member.imported]
 
 
 def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -244,3 +276,8 @@ def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
     return [
         f"{experiment}/{label}" if label in doubled else label for experiment, label, _ in labels
     ]
+
+
+def _place(member: Member) -> tuple[str, int, int]:
+    spec = member.record.spec
+    return member.task, spec.root, spec.seed

@@ -1,12 +1,39 @@
 """The evidence of a sweep: every trial, the choice, and what it all cost."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 
+from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
 from rlexp.protocol.sweep import Sweep
 from rlexp.records.selection import Selection
 from rlexp.stats.interval import Interval
+from rlexp.text import counted
+
+LONGEST_VALUE = 60
+"""Characters of a value that are told."""
+
+
+def leaves(plain: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The leaves of nested settings that are set, with their paths, in order of the keys.
+
+    The name of a plug-in stands under the path of its settings.
+    """
+    if isinstance(plain, Mapping):
+        if PLUG_IN in plain:
+            yield path, full_name(plain[PLUG_IN])
+        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
+            yield from leaves(plain[key], f"{path}.{key}")
+    elif plain is not None:
+        yield path, said(plain)
+
+
+def said(value: Any) -> str:
+    """A value in a sentence: a text as it is, anything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +130,31 @@ class SweepEvidence:
     importances: tuple[Importance, ...]
     costs: Mapping[str, PhaseCost]
     reference: Mapping[str, Any] = field(default_factory=dict)
+
+
+SEARCH = ("tuning", "selection")
+"""Phases whose runs choose a configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What was spent on finding a label's configuration."""
+
+    trials: int
+    steps: int
+
+    def __str__(self) -> str:
+        """In a sentence."""
+        return f"{self.steps:,} environment steps in {counted(self.trials, 'trial')}"
+
+
+def effort(own: SweepEvidence) -> Effort:
+    """What a sweep spent on tuning and selection."""
+    steps = sum(cost.steps for phase, cost in own.costs.items() if phase in SEARCH)
+    return Effort(len(own.trials), steps)
+
+
+def full_runs(own: SweepEvidence) -> float:
+    """Full-run equivalents: a configuration at the full budget is one, whatever its seeds."""
+    shares = [t.spent / (len(t.runs) * own.steps) for t in own.trials if t.runs]
+    return fsum(min(share, 1.0) for share in shares)

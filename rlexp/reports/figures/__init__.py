@@ -9,10 +9,9 @@ from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scat
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.drawing.palette import Style, styles
 from rlexp.reports.figures.canvas import look, saved
-from rlexp.reports.figures.grids import draw_heat_map
+from rlexp.reports.figures.grids import draw_heat_map, draw_matrix
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
-from rlexp.reports.figures.matrix import draw_matrix
 from rlexp.reports.figures.parallel import draw_parallel
 from rlexp.reports.figures.scatter import draw_scatter
 

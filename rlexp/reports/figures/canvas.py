@@ -6,11 +6,154 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
-from rlexp.reports.characters import one_line
 from rlexp.reports.drawing.blocks import Figure as Block
+from rlexp.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+import textwrap
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rlexp.reports.drawing.axes import Scale
+from rlexp.reports.drawing.blocks import Axis
+from rlexp.text import elided, spelled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as DrawnAxis
+
+
+def set_x(axes: "Axes", axis: Axis, scale: Scale, ticks: int, width: float) -> None:
+    """Give the horizontal axis its ends, title and at most about so many ticks.
+
+    Their words stay apart on an axis of a width in inches.
+    """
+    axes.set_xscale("log" if scale.log else "linear")
+    axes.set_xlim(scale.low, scale.high)
+    axes.set_xlabel(axis_title(axis.title, width))
+    _set_ticks(axes.xaxis, scale, _most(scale, ticks, width))
+
+
+def set_y(axes: "Axes", axis: Axis, scale: Scale, ticks: int, height: float) -> None:
+    """Give the vertical axis of a height in inches its ends, title and about so many ticks."""
+    axes.set_yscale("log" if scale.log else "linear")
+    axes.set_ylim(scale.low, scale.high)
+    axes.set_ylabel(axis_title(axis.title, height))
+    _set_ticks(axes.yaxis, scale, ticks)
+
+
+def say_nothing(axes: "Axes") -> None:
+    """Say in an empty figure that it is meant to be empty."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", color=PALE)
+
+
+def _set_ticks(drawn: "DrawnAxis", scale: Scale, count: int) -> None:
+    ticks = scale.ticks(count)
+    drawn.set_ticks([_value(scale, t.at) for t in ticks], labels=[t.text for t in ticks])
+    drawn.set_ticks([], minor=True)
+
+
+def _most(scale: Scale, count: int, width: float) -> int:
+    def needed(n: int) -> float:
+        return LETTER * sum(len(tick.text) + 2 for tick in scale.ticks(n))
+
+    return next((n for n in range(count, 1, -1) if needed(n) <= width), 1)
+
+
+def _value(scale: Scale, at: float) -> float:
+    """The value at so many per cent of the axis."""
+    if scale.log:
+        return float(scale.low * (scale.high / scale.low) ** (at / 100))
+    return scale.low + at / 100 * (scale.high - scale.low)
+
+
+HANDLE, ROW = 0.45, 0.155
+"""Inches of a line with the space around it, and of a row at 8 points."""
+
+
+def add_legend(
+    figure: "Figure", handles: Sequence[Any], names: Sequence[str], width: float
+) -> None:
+    """Put a legend below everything else; row after row, not column after column."""
+    count = _columns(names, width)
+    order = [k for column in range(count) for k in range(column, len(names), count)]
+    legend = figure.legend(
+        handles=[handles[k] for k in order],
+        labels=["name"] * len(order),
+        loc="outside lower center",
+        ncols=count,
+        borderaxespad=0.2,
+        columnspacing=1.2,
+        handletextpad=0.5,
+        labelspacing=0.3,
+    )
+    # Set afterwards, for Matplotlib has an opinion on labels that begin with an underscore.
+    for text, k in zip(legend.get_texts(), order, strict=True):
+        text.set_text(label(names[k]))
+
+
+def legend_height(names: Sequence[str], width: float) -> float:
+    """Inches that a legend needs."""
+    return 0.1 + ROW * -(-len(names) // _columns(names, width)) if names else 0.0
+
+
+def _columns(names: Sequence[str], width: float) -> int:
+    longest = max((len(label(name)) for name in names), default=0)
+    fit = int(width / (HANDLE + LETTER * longest))
+    rows = -(-len(names) // max(1, fit))
+    return max(1, -(-len(names) // max(1, rows)))
+
+
+LETTER, BOLD, LINE = 0.066, 0.077, 0.14
+"""Inches of a letter at 8 points, of one in a title, and of a line."""
+
+LONGEST_LABEL = 28
+
+
+def label(text: str) -> str:
+    """The name of a label, short enough for a legend."""
+    return within(text, LONGEST_LABEL)
+
+
+def title(text: str, width: float) -> str:
+    """A title in bold letters, in two lines of a width in inches at most."""
+    return _two_lines(text, int(width / BOLD))
+
+
+def axis_title(text: str, length: float) -> str:
+    """The title of an axis of a length in inches, in two lines at most."""
+    return _two_lines(text, int(length / LETTER))
+
+
+def height(texts: Iterable[str]) -> float:
+    """Inches that the tallest of some texts needs beyond one line."""
+    return LINE * max((text.count("\n") for text in texts), default=0)
+
+
+def _two_lines(text: str, length: int) -> str:
+    first, *others = textwrap.wrap(written(text), length) or [""]
+    return "\n".join([first, elided(" ".join(others), length)] if others else [first])
+
+
+def within(text: str, length: int) -> str:
+    """A text of at most so many characters, all of which the font has."""
+    return elided(written(text), length)
+
+
+def written(text: str) -> str:
+    """A text that the font has every character of."""
+    return spelled(one_line(text), lambda character: ord(character) in _characters())
+
+
+@cache
+def _characters() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
+
 
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.25, 6.75
 """Widths in inches, as conferences and journals of two columns have them."""

@@ -7,15 +7,21 @@ from rlexp.metrics.estimate_words import possible, too_narrow
 from rlexp.reports.drawing.axes import Scale, scale
 from rlexp.reports.drawing.blocks import Intervals, Mark, Panel
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.figures.axes import say_nothing, set_x
 from rlexp.reports.figures.canvas import (
     DOUBLE_COLUMN,
     INK,
+    LETTER,
     PALE,
     SINGLE_COLUMN,
+    axis_title,
     empty_figure,
+    height,
+    label,
+    say_nothing,
+    set_x,
+    title,
+    within,
 )
-from rlexp.reports.figures.lettering import LETTER, axis_title, height, label, title, within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

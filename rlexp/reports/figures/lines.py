@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 from rlexp.reports.drawing.axes import Scale, scale
 from rlexp.reports.drawing.blocks import Line, Lines
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.figures.axes import say_nothing, set_x, set_y
-from rlexp.reports.figures.canvas import PALE, SINGLE_COLUMN, empty_figure
-from rlexp.reports.figures.legend import add_legend, legend_height
-from rlexp.reports.figures.lettering import axis_title, height, label, title
+from rlexp.reports.figures.canvas import (
+    PALE,
+    SINGLE_COLUMN,
+    add_legend,
+    axis_title,
+    empty_figure,
+    height,
+    label,
+    legend_height,
+    say_nothing,
+    set_x,
+    set_y,
+    title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.reports.drawing.axes import Scale
 from rlexp.reports.drawing.blocks import Parallel
-from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
-from rlexp.reports.figures.axes import say_nothing
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, INK, PALE, empty_figure
-from rlexp.reports.figures.lettering import LETTER, axis_title, label, title, within
-from rlexp.reports.parallel_places import (
+from rlexp.reports.drawing.marks import (
     Strand,
     Strands,
     apart,
     colour_ends,
     coordinate_ticks,
     strands,
+)
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
+from rlexp.reports.figures.canvas import (
+    DOUBLE_COLUMN,
+    INK,
+    LETTER,
+    PALE,
+    axis_title,
+    empty_figure,
+    label,
+    say_nothing,
+    title,
+    within,
 )
 
 if TYPE_CHECKING:

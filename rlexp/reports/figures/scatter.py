@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 from rlexp.reports.drawing.blocks import Scatter
 from rlexp.reports.drawing.marks import Place, Places, places
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.figures.axes import say_nothing, set_x, set_y
-from rlexp.reports.figures.canvas import SINGLE_COLUMN, empty_figure
-from rlexp.reports.figures.legend import add_legend, legend_height
-from rlexp.reports.figures.lettering import LETTER, axis_title, height, title, within
+from rlexp.reports.figures.canvas import (
+    LETTER,
+    SINGLE_COLUMN,
+    add_legend,
+    axis_title,
+    empty_figure,
+    height,
+    legend_height,
+    say_nothing,
+    set_x,
+    set_y,
+    title,
+    within,
+)
 from rlexp.reports.figures.lines import draw_curves, legend_line
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from rlexp.reports.drawing.blocks import (
     Value,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
-from rlexp.reports.drawing.marks import tick_name
-from rlexp.reports.parallel_places import choice
+from rlexp.reports.drawing.marks import choice, tick_name
 from rlexp.stats.interval import Interval
 
 Row = Sequence[Value]

@@ -21,8 +21,7 @@ from rlexp.reports.drawing.blocks import (
     Table,
     Value,
 )
-from rlexp.reports.drawing.marks import left_out_words
-from rlexp.reports.parallel_places import parallel_words
+from rlexp.reports.drawing.marks import left_out_words, parallel_words
 from rlexp.stats.interval import Interval
 from rlexp.text import number, plain_value
 

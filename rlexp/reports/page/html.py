@@ -3,24 +3,165 @@
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rlexp.reports.characters import TURNING
-from rlexp.reports.drawing.blocks import HeatMap, Study
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Figure,
+    HeatMap,
+    Intervals,
+    Lines,
+    Listing,
+    Matrix,
+    Notice,
+    Parallel,
+    Part,
+    Scatter,
+    Study,
+    Table,
+    Text,
+)
 from rlexp.reports.drawing.palette import (
     DARK,
     DASHES,
     LIGHT,
     RISING_DARK,
     RISING_LIGHT,
+    Style,
     styles,
 )
-from rlexp.reports.page.layout import numbers, sections
-from rlexp.reports.page.matrix import SHADES
-from rlexp.reports.page.shapes import PATHS
+from rlexp.reports.page.curves import LinePlot, line_plot
+from rlexp.reports.page.grids import SHADES, heat_map_plot, shaded_matrix
+from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
+from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
+from rlexp.reports.page.tables import drawn_table
+from rlexp.text import TURNING
+
+PATHS: Mapping[str, str] = {
+    "disc": "M-3.6 0a3.6 3.6 0 1 1 7.2 0a3.6 3.6 0 1 1-7.2 0z",
+    "cross": "M-3.2-3.2L3.2 3.2M-3.2 3.2L3.2-3.2",
+    "triangle": "M-4.6-3.2L4.6-3.2L0 4.8z",
+    "diamond": "M0-6.4L5.6 0L0 6.4L-5.6 0z",
+    "star": "M0-7L1.8-2.5L6.7-2.2L2.9 1L4.1 5.7L0 3.1L-4.1 5.7L-2.9 1L-6.7-2.2L-1.8-2.5z",
+    "square": "M-3.4-3.4H3.4V3.4H-3.4z",
+    "plus": "M-4.2 0H4.2M0-4.2V4.2",
+    "ring": "M-3.4 0a3.4 3.4 0 1 1 6.8 0a3.4 3.4 0 1 1-6.8 0z",
+    "peak": "M-4.6 3.2L4.6 3.2L0-4.8z",
+}
+"""By the names that `rlexp.reports.drawing.palette` gives to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Neighbours of one kind; `blocks` are as the template of that kind draws them."""
+
+    kind: str
+    blocks: Sequence[Any]
+
+    @property
+    def columns(self) -> int:
+        """How many figures stand beside each other where there is room."""
+        return {1: 1, 2: 2, 4: 2}.get(len(self.blocks), 3)
+
+    @property
+    def note(self) -> str:
+        """The note that its figures share, if they have one and share it."""
+        notes = {block.figure.note for block in self.blocks}
+        return notes.pop() if len(notes) == 1 else ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of its figures, once each."""
+        return tuple(dict.fromkeys(label for block in self.blocks for label in block.labels))
+
+    @property
+    def dotted(self) -> frozenset[str]:
+        """Labels whose key is a point, not a line."""
+        return frozenset(label for block in self.blocks for label in block.dotted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page."""
+
+    part: Part
+    groups: Sequence[Group]
+
+
+def sections(study: Study, styles: Mapping[str, Style]) -> list[Section]:
+    """Draw every part of a study, in its order."""
+    return [Section(part=part, groups=list(_groups(part, styles))) for part in study.parts]
+
+
+def numbers(drawn: Sequence[Section], styles: Mapping[str, Style]) -> dict[str, Any]:
+    """What the script needs to know: labels and names in their order, and what figures hold."""
+    plots = [
+        block
+        for section in drawn
+        for group in section.groups
+        for block in group.blocks
+        if isinstance(block, LinePlot | ScatterPlot | ParallelPlot) and block.data is not None
+    ]
+    names: dict[str, int] = {}
+    told = {plot.figure.name: _numbered(plot.data, names) for plot in plots}
+    return {"labels": list(styles), "names": list(names), "figures": told}
+
+
+def _numbered(data: Any, names: dict[str, int]) -> Any:
+    """Data with a number for each name, as many figures name the same trials."""
+    if isinstance(data, list):
+        return [_numbered(item, names) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    return {
+        key: [names.setdefault(name, len(names)) for name in value]
+        if key == "named"
+        else _numbered(value, names)
+        for key, value in data.items()
+    }
+
+
+def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[Group]:
+    for kind, blocks in groupby(part.blocks, key=_kind):
+        yield Group(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__.lower()
+
+
+def _drawn(block: Block, styles: Mapping[str, Style]) -> object:
+    match block:
+        case Table():
+            return drawn_table(block, styles)
+        case Text() | Notice() | Listing():
+            return block
+        case _:
+            return _drawn_figure(block, styles)
+
+
+def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
+    match block:
+        case Lines():
+            return line_plot(block, styles)
+        case Intervals():
+            return forest(block, styles)
+        case Matrix():
+            return shaded_matrix(block, styles)
+        case HeatMap():
+            return heat_map_plot(block)
+        case Scatter():
+            return scatter_plot(block, styles)
+        case Parallel():
+            return parallel_plot(block)
+
 
 HERE = Path(__file__).parent
 CSS = ("style.css", "points.css", "print.css")

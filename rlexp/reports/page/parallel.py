@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from rlexp.reports.characters import shortened
 from rlexp.reports.drawing.axes import Tick
 from rlexp.reports.drawing.blocks import Parallel
-from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
-from rlexp.reports.page.curves import rounded, told_axis
-from rlexp.reports.parallel_places import (
+from rlexp.reports.drawing.marks import (
     Strand,
     Strands,
     apart,
@@ -19,6 +16,9 @@ from rlexp.reports.parallel_places import (
     parallel_words,
     strands,
 )
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
+from rlexp.reports.page.curves import rounded, told_axis
+from rlexp.text import elided
 
 HEIGHT = 1000
 """Units from the top of the figure to its bottom; a coordinate is 2 units wide."""
@@ -146,7 +146,7 @@ def _columns(figure: Parallel, drawn: Strands) -> list[Column]:
 
 
 def _tick(tick: Tick) -> tuple[float, str, str]:
-    return round(100 - tick.at, 3), shortened(tick.text, LONGEST_CHOICE), tick.text
+    return round(100 - tick.at, 3), elided(tick.text, LONGEST_CHOICE), tick.text
 
 
 def _look(strand: Strand) -> str:
@@ -174,7 +174,7 @@ def _marked(front: Sequence[Strand]) -> list[MarkedThread]:
     ends = [_end(strand) for strand in front]
     return [
         MarkedThread(
-            name=shortened(strand.thread.name, LONGEST_NAME),
+            name=elided(strand.thread.name, LONGEST_NAME),
             full_name=strand.thread.name,
             bundle=_bundle([strand]),
             dash=k % len(DASHES),

@@ -22,8 +22,7 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.sentences import listed
-from rlexp.text import per_cent, runs_by_task
+from rlexp.text import listed, per_cent, runs_by_task
 
 
 @dataclass(frozen=True, slots=True)

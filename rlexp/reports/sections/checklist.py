@@ -3,9 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.checklist import items
+from rlexp.reports.analysis.checklist import Answer, items
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.answer import Answer
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 
 

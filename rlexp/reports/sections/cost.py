@@ -10,7 +10,7 @@ from rlexp.reports.analysis.sweep_tables import suffix, titled
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
-from rlexp.reports.sentences import counted
+from rlexp.text import counted
 
 HOUR = 3600.0
 COLUMNS = (

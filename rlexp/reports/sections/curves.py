@@ -3,13 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.curves import Curves, by_seconds, by_steps
+from rlexp.reports.analysis.curves import (
+    SHOWN,
+    Curves,
+    Drawn,
+    aggregate,
+    by_seconds,
+    by_steps,
+    single_lines,
+)
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import possible_scores
-from rlexp.reports.curve_lines import SHOWN, Drawn, aggregate, single_lines
 from rlexp.reports.drawing.blocks import Axis, Block, Lines, Part, Text
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sentences import counted
+from rlexp.text import counted
 
 Reader = Callable[[Evidence, str, str], Curves]
 

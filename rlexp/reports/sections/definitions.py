@@ -6,12 +6,158 @@ from inspect import getdoc
 
 from rlexp.metrics import Metric
 from rlexp.reports.analysis.estimates import is_capped
+from rlexp.reports.analysis.held_out_episodes import has_contexts, has_measures, is_examined
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.setting_grids import setting_grids
-from rlexp.reports.context_definitions import context_definitions
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text
-from rlexp.reports.sentences import listed
-from rlexp.reports.tuning_definitions import SENSITIVITY_DEFINITIONS, TUNING_DEFINITIONS
+from rlexp.text import listed
+
+DefinitionWords = tuple[str, str, str]
+
+
+def _defined(name: str, words: str, source: str) -> DefinitionWords:
+    return name, words, source
+
+
+GAP = _defined(
+    "generalisation gap",
+    "Mean return of the final policy on contexts that training had, minus that on those held out; "
+    "of each run, then the mean over runs.",
+    "Kirk et al. 2023, A Survey of Zero-shot Generalisation in Deep Reinforcement Learning",
+)
+OF_CONTEXTS = (
+    _defined(
+        "worst case",
+        "The least of a run's mean returns by context, as a mean over runs: over the uncertainty "
+        "set which the contexts stand for.",
+        "Morimoto and Doya 2005, Robust Reinforcement Learning",
+    ),
+    _defined(
+        "CVaR",
+        "Mean of the worst share α of a run's mean returns by context, all contexts weighing "
+        "the same and the last one counting in part; as a mean over runs.",
+        "Rockafellar and Uryasev 2000, Optimization of Conditional Value-at-Risk; of discrete "
+        "distributions 2002, Conditional Value-at-Risk for General Loss Distributions",
+    ),
+    _defined(
+        "mastered",
+        "The share of the contexts whose mean return reaches a threshold, as a mean over runs.",
+        "Romac et al. 2021, TeachMyAgent: a Benchmark for Automatic Curriculum Learning in Deep RL",
+    ),
+)
+MEASURE = _defined(
+    "measure of episodes",
+    "Mean over the episodes of a run's final evaluation, then over runs.",
+    "rlexp",
+)
+
+
+def context_definitions(inquiry: Inquiry) -> Iterator[DefinitionWords]:
+    """Those that a report needs."""
+    evidence, sections = inquiry.evidence, inquiry.sections
+    if "generalisation" in sections:
+        yield from (GAP,) if is_examined(evidence) else ()
+        yield from OF_CONTEXTS if has_contexts(evidence) else ()
+    if "measures" in sections and has_measures(evidence):
+        yield MEASURE
+
+
+EIMER = (
+    "Eimer, Lindauer and Raileanu 2023, Hyperparameters in Reinforcement Learning and How To Tune "
+    "Them"
+)
+
+TUNING_DEFINITIONS = (
+    (
+        "incumbent",
+        "The best trial so far among those run on all tuning seeds at the full budget.",
+        EIMER,
+    ),
+    (
+        "optimism",
+        (
+            "Mean tuning score of the winner minus its mean test score, with Welch's interval. It is "
+            "positive on average, as the winner was chosen for its tuning score."
+        ),
+        EIMER,
+    ),
+    (
+        "expected optimism",
+        (
+            "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is the "
+            "expected maximum of K standard normal numbers, σ² the variance of the runs of one "
+            "configuration and τ² that of the true means."
+        ),
+        "winner's curse in the Gaussian model; rlexp",
+    ),
+    (
+        "full-run equivalents",
+        (
+            "Environment steps of the search divided by those of a full run, a configuration counting "
+            "once whatever its tuning seeds."
+        ),
+        EIMER,
+    ),
+    (
+        "PED-ANOVA",
+        (
+            "Pearson divergence of the density of each parameter among the best tenth of the trials "
+            "from that among all, as a share of the sum."
+        ),
+        (
+            "Watanabe, Bansal and Hutter 2023, PED-ANOVA: Efficiently Quantifying Hyperparameter "
+            "Importance in Arbitrary Subspaces"
+        ),
+    ),
+    (
+        "fANOVA",
+        (
+            "Variance of a random forest's prediction, averaged over all other parameters, as a share "
+            "of the sum. Refused where its R² on unseen trials is below 0.3."
+        ),
+        (
+            "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing Hyperparameter "
+            "Importance"
+        ),
+    ),
+)
+"""Name, meaning and source of each."""
+
+ADKINS = (
+    "Adkins, Bowling and White 2024, A Method for Evaluating Hyperparameter Sensitivity in "
+    "Reinforcement Learning"
+)
+
+SENSITIVITY_DEFINITIONS = (
+    (
+        "hyperparameter sensitivity",
+        (
+            "Φ = P − C: the mean over tasks of the score of the best setting of each, less the best "
+            "mean over tasks of any one setting that ran on all of them."
+        ),
+        ADKINS,
+    ),
+    (
+        "effective dimensionality",
+        (
+            "The least number of parameters that must be tuned for each task, the others as in the "
+            "setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on all "
+            "tasks."
+        ),
+        ADKINS,
+    ),
+    (
+        "interval of sensitivity",
+        (
+            "Estimate less its bootstrap bias ± t · s over resamples of whole runs within each setting "
+            "and task, spread by √(n/(n−1)), with as many degrees of freedom as tasks times the "
+            "fewest runs less one; quantiles for the dimensionality."
+        ),
+        "Davison and Hinkley 1997, Bootstrap Methods and Their Application",
+    ),
+)
+"""Name, meaning and source of each."""
+
 
 AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice"

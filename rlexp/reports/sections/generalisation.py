@@ -10,10 +10,16 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.context_figures import figures
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.generalisation import Gap, Robustness, generalisation_gap, robustness
-from rlexp.reports.analysis.held_out_episodes import has_contexts, is_examined
+from rlexp.reports.analysis.held_out_episodes import (
+    ContextTests,
+    context_tests,
+    has_contexts,
+    is_examined,
+    unlike,
+)
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.context_tests import ContextTests, context_tests, unlike
 from rlexp.reports.drawing.blocks import (
+    REMARK,
     Axis,
     Block,
     Column,
@@ -26,12 +32,11 @@ from rlexp.reports.drawing.blocks import (
     Text,
     Tone,
     Value,
+    remarked,
 )
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.sentences import listed
 from rlexp.stats.interval import Interval
-from rlexp.text import digits_for, per_cent
+from rlexp.text import digits_for, listed, per_cent
 
 ABOUT = (
     "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "

@@ -18,7 +18,7 @@ from rlexp.reports.analysis.sweep_tables import (
 from rlexp.reports.drawing.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.reports.sentences import counted
+from rlexp.text import counted
 
 
 @dataclass(frozen=True, slots=True)

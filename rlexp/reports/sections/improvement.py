@@ -20,10 +20,10 @@ from rlexp.reports.drawing.blocks import (
     Value,
 )
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sentences import listed, shortened
 from rlexp.stats.improvement import probabilities_of_improvement
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import listed, shortened
 
 ABOUT = (
     "How often a run of the row scores higher than a run of the column on the same task, equal "

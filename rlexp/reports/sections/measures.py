@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.generalisation import Measured, measures
 from rlexp.reports.analysis.held_out_episodes import has_measures, is_examined
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import (
+    REMARK,
     Axis,
     Block,
     Column,
@@ -16,9 +18,8 @@ from rlexp.reports.drawing.blocks import (
     Part,
     Table,
     Value,
+    remarked,
 )
-from rlexp.reports.measures import Measured, measures
-from rlexp.reports.remarks import REMARK, remarked
 from rlexp.text import digits_for, per_cent
 
 ABOUT = (

@@ -4,15 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.estimates import unit
+from rlexp.reports.analysis.estimates import Bounds, bounds, unit
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.bounds import Bounds, bounds
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.restarts import Past
-from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sentences import counted, listed
-from rlexp.reports.wording import state, states
-from rlexp.text import digits_for
+from rlexp.reports.evidence.runs import Evidence, Member, state, states
+from rlexp.text import counted, digits_for, listed
 
 MEANING = {
     Phase.TUNING: "hyperparameters may have been chosen by these very scores",

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import Scales, common_scale, task_scores, without_anchors
 from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
-from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sentences import counted
-from rlexp.reports.wording import states
+from rlexp.reports.evidence.runs import Evidence, states
 from rlexp.stats.interval import too_few
 from rlexp.stats.profile import Profile, performance_profile
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import per_cent
+from rlexp.text import counted, per_cent
 
 ABOUT = (
     "The share of runs that score more than τ, every task weighing the same. A curve above "

@@ -8,12 +8,10 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.inquiry import Inquiry
+from rlexp.reports.analysis.sweep_tables import search_protocol
 from rlexp.reports.drawing.blocks import Block, Column, Part, Table, Text, Tone, Value
-from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.reports.imported import imported_members
-from rlexp.reports.search_protocol import search_protocol
-from rlexp.reports.sentences import listed, numbers
-from rlexp.reports.wording import score_in_words
+from rlexp.reports.evidence.runs import Cell, Evidence, Member, imported_members, score_in_words
+from rlexp.text import listed, numbers
 
 FAILURES = {
     "missing": "A failed run is a missing score.",

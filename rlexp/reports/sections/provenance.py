@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from rlexp.records.integrity import Finding, Integrity
 from rlexp.reports.analysis.fairness import changed_files, packages
+from rlexp.reports.analysis.imported import imported_table
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -20,9 +21,8 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.imported import imported_members, imported_table
-from rlexp.reports.sentences import counted, listed, shortened
+from rlexp.reports.evidence.runs import Evidence, Member, imported_members
+from rlexp.text import counted, listed, shortened
 
 Key = TypeVar("Key", bound=Hashable)
 SHORT = 12

@@ -7,7 +7,7 @@ import numpy as np
 
 from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
-from rlexp.reports.analysis.curves import by_steps
+from rlexp.reports.analysis.curves import Drawn, aggregate, by_steps
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import (
@@ -17,8 +17,8 @@ from rlexp.reports.analysis.scale import (
     possible_scores,
     without_anchors,
 )
-from rlexp.reports.curve_lines import Drawn, aggregate
 from rlexp.reports.drawing.blocks import (
+    REMARK,
     Axis,
     Block,
     Column,
@@ -29,14 +29,13 @@ from rlexp.reports.drawing.blocks import (
     Text,
     Tone,
     Value,
+    remarked,
 )
-from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.sentences import listed
-from rlexp.reports.wording import states
+from rlexp.reports.evidence.runs import Evidence, Member, states
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.curves import area_under_curve
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import listed
 
 ALL_TASKS = "all tasks, normalised"
 ABOUT = (

@@ -8,15 +8,24 @@ from numpy.typing import NDArray
 
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.setting_grids import SettingGrid, runs_of, setting_grids
-from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
+from rlexp.reports.drawing.blocks import (
+    REMARK,
+    Block,
+    Column,
+    Notice,
+    Part,
+    Table,
+    Text,
+    Tone,
+    Value,
+    remarked,
+)
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.remarks import REMARK, remarked
-from rlexp.reports.sentences import counted, listed, shortened
 from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.setting_runs import means
 from rlexp.stats.sensitivity.settings import SHARE, percentile_anchors
-from rlexp.text import per_cent
+from rlexp.text import counted, listed, per_cent, shortened
 
 ABOUT = (
     "Φ = P − C is what an algorithm loses by one setting for all tasks: P is its score with the "

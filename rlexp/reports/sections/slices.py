@@ -11,7 +11,7 @@ from rlexp.reports.analysis.sweep_tables import clouds, objective, shown, suffix
 from rlexp.reports.drawing.blocks import Axis, Block, Part, Scatter, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
-from rlexp.reports.sentences import shortened
+from rlexp.text import shortened
 
 MOST = 12
 """Parameters that have a figure, those that matter most."""

@@ -9,6 +9,7 @@ from rlexp.reports.analysis.estimates import Estimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import (
+    REMARK,
     Axis,
     Block,
     Column,
@@ -21,9 +22,7 @@ from rlexp.reports.drawing.blocks import (
     Tone,
     Value,
 )
-from rlexp.reports.remarks import REMARK
-from rlexp.reports.sentences import listed
-from rlexp.text import digits_for, per_cent
+from rlexp.text import digits_for, listed, per_cent
 
 MARKED = ("random", "threshold")
 """Known scores of a task that figures mark."""

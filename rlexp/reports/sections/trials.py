@@ -5,10 +5,9 @@ from math import isfinite
 
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import OBJECTIVES, kind, suffix, titled, value_of, valued
-from rlexp.reports.drawing.blocks import Column, Part, Table, Value
+from rlexp.reports.drawing.blocks import REMARK, Column, Part, Table, Value, remarked
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
-from rlexp.reports.remarks import REMARK, remarked
 from rlexp.text import digits_for
 
 

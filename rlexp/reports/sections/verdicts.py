@@ -12,11 +12,9 @@ from rlexp.reports.analysis.estimates import Estimates, Pair, aggregates, pairs,
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
-from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sentences import counted, listed, shortened
-from rlexp.reports.wording import score_in_words, states
+from rlexp.reports.evidence.runs import Evidence, score_in_words, states
 from rlexp.stats.family import Verdict
-from rlexp.text import digits_for, number, per_cent
+from rlexp.text import counted, digits_for, listed, number, per_cent, shortened
 
 MANY = 15
 """Pairs beyond which there is one notice a label instead of one a pair."""

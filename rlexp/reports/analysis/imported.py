@@ -3,17 +3,12 @@
 from collections.abc import Iterator
 
 from rlexp.reports.drawing.blocks import Column, Notice, Table, Tone, Value
-from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sentences import counted, listed
+from rlexp.reports.evidence.runs import Evidence, Member, imported_members
+from rlexp.text import counted, listed
 
 UNKNOWN = (
     "code, packages, hardware, and whether anything was tuned on the same seeds, are not known"
 )
-
-
-def imported_members(evidence: Evidence) -> list[Member]:
-    """The imported runs."""
-    return [member for member in evidence.members if member.imported]
 
 
 def imported_notices(evidence: Evidence) -> Iterator[Notice]:

@@ -1,1 +1,0 @@
-"""Checks of the installation, the machine and environments: what `rlexp doctor` runs."""
