@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.sequential.tests import Design, Family, every_pair
+from rlexp.stats.sequential.comparison import Design, Family, every_pair
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden_adastop.json").read_text())
 FAMILIES: tuple[Family, ...] = ("holm", "bonferroni", "maxt")

@@ -121,9 +121,9 @@ def test_without_a_folder_for_its_cache_it_is_compiled_each_time() -> None:
     code = (
         "import numba.core.caching as caching\n"
         "caching.CacheImpl._locator_classes = []\n"
-        "from rlexp.stats import compiled\n"
-        "assert compiled._compiled(cache=True) is None\n"
-        "print(compiled.compiled() is not None)\n"
+        "from rlexp.stats import replicates\n"
+        "assert replicates._compiled(cache=True) is None\n"
+        "print(replicates.compiled() is not None)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ("True\n", "") == (done.stdout, done.stderr)

@@ -1,1 +1,1 @@
-"""?"""
+"""Compares labels, and decides sequentially whether further seeds are needed."""

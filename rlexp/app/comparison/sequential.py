@@ -13,7 +13,7 @@ from rlexp.protocol.difference import leaf_differences
 from rlexp.reports.analysis.inquiry import Settings
 from rlexp.reports.analysis.scale import common_scale
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.stats.sequential.tests import (
+from rlexp.stats.sequential.comparison import (
     Design,
     Family,
     Outcome,

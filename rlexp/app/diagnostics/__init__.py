@@ -1,1 +1,1 @@
-"""?"""
+"""Examines environments, installations and machines, and whether runs are deterministic."""

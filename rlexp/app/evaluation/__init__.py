@@ -1,1 +1,1 @@
-"""?"""
+"""Plays the policies of finished runs in their environments again."""

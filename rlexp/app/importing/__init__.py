@@ -1,1 +1,1 @@
-"""?"""
+"""Stores runs that other tools made."""

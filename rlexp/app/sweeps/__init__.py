@@ -1,1 +1,1 @@
-"""?"""
+"""Prepares a sweep, follows its state, and trains its trials again."""

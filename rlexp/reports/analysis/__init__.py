@@ -1,1 +1,1 @@
-"""?"""
+"""Computes from the evidence what the sections of a report show."""

@@ -1,1 +1,1 @@
-"""?"""
+"""Reliability of training and of final policies: dispersion and risk, with intervals."""

@@ -1,1 +1,1 @@
-"""?"""
+"""Sensitivity of scores to hyperparameters, and the importance of each hyperparameter."""

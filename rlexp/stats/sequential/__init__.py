@@ -1,1 +1,1 @@
-"""?"""
+"""Sequential comparisons: designs, interim analyses, and races between configurations."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sequential_cases import FAMILIES, GOLDEN, WORDS, blocks_of, design_of, walker_blocks
 
-from rlexp.stats.sequential.tests import Design, Family, Outcome, decide, every_pair
+from rlexp.stats.sequential.comparison import Design, Family, Outcome, decide, every_pair
 
 CASES = pytest.mark.parametrize("case", GOLDEN["cases"], ids=[c["id"] for c in GOLDEN["cases"]])
 

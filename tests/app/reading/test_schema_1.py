@@ -23,7 +23,7 @@ from rlexp.store import catalogue
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import StoredRun, read_definition, read_run, read_spec
 
-STORED = Path(__file__).parents[1] / "store/schema_1"
+STORED = Path(__file__).parents[2] / "store/schema_1"
 RUN = "trained/ppo-test-0-6c6a989834"
 WORDS = ("algorithm=ppo,a2c", "environment=cartpole", "algorithm.n_steps=64")
 

@@ -23,7 +23,7 @@ from rlexp.records.run import State
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_run, read_spec, write_experiment, write_run
 
-SOURCES = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[3]
 GOLDEN = json.loads((SOURCES / "tests/golden/identities.json").read_text())
 UNDECLARED = """
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from rlexp.executors import local
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SMALL = ("algorithm.n_steps=32", "algorithm.batch_size=16", "algorithm.n_epochs=1")
 DEPENDING = {
     "Clock": "rewards differ at step 0, with equal seeds and actions: it reads the clock",

@@ -25,7 +25,7 @@ from rlexp.stats.reliability.metrics import (
 )
 from rlexp.stats.reliability.risk import cvar
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden_stats.json").read_text())[
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "golden_stats.json").read_text())[
     "reliability_metrics"
 ]
 CURVES = LearningCurves.of(GOLDEN["steps"], GOLDEN["curves"])

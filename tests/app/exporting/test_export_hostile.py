@@ -16,7 +16,7 @@ from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.experiment import Configuration
 from rlexp.reports.analysis.estimates import per_task
 
-sys.path.append(str(Path(__file__).parents[1] / "faults"))
+sys.path.append(str(Path(__file__).parents[2] / "faults"))
 from hostile_strings import HOSTILE
 
 HARMLESS = "x"

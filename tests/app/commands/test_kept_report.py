@@ -156,7 +156,7 @@ def test_settings_of_the_study_count(tmp_path: Path, alpha: Stored) -> None:
     write(tmp_path)
     own = tmp_path / "conf" / "report.yaml"
     own.parent.mkdir()
-    packaged = Path(__file__).parents[2] / "conf" / "report.yaml"
+    packaged = Path(__file__).parents[3] / "conf" / "report.yaml"
     own.write_text(packaged.read_text().replace("alpha: 0.05", "alpha: 0.01"))
     assert not write(tmp_path).unchanged
 

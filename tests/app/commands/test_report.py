@@ -104,7 +104,7 @@ def test_a_study_may_have_settings_of_its_own(tmp_path: Path) -> None:
     """Its `conf/report.yaml` stands in place of ours."""
     alpha(tmp_path)
     (tmp_path / "conf").mkdir()
-    ours = (Path(__file__).parents[2] / "conf" / "report.yaml").read_text()
+    ours = (Path(__file__).parents[3] / "conf" / "report.yaml").read_text()
     own = "\n".join(
         "  - section: [aggregates]" if "- section:" in line else line for line in ours.splitlines()
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.settings import percentile_anchors, sensitivity
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 PUBLISHED: dict[str, Any] = json.loads((GOLDEN / "adkins.json").read_text())
 PARAMETERS = ("gae_lambda", "ent_coef", "actor_lr", "critic_lr")
 TASKS = tuple(PUBLISHED["implied_normalisation_p5_p95"])

@@ -48,7 +48,7 @@ from rlexp.executors import local
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 @cache

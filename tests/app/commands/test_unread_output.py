@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 RLEXP = f"{shlex.quote(sys.executable)} -m rlexp"
-FAULTS = Path(__file__).parents[1] / "faults"
+FAULTS = Path(__file__).parents[2] / "faults"
 QUICK = (
     f"PYTHONPATH={shlex.quote(str(FAULTS))} "
     f"{shlex.quote(sys.executable)} {shlex.quote(str(FAULTS / 'quick_command.py'))}"

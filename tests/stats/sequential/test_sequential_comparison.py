@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sequential_cases import FAMILIES
 
-from rlexp.stats.sequential.looks import _needed
-from rlexp.stats.sequential.tests import (
+from rlexp.stats.sequential.comparison import (
     Design,
     Family,
     decide,
@@ -20,6 +19,7 @@ from rlexp.stats.sequential.tests import (
     pairs_with_first,
     smallest_decidable_interim,
 )
+from rlexp.stats.sequential.looks import _needed
 
 Blocks = dict[str, NDArray[np.float64]]
 each_family = pytest.mark.parametrize("family", FAMILIES)

@@ -8,9 +8,9 @@ from in_full import IN_FULL
 from sequential_cases import FAMILIES
 
 from rlexp.stats.resampling import Resampling
+from rlexp.stats.sequential.comparison import Design, Family, decide, every_pair
 from rlexp.stats.sequential.looks import open_ledger, take_look
 from rlexp.stats.sequential.plan import ExpectedRuns, decide_many, expected_runs
-from rlexp.stats.sequential.tests import Design, Family, decide, every_pair
 
 STUDIES = 2000 if IN_FULL else 800
 ERROR = 3.3 * sqrt(0.05 * 0.95 / STUDIES)
