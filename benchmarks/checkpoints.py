@@ -20,7 +20,7 @@ from typing import Any
 
 from run import RLEXP, TRAINING, Numbers, journals, timed, training_seconds
 
-from rlexp.training.packing import unpack
+from rlexp.training.learner_state import unpack
 
 RESULTS = Path(__file__).parent / "results" / "checkpoints.json"
 WITHOUT = """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
-from rlexp.engine.question import Question
+from rlexp.engine.search import Question
 from rlexp.engine.search import Search
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Configuration

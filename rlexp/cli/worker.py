@@ -12,6 +12,49 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlexp.app.commands.worker import WorkerOutcome
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rlexp.app.observer import Silent, Unwatched
+from rlexp.console import Console
+from rlexp.engine.running import Watcher
+from rlexp.records.run import RunRecord
+
+
+class JsonLines(Silent, Unwatched):
+    """Writes remarks, failures and how runs end; everything else is left out."""
+
+    def __init__(self, console: Console) -> None:
+        """Write to standard output, by `console`."""
+        self._console = console
+
+    def note(self, text: str) -> None:
+        """Write a remark."""
+        self._console.json_line({"event": "note", "text": text})
+
+    def error(self, text: str) -> None:
+        """Write a failure."""
+        self._console.json_line({"event": "error", "text": text})
+
+    @contextmanager
+    def watch(self, total: int) -> Iterator[Watcher]:
+        """Write how runs end."""
+        del total
+        yield self
+
+    def ended(self, record: RunRecord, *, again: bool) -> None:
+        """Write how an attempt at a run ended."""
+        self._console.json_line(
+            {
+                "event": "run_ended",
+                "run": record.spec.name,
+                "state": str(record.state),
+                "score": record.score,
+                "failure": None if record.failure is None else str(record.failure),
+                "reason": record.reason,
+                "again": again,
+            }
+        )
 
 
 def worker(
@@ -38,7 +81,6 @@ def worker(
     """Take runs that executor=pull, or a cluster, left to workers, and execute them here."""
     from rlexp.app.commands.worker import WorkerOptions, work
     from rlexp.app.results import document
-    from rlexp.cli.json_lines import JsonLines
 
     options = WorkerOptions(job=job, workers=workers, idle=idle, while_input=while_input)
     console = console_for(as_json=as_json, quiet=quiet)

@@ -7,8 +7,7 @@ from statistics import median
 from typing import TypeGuard
 
 from rlexp.protocol.sweep import MINIMISED, Aggregate, Objective
-from rlexp.records.curve import area_under_curve, last_window
-from rlexp.records.run import LARGEST_SCORE, RunRecord
+from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.task_scores import TaskScores
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
+from typing import Any
 
+from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Progress, Proposal, Stop, steps_of
-from rlexp.engine.question import Question
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Point, Pruner
 from rlexp.records.events import Evaluated
@@ -19,6 +20,37 @@ from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import Trial, TrialState
 from rlexp.stats.sequential.racing import worse_than_best
 from rlexp.tuners import Suggester, Suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a search is about.
+
+    Attributes:
+        plan: With a number for `lag`.
+        seeds: How many tuning seeds there are.
+        steps: Environment steps of a run at the full budget.
+        every: Environment steps between its evaluations, if there are any.
+        objectives: What is optimised.
+        default: The value of every parameter in the default configuration.
+    """
+
+    plan: SweepPlan
+    seeds: int
+    steps: int
+    every: int | None
+    objectives: Objectives
+    default: Mapping[str, Any]
+
+    @property
+    def screening(self) -> int:
+        """Runs of a trial before it is judged against the others."""
+        return 1 if self.plan.allocation == "two_stage" else self.seeds
+
+    @property
+    def lag(self) -> int:
+        """How many trials before the next one it must not depend on."""
+        return self.plan.lag or 0
 
 
 def is_reached(question: Question, entries: Sequence[Progress], known: int, hours: float) -> bool:

@@ -7,8 +7,7 @@ from math import fsum
 from typing import Protocol
 
 from rlexp.engine.progress import Progress, Proposal, steps_of
-from rlexp.engine.question import Question
-from rlexp.engine.search import Search, promotions
+from rlexp.engine.search import Question, Search, promotions
 from rlexp.engine.systematic import systematic_failure
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan

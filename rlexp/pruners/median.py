@@ -7,7 +7,7 @@ from annotated_types import Ge, Interval
 
 from rlexp.protocol.identity import Identity
 from rlexp.pruners import Point
-from rlexp.pruners.ranking import middle, or_worst
+from rlexp.pruners.rungs import middle, or_worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

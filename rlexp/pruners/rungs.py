@@ -1,11 +1,32 @@
 """The rungs of successive halving: where trials are compared, and which of them go on."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
-from math import ceil
+from math import ceil, inf, isfinite
 
 from rlexp.pruners import Point
-from rlexp.pruners.ranking import comparable, or_worst
+
+
+def comparable(values: Iterable[float]) -> list[float]:
+    """The values from the greatest down; what is no finite number stands below all others."""
+    return sorted(map(or_worst, values), reverse=True)
+
+
+def or_worst(value: float) -> float:
+    """The value, or what is worse than every value where it is no finite number."""
+    return value if isfinite(value) else -inf
+
+
+def middle(values: Iterable[float]) -> float:
+    """The median, computed such that it is no NaN and overflows nowhere.
+
+    Raises:
+        IndexError: There are no values.
+    """
+    ranked = comparable(values)
+    above, below = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    return above / 2 + below / 2
 
 
 def rung_at(point: Point, minimum: float, eta: int, skipped: int = 0) -> int | None:

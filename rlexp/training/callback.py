@@ -10,9 +10,9 @@ from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.keeping import Keeper
+from rlexp.training.parameters import all_finite, lost_loss
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import heed
-from rlexp.training.weights import all_finite, lost_loss
 
 CHECK_EVERY = 100
 """Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""

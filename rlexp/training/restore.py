@@ -10,10 +10,9 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.environments import Stage
 from rlexp.environments.composed import at
 from rlexp.errors import ConfigError, RecordError
-from rlexp.training.parameters import fill
+from rlexp.training.parameters import fill, weights_digest
 from rlexp.training.parts import Training
 from rlexp.training.vectorise import evaluation_vector, read_statistics
-from rlexp.training.weights import weights_digest
 
 Learner: TypeAlias = BaseAlgorithm
 """A learner of the library, for those who only hand it on."""

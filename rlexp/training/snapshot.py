@@ -20,8 +20,7 @@ from rlexp.records.checkpoint import (
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
-from rlexp.training.learner_state import capture_generators, restore_generators
-from rlexp.training.packing import pack, unpack
+from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
 from rlexp.training.parameters import fill
 from rlexp.training.situation import NotRepeatable, capture, restore
 from rlexp.training.stopping import Stopped, TimedOut

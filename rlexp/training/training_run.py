@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
@@ -21,13 +22,18 @@ from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
 from rlexp.training.keeping import Keeper
+from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
 from rlexp.training.processes import EnvironmentDied
 from rlexp.training.roundtrip import check_round_trip
 from rlexp.training.snapshot import CannotContinue, Progress, Restored, Snapshot, put_back
 from rlexp.training.stopping import Stopped, TimedOut, heed
 from rlexp.training.vectorise import write_statistics
-from rlexp.training.weights import all_finite, weights_digest
+
+
+def require_deterministic_algorithms() -> None:
+    """Let torch use deterministic algorithms only; one that has none raises a RuntimeError."""
+    torch.use_deterministic_algorithms(mode=True)
 
 
 def name_failure(error: BaseException, step: int) -> tuple[Failure, str]:  # noqa: PLR0911

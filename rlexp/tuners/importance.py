@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from rlexp.protocol.space import Choice, Domain, Integer, Space
 from rlexp.stats.interval import Interval
-from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.functional_anova import (
     Grid,
     bagged,
@@ -21,6 +20,7 @@ from rlexp.stats.sensitivity.functional_anova import (
 )
 from rlexp.stats.sensitivity.ped_anova import STEPS, Observed, best, divergences
 from rlexp.stats.shares import resamples, seeded, share_intervals, summing_to_one
+from rlexp.stats.task_scores import min_max
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]

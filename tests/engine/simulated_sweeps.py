@@ -9,8 +9,7 @@ from samples import configuration
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
-from rlexp.engine.question import Question
-from rlexp.engine.search import Search
+from rlexp.engine.search import Question, Search
 from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan

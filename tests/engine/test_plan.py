@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import completed, ended, evaluated, failed, spec, started
 
-from rlexp.engine.plan import Plan, make_plan
+from rlexp.engine.source import Plan, make_plan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.run import FURTHER_ATTEMPTS, RunRecord, State

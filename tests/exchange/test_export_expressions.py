@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.errors import RecordError
-from rlexp.exchange.exporters.expressions import Expression, expression, lines_of
-from rlexp.exchange.exporters.requirements import requirements
+from rlexp.exchange.exporters.script import Expression, expression, lines_of, requirements
 
 sys.path.append(str(Path(__file__).parents[1] / "faults"))
 from hostile_strings import HOSTILE

@@ -12,7 +12,6 @@ from mirroring import SPACE, expected, mirrored, shown
 from optuna.trial import TrialState
 
 from rlexp.errors import ProtocolError
-from rlexp.exchange.optuna_ranges import ranges
 from rlexp.exchange.optuna_trials import (
     NUMBER,
     OUTSIDE,
@@ -20,6 +19,7 @@ from rlexp.exchange.optuna_trials import (
     Snapshot,
     State,
     content,
+    ranges,
     to_optuna,
 )
 from rlexp.protocol.space import Choice, Parameter, Real, Space

@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution as Categorical
 from optuna.distributions import FloatDistribution as Float
 from optuna.distributions import IntDistribution as Int
 
-from rlexp.exchange.optuna_ranges import place, ranges
+from rlexp.exchange.optuna_trials import place, ranges
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
 
 

@@ -16,7 +16,7 @@ from in_full import long
 
 from rlexp.store.layout import RunPaths
 from rlexp.store.manifest import Manifest, Sum, decode_manifest
-from rlexp.training.packing import unpack
+from rlexp.training.learner_state import unpack
 
 LOOKING = (
     ("ls", "NAME"),

@@ -3,9 +3,8 @@
 import pytest
 from samples import completed, ended, evaluated, failed, spec, started
 
-from rlexp.records.curve import area_under_curve, last_window
 from rlexp.records.events import Ending, Event, Failure
-from rlexp.records.run import RunRecord, State
+from rlexp.records.run import RunRecord, State, area_under_curve, last_window
 
 
 def fold(*attempts: list[Event], alive: bool = False, score: str = "final") -> RunRecord:

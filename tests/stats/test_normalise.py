@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.normalise import comparable, min_max
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.task_scores import TaskScores, comparable, min_max
 
 THREE = TaskScores.from_tasks([[0.0, 5.0, 12.0], [-200.0, -100.0]])
 

@@ -3,7 +3,7 @@
 import pytest
 from scipy.special import stdtrit
 
-from rlexp.stats.student import student_quantile, upper_tail
+from rlexp.stats.bootstrap import student_quantile, upper_tail
 
 
 @pytest.mark.parametrize("freedom", [0.7, 1.0, 1.3, 2.0, 4.0, 7.7, 19.0, 99.0, 200.0, 1e5])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rlexp.training.packing import pack, unpack
+from rlexp.training.learner_state import pack, unpack
 
 leaves = (
     st.none()

@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecEnv, VecTransposeIm
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
 from rlexp.training import memory, processes, situation
+from rlexp.training.learner_state import pack, unpack
 from rlexp.training.memory import digest
-from rlexp.training.packing import pack, unpack
 from rlexp.training.processes import EnvironmentDied
 from rlexp.training.situation import NotRepeatable, capture, restore
 

@@ -38,7 +38,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report import read_report
 from rlexp.config.validate import validate
-from rlexp.engine.plan import Plan, make_plan
+from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase

@@ -11,8 +11,8 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.foreign_entries import Entry, environment_options, read_foreign_entries
+from rlexp.config.front_matter import matrix_text
 from rlexp.config.matrix import ALGORITHMS, REGISTERED, TASKS, cells_of
-from rlexp.config.matrix_text import matrix_text
 from rlexp.config.sources import group_options
 from rlexp.config.validate import validate
 from rlexp.errors import ConfigError, did_you_mean

@@ -17,7 +17,7 @@ from rlexp.app.reading.imported import found_before
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.foreign_yaml import read_foreign_yaml
-from rlexp.config.references import known_reference
+from rlexp.config.front_matter import known_reference
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.budgets import SCORES, Asked
 from rlexp.exchange.importers.given import files_of

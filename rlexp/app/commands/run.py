@@ -19,7 +19,7 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.retrain import Origin, request_again
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
-from rlexp.engine.plan import Plan, make_plan
+from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
 from rlexp.records.run import RunRecord, State

@@ -61,7 +61,7 @@ def execute(words: list[str]) -> int:
         words: The run's folder, the attempt's number, and how.
     """
     if DETERMINISTIC in words[2:]:
-        from rlexp.training.determinism import require_deterministic_algorithms
+        from rlexp.training.training_run import require_deterministic_algorithms
 
         require_deterministic_algorithms()
     return execute_run(words[:2])

@@ -24,9 +24,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.dispatch import Dispatch
 from rlexp.engine.jobs import Jobs
 from rlexp.engine.loop import Loop
-from rlexp.engine.plan import Plan
 from rlexp.engine.running import Watcher
-from rlexp.engine.source import Listed, Source
+from rlexp.engine.source import Listed, Plan, Source
 from rlexp.executors import Executor, Remote, Site
 from rlexp.executors.pull import Pull
 from rlexp.protocol.experiment import Experiment

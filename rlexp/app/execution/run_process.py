@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.reproducibility import difference, versions
-from rlexp.app.execution.same_plug_ins import check_plug_ins
 from rlexp.config.validate import build
 from rlexp.engine.running import PROGRESS
+from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.executors import DISK_FULL
 from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
+from rlexp.protocol.spec import COMPONENTS, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
     Ending,
@@ -50,6 +51,37 @@ from rlexp.store.lease import Held, hold, holder
 from rlexp.store.runs import ASKED_TO_END, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
+
+if TYPE_CHECKING:
+    from rlexp.training.parts import Training
+
+
+def check_plug_ins(spec: RunSpec, training: "Training") -> None:
+    """Refuse to train a run with classes that declare to be something else by now.
+
+    Raises:
+        RecordError: One does; says which, and what to do.
+    """
+    for group, plain, part in _built(spec, training):
+        recorded, now = plain.get(PLUG_IN, {}), plug_in_of(type(part), group)
+        if any(recorded.get(key) != now.get(key) for key in HASHED):
+            raise RecordError(
+                f"run {spec.name} was asked for with {group} {full_name(recorded)}, and its class "
+                f"is {full_name(now)} by now: ask for it again under another experiment=…"
+            )
+
+
+def _built(spec: RunSpec, training: "Training") -> Iterator[tuple[str, Any, Any]]:
+    """Every plug-in: its group, its mapping in the specification, and what was built of it."""
+    yield "agent", spec.agent, training.agent
+    yield "algorithm", spec.algorithm, training.algorithm
+    environment = training.environment
+    if isinstance(environment, ComposedTask):
+        for name, component in environment.components.items():
+            yield "component", spec.environment[COMPONENTS][name], component
+        environment = environment.environment
+    yield "environment", spec.environment, environment
+
 
 CLOSE_LIMIT = 10.0
 """Seconds that environments may take to close once everything is recorded."""

@@ -26,8 +26,7 @@ from rlexp.app.reading.survey import configuration_of
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
-from rlexp.exchange.exporters.requirements import requirements
-from rlexp.exchange.exporters.script import script
+from rlexp.exchange.exporters.script import requirements, script
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
@@ -46,8 +45,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.algorithms.noise import Noise
 from rlexp.algorithms.schedules import Schedule
 from rlexp.environments.composed import ComposedTask
-from rlexp.exchange.exporters.expressions import Expression, expression
-from rlexp.exchange.exporters.script import LEARNING, Learner, Recipe, Task
+from rlexp.exchange.exporters.script import LEARNING, Expression, Learner, Recipe, Task, expression
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 
 if TYPE_CHECKING:

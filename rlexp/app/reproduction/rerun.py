@@ -17,7 +17,7 @@ from rlexp.app.reproduction.original import Original
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
-from rlexp.engine.plan import Plan
+from rlexp.engine.source import Plan
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL
 from rlexp.protocol.experiment import Experiment

@@ -11,8 +11,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
-from rlexp.engine.question import Question
-from rlexp.engine.search import Search
+from rlexp.engine.search import Question, Search
 from rlexp.engine.sweeping import Ledger, Stage, Sweeping
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database

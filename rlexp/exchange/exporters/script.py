@@ -1,10 +1,93 @@
 """A script that rebuilds a policy with Stable-Baselines3 alone and plays its final evaluation."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from rlexp.exchange.exporters.expressions import Expression, expression, lines_of
+from rlexp.errors import RecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Source that this package wrote, none that a record holds."""
+
+    source: str
+
+
+def expression(value: Any) -> str:  # noqa: PLR0911
+    """Source of a value, in ASCII.
+
+    Args:
+        value: JSON values, tuples of them, or an `Expression`.
+
+    Raises:
+        RecordError: It is something else, or a number that is none.
+    """
+    match value:
+        case Expression():
+            return value.source
+        case None | bool() | int():
+            return repr(value)
+        case float() if isfinite(value):
+            return repr(float(value))
+        case str():
+            return ascii(str(value))
+        case Mapping():
+            pairs = (f"{str(k)!a}: {expression(v)}" for k, v in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        case list():
+            return f"[{', '.join(map(expression, value))}]"
+        case tuple():
+            return f"({', '.join(map(expression, value))}{',' if len(value) == 1 else ''})"
+        case _:
+            kind = type(value).__name__
+            raise RecordError(f"a value of kind {kind} cannot be written into a script")
+
+
+def lines_of(name: str, value: Any) -> list[str]:
+    """An assignment, a list or mapping of which has an entry on each line."""
+    match value:
+        case list() if value:
+            return [f"{name} = [", *(f"    {expression(v)}," for v in value), "]"]
+        case Mapping() if value:
+            pairs = (f"    {str(k)!a}: {expression(v)}," for k, v in value.items())
+            return [f"{name} = {{", *pairs, "}"]
+        case _:
+            return [f"{name} = {expression(value)}"]
+
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_VERSION = re.compile(r"([0-9]{1,9}[A-Za-z0-9.!_-]{0,60})(?:\+[A-Za-z0-9.]{1,60})?")
+
+
+def requirements(names: Iterable[str], recorded: Mapping[str, Any], python: Any) -> str:
+    """A line for each package; one whose version was not recorded, or is none, has no version.
+
+    Args:
+        names: Of the packages.
+        recorded: Versions by name, as a record holds them: whatever is no version is left out.
+        python: The version of Python, for a remark.
+    """
+    known = {_plain(str(name)): version for name, version in recorded.items()}
+    lines = [f"# Python {python}"] if _version(python) else []
+    for name in sorted({_plain(name) for name in names if _NAME.fullmatch(name)}):
+        version = _version(known.get(name))
+        lines.append(f"{name}=={version}" if version else name)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _plain(name: str) -> str:
+    """A name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _version(text: Any) -> str | None:
+    """A public version; what an index adds to it (`2.8.0+cpu`) is only known to that index."""
+    match = _VERSION.fullmatch(text) if isinstance(text, str) else None
+    return match[1] if match else None
+
 
 DOCSTRING = '''
 """Rebuilds a trained policy with Stable-Baselines3 and plays its final evaluation again.

@@ -5,8 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError
-from rlexp.exchange.importers.budgets import Asked, budget_of, reached
-from rlexp.exchange.importers.curves import TOLERANCE, binned, is_complete, with_final
+from rlexp.exchange.importers.budgets import (
+    TOLERANCE,
+    Asked,
+    binned,
+    budget_of,
+    is_complete,
+    reached,
+    with_final,
+)
 from rlexp.exchange.importers.series import merged
 from rlexp.exchange.importers.study import (
     ImportedRun,

@@ -22,7 +22,7 @@ from rlexp.reports.analysis.inquiry import Settings
 from rlexp.reports.analysis.scale import possible_ends, possible_scores
 from rlexp.reports.evidence.runs import Cell, states
 from rlexp.stats.aggregate import mean
-from rlexp.stats.reliability.lower_tail import tail_mean
+from rlexp.stats.reliability.risk import tail_mean
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted

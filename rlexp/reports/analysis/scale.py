@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from rlexp.metrics.estimate import Ends, common_ends, declared_ends
 from rlexp.reports.analysis.inquiry import Inquiry, Settings
 from rlexp.reports.evidence.runs import Cell, Evidence
-from rlexp.stats.normalise import min_max
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.task_scores import TaskScores, min_max
 from rlexp.text import listed
 
 

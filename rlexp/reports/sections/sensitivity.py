@@ -21,10 +21,10 @@ from rlexp.reports.drawing.blocks import (
     remarked,
 )
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.setting_runs import means
 from rlexp.stats.sensitivity.settings import SHARE, percentile_anchors
+from rlexp.stats.task_scores import min_max
 from rlexp.text import counted, listed, per_cent, shortened
 
 ABOUT = (

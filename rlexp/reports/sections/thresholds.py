@@ -22,8 +22,8 @@ from rlexp.reports.drawing.blocks import (
     remarked,
 )
 from rlexp.reports.evidence.runs import Evidence, Member, states
+from rlexp.stats.family import holm
 from rlexp.stats.interval import Interval, limited, too_few
-from rlexp.stats.multiplicity import holm
 from rlexp.stats.survival import Median, SurvivalCurve, kaplan_meier, median_time, restricted_mean
 from rlexp.stats.threshold import LogRank, log_rank, time_to_threshold, wilson
 from rlexp.text import counted, listed

@@ -105,7 +105,7 @@ def percentile_anchors(
         high: The percentile that is 1.
 
     Returns:
-        Both of shape (T,); see `rlexp.stats.normalise.min_max`.
+        Both of shape (T,); see `rlexp.stats.task_scores.min_max`.
 
     Raises:
         ValueError: A task has no score, or its percentiles are equal.

@@ -14,7 +14,7 @@ from rlexp.app.commands.compare_adaptive import AdaptiveRequest
 from rlexp.app.workspace import Workspace
 from rlexp.cli.compare_adaptive import compare_adaptively
 from rlexp.console import Console
-from rlexp.engine.plan import Plan
+from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import publish_json, read_json

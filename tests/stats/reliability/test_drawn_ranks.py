@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats.reliability.drawn_ranks import (
+from rlexp.stats.reliability.metrics import dispersion_across_runs, risk_across_runs
+from rlexp.stats.reliability.risk import cvar
+from rlexp.stats.reliability.summary import (
     DrawnRanks,
     resampled_dispersion,
     resampled_risk,
     room_for,
 )
-from rlexp.stats.reliability.metrics import dispersion_across_runs, risk_across_runs
-from rlexp.stats.reliability.risk import cvar
 
 ROWS = 7
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.reliability.lower_tail import tail_mean
+from rlexp.stats.reliability.risk import tail_mean
 
 OUTCOMES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 SHARES = st.floats(0.001, 1.0)

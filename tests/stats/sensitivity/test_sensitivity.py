@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.settings import Sensitivity, percentile_anchors, sensitivity
+from rlexp.stats.task_scores import min_max
 
 NAN = float("nan")
 

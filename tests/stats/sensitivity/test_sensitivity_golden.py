@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlexp.stats.normalise import min_max
 from rlexp.stats.sensitivity.settings import percentile_anchors, sensitivity
+from rlexp.stats.task_scores import min_max
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PUBLISHED: dict[str, Any] = json.loads((GOLDEN / "adkins.json").read_text())
