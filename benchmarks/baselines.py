@@ -17,8 +17,8 @@ from typing import Any
 from rlexp import load
 from rlexp.app.commands.load import Records
 from rlexp.app.reading.leading import Leading
-from rlexp.app.results import to_json
 from rlexp.app.reading.summary import read_entries, summarise
+from rlexp.app.results import to_json
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths

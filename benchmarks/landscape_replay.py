@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.progress import Proposal
-from rlexp.engine.search import Question
-from rlexp.engine.search import Search
+from rlexp.engine.search import Question, Search
 from rlexp.engine.sweeping import Sweeping
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan

@@ -3,24 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.budget import Budget, Compute
-from rlexp.protocol.experiment import Configuration, Experiment, Failures
-from rlexp.protocol.schema_1 import (
-    FirstConfiguration,
-    FirstRunSpec,
-    named_configuration,
-    named_part,
-)
+from rlexp.protocol.experiment import Experiment, Failures
+from rlexp.protocol.schema_1 import FirstConfiguration, FirstRunSpec, named_part
 from rlexp.protocol.seeds import INDICES, Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
+from rlexp.store.configurations import read_configuration
 from rlexp.store.fences import Fence, read_fence, superseded
 from rlexp.store.files import publish, publish_json, read_document, read_json, refuse_link
 from rlexp.store.journal import read_journal
@@ -29,50 +23,6 @@ from rlexp.store.lease import is_held
 from rlexp.store.ledger import publish_document
 from rlexp.store.schemas import SPEC
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
-
-
-def read_configuration(plain: Mapping[str, Any], schema: int) -> Configuration:
-    """The inverse of `Configuration.plain`.
-
-    Args:
-        plain: What a file holds.
-        schema: Of the file.
-
-    Raises:
-        KeyError: A field is missing.
-        TypeError: A field is of another kind.
-        ValueError: A field makes no sense.
-    """
-    _check_words(plain["label"], plain["task"])
-    _check_reference(plain["reference"])
-    kind = FirstConfiguration if schema == FirstConfiguration.schema else Configuration
-    parts = named_configuration(plain) if kind is FirstConfiguration else plain
-    return kind(
-        label=plain["label"],
-        task=plain["task"],
-        agent=parts["agent"],
-        algorithm=parts["algorithm"],
-        environment=parts["environment"],
-        reference=plain["reference"],
-        budget=Budget(**plain["budget"]),
-        compute=Compute(**plain["compute"]),
-    )
-
-
-def _check_words(*words: Any) -> None:
-    for word in words:
-        if not isinstance(word, str) or not word.strip() or not word.isprintable():
-            raise ValueError(f"{word!r} is no name")
-
-
-def _check_reference(reference: Any) -> None:
-    if not isinstance(reference, Mapping):
-        raise TypeError(f"reference={reference!r} holds no known scores")
-    for key, value in reference.items():
-        number = isinstance(value, int | float) and isfinite(value)
-        if key != "source" and value is not None and not number:
-            raise ValueError(f"reference.{key}={value!r} is no number")
-
 
 SEARCHING = ("tuner", "pruner")
 """Plug-ins of a sweep."""

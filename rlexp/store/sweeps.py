@@ -12,10 +12,10 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, Selection
+from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger import publish_document
-from rlexp.store.runs import read_configuration
 from rlexp.store.schemas import TRIALS
 
 TUNED_LABEL = "tuned"
