@@ -1,0 +1,62 @@
+"""The design page: every folder is on it, and every path and name that it gives exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "design.md").read_text()
+CODE = re.compile(r"`([^`]+)`")
+LEAST_FILES = 2
+"""Python files that make a folder one that a reader looks for."""
+INNER = ("rlexp/executors/", "rlexp/exchange/", "rlexp/stats/", "rlexp/components/")
+"""Folders whose rows also stand for the folders inside."""
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of each row of the first table below a heading."""
+    table = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+HOUSE = rows("The house on one screen")
+CHANGES = rows("To change something, go there")
+
+
+def paths(text: str) -> list[str]:
+    """The paths among the words set as code."""
+    return [word for word in CODE.findall(text) if "/" in word and not word.startswith("rlexp ")]
+
+
+def test_every_folder_has_a_row() -> None:
+    """A folder of at least two modules is in the table, or stands inside one that is."""
+    shown = {CODE.findall(folder)[0] for folder, *_ in HOUSE}
+    folders = {
+        str(init.parent.relative_to(ROOT))
+        for init in (ROOT / "rlexp").rglob("__init__.py")
+        if len(list(init.parent.glob("*.py"))) >= LEAST_FILES
+    }
+    missing = {f for f in folders - shown if not f.startswith(INNER) and f != "rlexp"}
+    assert set() == missing - {"rlexp/app"}
+
+
+@pytest.mark.parametrize("row", HOUSE, ids=lambda row: row[0].strip("`"))
+def test_a_folder_has_an_entry(row: list[str]) -> None:
+    """The module to begin with exists and defines the name that is given with it."""
+    path, name = CODE.findall(row[2])
+    assert re.search(rf"^(def|class) {name}\b", (ROOT / path).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", CHANGES, ids=lambda row: row[0])
+def test_a_change_is_made_within_three_files(row: list[str]) -> None:
+    """The places of a change exist, and are three at most."""
+    places = paths(row[1])
+    assert len(places) <= 3
+    assert [] == [place for place in places if not (ROOT / place).exists()]
+
+
+def test_twenty_changes_are_described() -> None:
+    """The table answers for the twenty most likely changes."""
+    assert len(CHANGES) >= 20
