@@ -1,5 +1,21 @@
-"""`python -m rlexp`."""
+"""Starts the command line: `rlexp` and `python -m rlexp`."""
 
-from rlexp.cli import main
+import sys
 
-main()
+MISTAKE = 2
+"""The exit code of a command that cannot be carried out as it was given."""
+
+
+def main() -> None:
+    """Execute a command, where the operating system can fork processes."""
+    # Before any other import: modules for file locks do not exist on Windows.
+    if sys.platform == "win32":
+        sys.stderr.write("Windows cannot fork processes, which rlexp needs; use WSL instead\n")
+        sys.exit(MISTAKE)
+    from rlexp import cli
+
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

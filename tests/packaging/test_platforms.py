@@ -1,0 +1,28 @@
+"""Where rlexp runs: Python versions and operating systems, as declared and as enforced."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WINDOWS = (
+    "import runpy, sys; sys.platform = 'win32'; runpy.run_module('rlexp', run_name='__main__')"
+)
+
+
+def test_windows_is_refused_on_one_line() -> None:
+    """On Windows, every command ends with exit code 2 and the alternative, without a traceback."""
+    command = [sys.executable, "-c", WINDOWS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
+    assert "use WSL" in done.stderr
+
+
+def test_declared_versions_of_python_begin_with_the_lowest() -> None:
+    """The classifiers name a gapless range of versions that begins where pip allows installing."""
+    prefix = "Programming Language :: Python :: 3."
+    minors = [int(c.removeprefix(prefix)) for c in PROJECT["classifiers"] if c.startswith(prefix)]
+    assert f">=3.{minors[0]}" == PROJECT["requires-python"]
+    assert list(range(minors[0], minors[-1] + 1)) == minors
