@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.configurations import Composition, Configurations, value_at
 from rlexp.config.sources import group_options
 from rlexp.config.space import Written, holds, make_space, ordered, read_domain
+from rlexp.config.sweep_configurations import Composition, Configurations, value_at
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Choice, Domain, Parameter, Space
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.configurations import (
+from rlexp.config.matrix import as_one_cell
+from rlexp.config.options import DEFINITIONS
+from rlexp.config.search_space import default_values, fit_space, read_groups
+from rlexp.config.sources import group_options, groups
+from rlexp.config.space import Written, holds, ordered, read_entries
+from rlexp.config.sweep_configurations import (
     Composition,
     Configurations,
     compose_words,
     copied,
     value_at,
 )
-from rlexp.config.matrix_words import as_one_cell
-from rlexp.config.options import DEFINITIONS
-from rlexp.config.search_space import default_values, fit_space, read_groups
-from rlexp.config.sources import group_options, groups
-from rlexp.config.space import Written, holds, ordered, read_entries
-from rlexp.config.sweep_words import SweepWords, check_name, check_searchable, sort_words
+from rlexp.config.sweep_overrides import SweepWords, check_name, check_searchable, sort_words
 from rlexp.config.validate import validate_settings
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Space

@@ -13,8 +13,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Choice, Domain, Integer, Space
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.points import random_point
-from rlexp.tuners.rounds import (
+from rlexp.tuners.generational import (
     Candidate,
     Generations,
     Member,
@@ -24,6 +23,7 @@ from rlexp.tuners.rounds import (
     is_continuous,
     standing,
 )
+from rlexp.tuners.unit_cube import random_point
 
 
 class Distribution(Protocol):

@@ -15,14 +15,14 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.points import generator
-from rlexp.tuners.rounds import (
+from rlexp.tuners.generational import (
     Candidate,
     Member,
     Replay,
     has_values,
     last_intermediate,
 )
+from rlexp.tuners.unit_cube import generator
 
 Points = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
 
 if TYPE_CHECKING:
     from optuna.samplers import GPSampler

@@ -14,8 +14,7 @@ from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.points import generator, random_point
-from rlexp.tuners.rounds import (
+from rlexp.tuners.generational import (
     Candidate,
     Generations,
     Member,
@@ -25,6 +24,7 @@ from rlexp.tuners.rounds import (
     is_continuous,
     last_intermediate,
 )
+from rlexp.tuners.unit_cube import generator, random_point
 
 
 def non_dominated_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:

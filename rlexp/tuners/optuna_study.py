@@ -13,7 +13,7 @@ from optuna.trial import TrialState as State
 
 from rlexp.protocol.space import Space
 from rlexp.tuners.optuna_trials import Internal, distribution, from_internal
-from rlexp.tuners.points import generator
+from rlexp.tuners.unit_cube import generator
 
 
 class History(InMemoryStorage):

@@ -7,7 +7,7 @@ from typing import ClassVar
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from sweeping import DEFINITION, conditions, domains, refusal
 
 from rlexp.config.space import Written
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_words import sort_words
+from rlexp.config.sweep_overrides import sort_words
 from rlexp.protocol.space import Choice, Integer, Real
 from rlexp.protocol.sweep import SweepPlan
 

@@ -12,8 +12,8 @@ from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, domains
 
-from rlexp.config.configurations import compose_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_configurations import compose_words
 from rlexp.protocol.space import Integer
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -23,7 +23,7 @@ from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
 from rlexp.tuners.cma_es import CMAES, Gaussian, Mixed, Strategy, distribution, listed_shares
-from rlexp.tuners.rounds import Member
+from rlexp.tuners.generational import Member
 
 PLAIN = CMAES(population=None, sigma=0.3)
 MIXED = Space(

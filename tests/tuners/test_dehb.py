@@ -24,7 +24,7 @@ from rlexp.errors import ConfigError
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
 from rlexp.tuners.dehb import DEHB, Brackets, cross, fidelities, mutate, rand1, redraw_outside
-from rlexp.tuners.points import generator
+from rlexp.tuners.unit_cube import generator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dehb_operators.json"
 REFERENCE = json.loads(GOLDEN.read_text())

@@ -23,9 +23,9 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
+from rlexp.tuners.generational import Member
 from rlexp.tuners.nsga2 import NSGA2, polynomial_mutation, ranked, tournament
-from rlexp.tuners.points import generator, random_point
-from rlexp.tuners.rounds import Member
+from rlexp.tuners.unit_cube import generator, random_point
 
 PLAIN = NSGA2(
     population=20, crossover_probability=0.9, mutation_probability=None, mutation_index=20.0

@@ -9,10 +9,10 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.tuners import Suggester, Tuner
 from rlexp.tuners.gp import GaussianProcess
-from rlexp.tuners.points import random_point, sobol_point
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
 from rlexp.tuners.tpe import TPE
+from rlexp.tuners.unit_cube import random_point, sobol_point
 
 
 def suggested(suggester: Suggester, number: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from round_searches import complete, cube
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.rounds import Candidate, Generations, Member, Replay, as_run, standing
+from rlexp.tuners.generational import Candidate, Generations, Member, Replay, as_run, standing
 
 SPACE = Space(
     parameters=(

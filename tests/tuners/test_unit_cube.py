@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats.qmc import Sobol
 
 from rlexp.errors import ConfigError
-from rlexp.tuners.points import SCRAMBLING, generator, random_point, sobol_point
+from rlexp.tuners.unit_cube import SCRAMBLING, generator, random_point, sobol_point
 
 
 def test_random_points_are_uniform_and_unrelated() -> None:

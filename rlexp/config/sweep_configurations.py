@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import hydra_session, unknown_key
-from rlexp.config.resolved import STEPS, to_plain
+from rlexp.config.compose import STEPS, hydra_session, to_plain, unknown_key
 from rlexp.config.words import FREE_FORM
 
 ENTRY = "sweep_entry"
