@@ -8,33 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.matrix import Cell, expand
+from rlexp.config.matrix import MatrixCell, expand
 from rlexp.config.sources import (
-    check_whatever_is_read,
     check_yaml_files,
     group_options,
     groups,
+    install_yaml_check,
     search_path,
 )
 from rlexp.config.words import (
-    FIXED,
+    EXPERIMENT_KEYS,
     OF_THE_ATTEMPT,
-    check_not_of_sweeps,
-    check_word,
+    check_no_sweep_override,
+    check_override,
     choice_texts,
+    normalise_overrides,
     parse_words,
     quoted,
     split_word,
-    with_free_form,
 )
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import evaluation_interval
 
-STEPS = "budget.steps"
-EVALUATION_EVERY = "budget.evaluation_every"
+STEPS_KEY = "budget.steps"
+EVALUATION_INTERVAL_KEY = "budget.evaluation_every"
 
 
-def to_plain(config: Any) -> dict[str, Any]:
+def resolve(config: Any) -> dict[str, Any]:
     """A configuration as JSON values, resolved but for variables of the environment.
 
     A word in `budget.evaluation_every` becomes its number in `config` too. A copy of `config` that
@@ -47,31 +47,33 @@ def to_plain(config: Any) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     # A variable of the environment may be a secret: it is filled in where it is used, never stored.
-    OmegaConf.register_new_resolver("oc.env", _keep, replace=True)
+    OmegaConf.register_new_resolver("oc.env", _keep_variable, replace=True)
     try:
-        _settle_evaluations(config)
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        _resolve_evaluation_interval(config)
+        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(_missing(error)) from error
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
+        raise ConfigError(_missing_value_message(error)) from error
+    assert isinstance(settings, dict)
+    return {str(key): value for key, value in settings.items()}
 
 
-def _settle_evaluations(config: Any) -> None:
+def _resolve_evaluation_interval(config: Any) -> None:
     """Replace a word in `budget.evaluation_every` by the number of steps that it stands for."""
     from omegaconf import OmegaConf
 
-    value = OmegaConf.select(config, EVALUATION_EVERY)
+    value = OmegaConf.select(config, EVALUATION_INTERVAL_KEY)
     if isinstance(value, str):
-        interval = evaluation_interval(value, OmegaConf.select(config, STEPS))
-        OmegaConf.update(config, EVALUATION_EVERY, interval)
+        interval = evaluation_interval(value, OmegaConf.select(config, STEPS_KEY))
+        OmegaConf.update(config, EVALUATION_INTERVAL_KEY, interval)
 
 
-def _keep(*words: str | None) -> str:
-    return "${oc.env:" + ",".join("null" if word is None else str(word) for word in words) + "}"
+def _keep_variable(*arguments: str | None) -> str:
+    return (
+        "${oc.env:" + ",".join("null" if word is None else str(word) for word in arguments) + "}"
+    )
 
 
-def _missing(error: Exception) -> str:
+def _missing_value_message(error: Exception) -> str:
     key = getattr(error, "full_key", None)
     first = str(error).splitlines()[0]
     if "Missing mandatory value" in first and key:
@@ -89,7 +91,7 @@ class Composed:
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
-    cell: Cell | None = None
+    cell: MatrixCell | None = None
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
@@ -106,66 +108,68 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
     composed = []
     with hydra_session(folder) as load:
         for cell in cells:
-            composed += _grid(cell, folder, load)
+            composed += _compose_grid(cell, folder, load)
     return composed
 
 
-def _grid(cell: Cell, folder: Path, load: Load) -> list[Composed]:
+def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
     """Every configuration of the grid that the words of a cell make."""
     composed = []
     try:
-        fixed, groups, values = _sort(cell.words, folder)
-        for chosen in itertools.product(*groups):
-            config = load([*fixed, *(word for _, word in chosen)])
-            for settings in itertools.product(*values):
-                plain = _apply(config, settings) if settings else to_plain(config)
-                choices = tuple(split_word(word) for _, word in (*chosen, *settings))
+        fixed, groups, values = _split_overrides(cell.overrides, folder)
+        for group_choices in itertools.product(*groups):
+            config = load([*fixed, *(word for _, word in group_choices)])
+            for value_choices in itertools.product(*values):
+                settings = _apply(config, value_choices) if value_choices else resolve(config)
+                choices = tuple(split_word(word) for _, word in (*group_choices, *value_choices))
                 of = cell if cell.matrix else None
-                composed.append(Composed(plain, (*cell.choices, *choices), of))
+                composed.append(Composed(settings, (*cell.choices, *choices), of))
     except ConfigError as error:
-        raise error.rephrased(f"{cell.said}{error}") from error
+        raise error.rephrased(f"{cell.error_prefix}{error}") from error
     return composed
 
 
-def compose_one(entry: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
+def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str, Any]:
     """Compose one configuration from another primary file than that of a run.
 
     Raises:
         ConfigError: A word cannot be parsed, or names an unknown group, option or key.
     """
-    for word, parsed in zip(words, parse_words(words), strict=True):
+    for word, parsed in zip(overrides, parse_words(overrides), strict=True):
         if parsed.is_sweep_override():
             raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
     with hydra_session(folder, entry) as load:
-        return to_plain(load(words))
+        return resolve(load(overrides))
 
 
-Words = list[tuple[Any, str]]
+Choices = list[tuple[Any, str]]
 
 
-def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words], list[Words]]:
+def _split_overrides(
+    overrides: Sequence[str], folder: Path
+) -> tuple[list[str], list[Choices], list[Choices]]:
     """Split words into those without a choice, choices of a group, and choices of a value."""
     fixed: list[str] = []
-    groups_: list[Words] = []
-    values: list[Words] = []
-    known = set(groups(folder))
-    words = with_free_form(overrides)
-    for word, parsed in zip(words, parse_words(words), strict=True):
+    group_choices: list[Choices] = []
+    value_choices: list[Choices] = []
+    group_names = set(groups(folder))
+    texts = normalise_overrides(overrides)
+    for word, parsed in zip(texts, parse_words(texts), strict=True):
         key = parsed.key_or_group
-        check_not_of_sweeps(word, key)
-        check_word(word, parsed, known)
+        check_no_sweep_override(word, key)
+        check_override(word, parsed, group_names)
         if not parsed.is_sweep_override():
             fixed.append(word)
             continue
-        if key.split(".")[0] in FIXED or key in OF_THE_ATTEMPT:
+        if key.split(".")[0] in EXPERIMENT_KEYS or key in OF_THE_ATTEMPT:
             raise ConfigError(
                 f"{word}: {key} belongs to the whole experiment and takes one value; "
                 "start one command for each",
             )
         name = parsed.get_key_element()
         options = [(parsed, f"{name}={value}") for value in choice_texts(word, parsed)]
-        (groups_ if key in known or parsed.is_add() else values).append(options)
-    return fixed, groups_, values
+        (group_choices if key in group_names or parsed.is_add() else value_choices).append(options)
+    return fixed, group_choices, value_choices
 
 
 @contextmanager
@@ -186,17 +190,17 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    places = search_path(folder)
-    check_yaml_files(places)
-    check_whatever_is_read()
-    roots = ",".join(quoted(f"file://{place}") for place in places)
+    folders = search_path(folder)
+    check_yaml_files(folders)
+    install_yaml_check()
+    roots = ",".join(quoted(f"file://{path}") for path in folders)
 
-    def load(words: Sequence[str], *, hydra: bool = False) -> Any:
-        told = [f"hydra.searchpath=[{roots}]", *words]
+    def load(overrides: Sequence[str], *, hydra: bool = False) -> Any:
+        complete = [f"hydra.searchpath=[{roots}]", *overrides]
         try:
-            return hydra_compose(entry, overrides=told, return_hydra_config=hydra)
+            return hydra_compose(entry, overrides=complete, return_hydra_config=hydra)
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
-            raise _explain(error, words, folder, entry) from error
+            raise _explain_hydra_error(error, overrides, folder, entry) from error
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
@@ -208,12 +212,12 @@ def packaged_entry() -> Path:
     return Path(__file__).parent.parent / "entry"
 
 
-def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
+def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     copy = config.copy()
-    for parsed, word in settings:
+    for parsed, word in value_choices:
         key, _ = split_word(word)
         element = parse_words([word])[0].value()
         try:
@@ -221,14 +225,16 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
             raise unknown_key(key, copy) from error
-    return to_plain(copy)
+    return resolve(copy)
 
 
-def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> ConfigError:
+def _explain_hydra_error(
+    error: Exception, overrides: Sequence[str], folder: Path, entry: str
+) -> ConfigError:
     """One line for what Hydra says in several."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
-    if found := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
-        group, option = found.groups()
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
+        group, option = match.groups()
         options = group_options(group, folder)
         return ConfigError.unknown(
             f"there is no {group}={option}",
@@ -238,47 +244,47 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
             key=group,
             command=f"rlexp config list {group}",
         )
-    if found := re.search(r"Could not override '([^']+)'", text):
-        key = found.group(1)
-        others = [w for w in words if split_word(w)[0] != key and not w.startswith("~")]
-        if len(others) == len(words):
-            return _of_a_file(text, key, folder)
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match.group(1)
+        others = [w for w in overrides if split_word(w)[0] != key and not w.startswith("~")]
+        if len(others) == len(overrides):
+            return _wrong_defaults_list(text, key, folder)
         with hydra_session(folder, entry) as load:
             base = load(others)
-        return _of_a_key(text, key, base, folder)
-    if found := re.search(r"Multiple values for ([\w/]+)", text):
-        chosen = found.group(1)
+        return _unknown_override(text, key, base, folder)
+    if match := re.search(r"Multiple values for ([\w/]+)", text):
+        chosen = match.group(1)
         return ConfigError(
             f"{chosen} is chosen already: write {chosen}=…, without the +", key=chosen
         )
     return ConfigError(" ".join(text.split())[:400])
 
 
-def _of_a_key(text: str, key: str, base: Any, folder: Path) -> ConfigError:
-    known = groups(folder)
-    if key in known:
+def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigError:
+    group_names = groups(folder)
+    if key in group_names:
         return ConfigError(f"{key} has no default to replace; write +{key}=… to add one", key=key)
     if "No match in the defaults list" in text:
         return ConfigError(
-            f"there is no group {key!r}{did_you_mean(key, known)}; write +{key}=… to add one",
+            f"there is no group {key!r}{did_you_mean(key, group_names)}; write +{key}=… to add one",
             code="unknown_group",
             key=key,
-            allowed=known,
+            allowed=group_names,
             command="rlexp config list",
         )
     return unknown_key(key, base)
 
 
-def _of_a_file(text: str, key: str, folder: Path) -> ConfigError:
+def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
     """What is wrong with the defaults list of a file, which no word of the command can mend."""
     where, name = text.partition(":")[0], key.partition("@")[0].rpartition("/")[2]
-    known = groups(folder)
-    if name not in known:
+    group_names = groups(folder)
+    if name not in group_names:
         return ConfigError(
-            f"{where}: there is no group {name!r}{did_you_mean(name, known)}",
+            f"{where}: there is no group {name!r}{did_you_mean(name, group_names)}",
             code="unknown_group",
             key=name,
-            allowed=known,
+            allowed=group_names,
         )
     return ConfigError(
         f"{where}: {name} cannot be overridden: begin the file with the line "
@@ -291,14 +297,14 @@ def unknown_key(key: str, config: Any) -> ConfigError:
     """An error that says which part of a dotted key is unknown, and which are known there."""
     node, path = config, ""
     for part in key.split("."):
-        known = [str(k) for k in node] if hasattr(node, "keys") else []
-        if part not in known:
+        allowed = [str(k) for k in node] if hasattr(node, "keys") else []
+        if part not in allowed:
             where = f"{path} has" if path else "there are"
-            hint = did_you_mean(part, known)
-            if not known:
+            hint = did_you_mean(part, allowed)
+            if not allowed:
                 text = f"{path} has no key {part!r}; write +{key}=… to add it"
             else:
-                text = f"unknown key {key!r}{hint} ({where}: {', '.join(known)})"
-            return ConfigError(text, code="unknown_setting", key=key, allowed=known)
+                text = f"unknown key {key!r}{hint} ({where}: {', '.join(allowed)})"
+            return ConfigError(text, code="unknown_setting", key=key, allowed=allowed)
         node, path = node[part], f"{path}.{part}".lstrip(".")
     return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)

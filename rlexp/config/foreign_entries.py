@@ -35,34 +35,34 @@ def read_foreign_entries(path: Path) -> list[Entry]:
     """
     import yaml
 
-    plain = read_foreign_yaml(path)
+    values = read_foreign_yaml(path)
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    if not isinstance(plain, Mapping) or not isinstance(root, yaml.MappingNode) or not plain:
+    if not isinstance(values, Mapping) or not isinstance(root, yaml.MappingNode) or not values:
         raise ConfigError(f"{path} holds no entries: name a file of hyperparameters")
-    found = []
+    entries = []
     for key, node in root.value:
-        line, own = key.start_mark.line + 1, plain[str(key.value)]
-        if not isinstance(own, Mapping):
+        line, settings = key.start_mark.line + 1, values[str(key.value)]
+        if not isinstance(settings, Mapping):
             raise ConfigError(f"{path}, line {line}: {key.value} holds no settings")
-        found.append(Entry(str(key.value), line, _merged(own), dict(_lines(node))))
-    return found
+        entries.append(Entry(str(key.value), line, _merged(settings), dict(_lines(node))))
+    return entries
 
 
-def _merged(own: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, over those that they are merged with."""
-    others = own.get(MERGE, [])
+    others = settings.get(MERGE, [])
     below: dict[str, Any] = {}
     for other in reversed(others if isinstance(others, list) else [others]):
         below |= _merged(other) if isinstance(other, Mapping) else {MERGE: other}
-    return {**below, **{key: value for key, value in own.items() if key != MERGE}}
+    return {**below, **{key: value for key, value in settings.items() if key != MERGE}}
 
 
 def _lines(node: Any) -> Iterator[tuple[str, int]]:
     import yaml
 
     if isinstance(node, yaml.SequenceNode):
-        for one in reversed(node.value):
-            yield from _lines(one)
+        for item in reversed(node.value):
+            yield from _lines(item)
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
@@ -80,11 +80,11 @@ def environment_options(folder: Path) -> dict[str, str]:
     """
     import yaml
 
-    found: dict[str, str] = {}
-    for place in search_path(folder):
-        for path in sorted(place.glob("environment/*.yaml")):
+    options: dict[str, str] = {}
+    for root in search_path(folder):
+        for path in sorted(root.glob("environment/*.yaml")):
             check_yaml(path)
-            plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-            if isinstance(plain, dict) and isinstance(plain.get("id"), str):
-                found.setdefault(plain["id"], path.stem)
-    return found
+            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if isinstance(settings, dict) and isinstance(settings.get("id"), str):
+                options.setdefault(settings["id"], path.stem)
+    return options

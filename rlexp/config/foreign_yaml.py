@@ -10,12 +10,12 @@ PYTHON = "tag:yaml.org,2002:python/"
 """What begins the tags that ask a loader of Python to make objects."""
 ORDERED = f"{PYTHON}object/apply:collections.OrderedDict"
 """A mapping, written as the pairs that it was made of."""
-LARGEST = 1e300
+MAX_NUMBER = 1e300
 """Numbers beyond it, and those that are none, are kept as text: JSON has no place for them."""
-SAFE = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 """Tags whose scalars are more than text."""
 
-NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+CONSTRUCTOR_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What the library's constructors raise where a tag does not fit a text (`!!bool maybe`)."""
 
 
@@ -33,42 +33,42 @@ def read_foreign_yaml(path: Path) -> Any:
     check_yaml(path)
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     try:
-        return None if root is None else _plain(root)
-    except (*NO_VALUE, yaml.YAMLError) as error:
+        return None if root is None else _to_json(root)
+    except (*CONSTRUCTOR_ERRORS, yaml.YAMLError) as error:
         raise ConfigError(
             f"{path} holds what is no value: {' '.join(str(error).split())}"
         ) from error
 
 
-def _plain(node: Any) -> Any:
+def _to_json(node: Any) -> Any:
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node)
     if isinstance(node, yaml.MappingNode):
-        value: Any = {_key(key): _plain(item) for key, item in node.value}
+        value: Any = {_key(key): _to_json(item) for key, item in node.value}
     elif node.tag == ORDERED:
-        return _ordered(node)
+        return _ordered_mapping(node)
     else:
-        value = [_plain(item) for item in node.value]
+        value = [_to_json(item) for item in node.value]
     if not node.tag.startswith(PYTHON) or node.tag == f"{PYTHON}tuple":
         return value
     return {"python": node.tag.removeprefix(PYTHON), "value": value}
 
 
-def _ordered(node: Any) -> dict[str, Any]:
+def _ordered_mapping(node: Any) -> dict[str, Any]:
     """The mapping of `[[[key, value], …]]`."""
     import yaml
 
     pairs = node.value[0].value if node.value else []
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for pair in pairs:
         if not isinstance(pair, yaml.SequenceNode) or len(pair.value) != 2:
             raise ValueError(
                 f"an ordered dictionary at line {node.start_mark.line + 1} has no pairs"
             )
-        found[_key(pair.value[0])] = _plain(pair.value[1])
-    return found
+        mapping[_key(pair.value[0])] = _to_json(pair.value[1])
+    return mapping
 
 
 def _key(node: Any) -> str:
@@ -85,8 +85,8 @@ def _scalar(node: Any) -> Any:
     if node.tag.startswith(PYTHON):
         name = str(node.tag.removeprefix(PYTHON))
         return f"{name} {node.value}" if node.value else name
-    if node.tag not in SAFE:
+    if node.tag not in SCALAR_TAGS:
         return str(node.value)
     value = yaml.constructor.SafeConstructor().construct_object(node)
     is_number = isinstance(value, int | float)
-    return str(node.value) if is_number and not -LARGEST <= value <= LARGEST else value
+    return str(node.value) if is_number and not -MAX_NUMBER <= value <= MAX_NUMBER else value

@@ -18,37 +18,37 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
     """
     import yaml
 
-    for place in search_path(folder):
-        for path in sorted(place.glob("environment/*.yaml")):
+    for root in search_path(folder):
+        for path in sorted(root.glob("environment/*.yaml")):
             try:
                 text = path.read_text(encoding="utf-8")
                 # Most files are of other tasks, and parsing all of them takes a second.
                 if task not in text:
                     continue
                 check_yaml(path)
-                plain = yaml.safe_load(text)
+                settings = yaml.safe_load(text)
             except (ConfigError, yaml.YAMLError, OSError, ValueError):
                 continue
-            if isinstance(plain, dict) and plain.get("id") == task:
-                reference = plain.get("reference")
+            if isinstance(settings, dict) and settings.get("id") == task:
+                reference = settings.get("reference")
                 return reference if isinstance(reference, dict) else {}
     return {}
 
 
-def matrix_text(plain: Mapping[str, Any], comments: str) -> str:
+def matrix_text(content: Mapping[str, Any], comments: str) -> str:
     """The yaml that is read as this content.
 
     Args:
-        plain: JSON values.
+        content: JSON values.
         comments: Lines that it begins with; without line breaks of their own they stay comments.
     """
     import yaml
 
     head = "".join(f"# {line}\n" for line in comments.splitlines())
-    return head + str(yaml.safe_dump(dict(plain), sort_keys=False, width=99))
+    return head + str(yaml.safe_dump(dict(content), sort_keys=False, width=99))
 
 
-def front_matter(plain: Mapping[str, Any]) -> str:
+def front_matter(content: Mapping[str, Any]) -> str:
     """A mapping as YAML between two lines of dashes, as model cards begin.
 
     Every text stands in quotes, and in ASCII: without them, readers of YAML 1.1 and of 1.2 would
@@ -63,5 +63,5 @@ def front_matter(plain: Mapping[str, Any]) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 
     Quoting.add_representer(str, quoted)
-    text = yaml.dump(dict(plain), Dumper=Quoting, sort_keys=False, width=inf)
+    text = yaml.dump(dict(content), Dumper=Quoting, sort_keys=False, width=inf)
     return f"---\n{text}---\n"

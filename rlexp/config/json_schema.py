@@ -29,7 +29,7 @@ def json_schema(kind: type, name: str, version: int) -> dict[str, Any]:
         version: The version that its document carries under `schema`.
     """
     described = TypeAdapter(kind).json_schema(
-        mode="serialization", schema_generator=_Documented, ref_template="#/$defs/{model}"
+        mode="serialization", schema_generator=_DocumentedSchema, ref_template="#/$defs/{model}"
     )
     properties = {"schema": _schema_of(name, version), **described.pop("properties")}
     return {
@@ -72,7 +72,7 @@ def _schema_of(name: str, version: int) -> dict[str, Any]:
     }
 
 
-class _Documented(GenerateJsonSchema):
+class _DocumentedSchema(GenerateJsonSchema):
     """Describes dataclasses by their docstrings, and numbers as they are written."""
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:

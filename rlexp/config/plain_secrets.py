@@ -8,49 +8,49 @@ from typing import Any
 from rlexp.config.variables import has_variable
 from rlexp.store.secrets import mask_known, secret_values
 
-RECORDED = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
+RECORDED_KEYS = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
 """What records and printed commands hold word for word."""
 # Narrower than what is masked: many a harmless setting is called a key.
-_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"(.*[_-])?(api_?key|access_?key|secret(_?key)?|(access|auth|api)_?token|passw(or)?d)",
     re.IGNORECASE,
 )
-_SHORTEST = 6
+_MIN_LENGTH = 6
 
 
-def find_plain_secrets(plain: Mapping[str, Any]) -> list[str]:
+def find_secrets(settings: Mapping[str, Any]) -> list[str]:
     """A sentence for each secret in the part of a configuration that is recorded.
 
     A secret is what stands under the name of one, the login of an address, and the value of a
     variable of the environment whose name says that it is one.
     """
     values = secret_values(os.environ)
-    recorded = {part: plain.get(part) for part in RECORDED}
+    recorded = {part: settings.get(part) for part in RECORDED_KEYS}
     return [
         f"{path} holds a secret in plain text, which would be written to disk: keep it in an "
-        f"environment variable, and write '${{oc.env:{_variable(path)}}}'"
+        f"environment variable, and write '${{oc.env:{_variable_name(path)}}}'"
         for path, key, text in texts(recorded)
         if not has_variable(text) and _is_secret(key, text, values)
     ]
 
 
 def _is_secret(key: str, text: str, values: frozenset[str]) -> bool:
-    named = len(text) >= _SHORTEST and _NAME.fullmatch(key) is not None
+    named = len(text) >= _MIN_LENGTH and _SECRET_NAME.fullmatch(key) is not None
     return named or mask_known(text, values) != text
 
 
-def texts(plain: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+def texts(settings: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
     """Every text with its path, which begins with `path`, and the name that it stands under."""
-    if isinstance(plain, Mapping):
-        for name, value in plain.items():
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
             yield from texts(value, f"{path}.{name}".lstrip("."), str(name))
-    elif isinstance(plain, list | tuple):
-        for number, value in enumerate(plain):
+    elif isinstance(settings, list | tuple):
+        for number, value in enumerate(settings):
             yield from texts(value, f"{path}.{number}", key)
-    elif isinstance(plain, str):
-        yield path, key, plain
+    elif isinstance(settings, str):
+        yield path, key, settings
 
 
-def _variable(path: str) -> str:
+def _variable_name(path: str) -> str:
     """A name for the variable: that of the setting."""
     return re.sub(r"\W", "_", path.rpartition(".")[2]).upper()

@@ -26,24 +26,28 @@ class ReportParts:
     composed: str
 
 
-def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ()) -> ReportParts:
+def read_report(
+    overrides: Sequence[str], folder: Path, allowed: Sequence[str] = ()
+) -> ReportParts:
     """Compose and validate what a report is told.
 
     Args:
-        words: Overrides of `conf/report.yaml` in Hydra's grammar.
+        overrides: Overrides of `conf/report.yaml` in Hydra's grammar.
         folder: The study's folder, whose `conf/` wins over the packaged one.
         allowed: Further packages whose classes `_target_` may name.
 
     Raises:
         ConfigError: Something in them is unknown, mistyped or out of range.
     """
-    plain = compose_one("report_entry", words, folder)
-    composed = json.dumps(plain, default=repr)
-    metrics, sections = (build_named(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
+    settings = compose_one("report_entry", overrides, folder)
+    composed = json.dumps(settings, default=repr)
+    metrics, sections = (
+        build_named(settings.pop(group, {}), group, allowed) for group in OF_REPORTS
+    )
     if not metrics:
         raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
     return ReportParts(
-        settings=validate_settings(Settings, plain),
+        settings=validate_settings(Settings, settings),
         metrics=metrics,
         sections=sections,
         composed=composed,

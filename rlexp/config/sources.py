@@ -10,7 +10,7 @@ from rlexp.errors import ConfigError
 
 
 @cache
-def check_whatever_is_read() -> None:
+def install_yaml_check() -> None:
     """Let Hydra check files when it reads them, wherever a defaults list has found them.
 
     A look at the usual places beforehand misses those in others.
@@ -39,14 +39,14 @@ def _check(folder: str, name: str, file: str) -> None:
         check_yaml(path)
 
 
-LARGEST_YAML = 1 << 20
-MOST_NODES = 10_000
-DEEPEST = 50
-CONF = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
-SWEEPS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
+MAX_YAML_BYTES = 1 << 20
+MAX_NODES = 10_000
+MAX_DEPTH = 50
+CONF_PATTERNS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
+SWEEP_PATTERNS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
 
 
-class NoYamlError(ConfigError):
+class InvalidYamlError(ConfigError):
     """A file cannot be read as yaml."""
 
 
@@ -65,39 +65,39 @@ def search_path(folder: Path) -> list[Path]:
 
 def group_options(group: str, folder: Path) -> list[str]:
     """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
-    found = set()
-    for place in search_path(folder):
-        found |= {p.stem for p in (place / group).glob("*.yaml")}
-    return sorted(found)
+    names = set()
+    for root in search_path(folder):
+        names |= {p.stem for p in (root / group).glob("*.yaml")}
+    return sorted(names)
 
 
 def groups(folder: Path) -> list[str]:
     """The groups there are."""
-    roots = [place for place in search_path(folder) if place.name == "conf"]
-    return sorted({p.parent.name for root in roots for p in root.glob("*/*.yaml")})
+    roots = [root for root in search_path(folder) if root.name == "conf"]
+    return sorted({p.parent.name for conf in roots for p in conf.glob("*/*.yaml")})
 
 
-def check_yaml_files(places: Sequence[Path]) -> None:
+def check_yaml_files(roots: Sequence[Path]) -> None:
     """Refuse a study's yaml that is too large, too deep or full of aliases.
 
     Raises:
         ConfigError: Names the file and the limit.
     """
     packaged = packaged_root()
-    for place in places:
-        if place in {packaged, packaged / "conf"}:
+    for root in roots:
+        if root in {packaged, packaged / "conf"}:
             continue
-        patterns = CONF if place.name == "conf" else SWEEPS
-        for path in sorted({found for pattern in patterns for found in place.glob(pattern)}):
+        patterns = CONF_PATTERNS if root.name == "conf" else SWEEP_PATTERNS
+        for path in sorted({match for pattern in patterns for match in root.glob(pattern)}):
             try:
                 check_yaml(path)
-            except NoYamlError:
+            except InvalidYamlError:
                 # A sketch of another sweep is nobody's trouble until it is asked for.
-                if patterns is CONF:
+                if patterns is CONF_PATTERNS:
                     raise
 
 
-def _expanded(path: Path) -> tuple[int, int]:
+def _expanded_size(path: Path) -> tuple[int, int]:
     """Nodes after the expansion of aliases, and depth; counted without expanding anything."""
     import yaml
 
@@ -105,7 +105,7 @@ def _expanded(path: Path) -> tuple[int, int]:
 
     def measure(node: yaml.Node, trail: frozenset[int]) -> tuple[int, int]:
         if id(node) in trail:
-            return MOST_NODES + 1, DEEPEST + 1
+            return MAX_NODES + 1, MAX_DEPTH + 1
         if id(node) in sizes:
             return sizes[id(node)]
         children: list[yaml.Node] = []
@@ -120,7 +120,7 @@ def _expanded(path: Path) -> tuple[int, int]:
         return sizes[id(node)]
 
     text = path.read_text(encoding="utf-8")
-    if too_large := _beyond_limits(text):
+    if too_large := _parsed_size_if_too_large(text):
         return too_large
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     return measure(root, frozenset()) if root is not None else (0, 0)
@@ -137,7 +137,7 @@ def _check_keys(node: Any, path: Path) -> None:
             )
 
 
-def _beyond_limits(text: str) -> tuple[int, int] | None:
+def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
     """Nodes and depth where they pass a limit, read no further than that."""
     import yaml
 
@@ -146,7 +146,7 @@ def _beyond_limits(text: str) -> tuple[int, int] | None:
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        if nodes > MOST_NODES or depth > DEEPEST:
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
             return nodes, depth
     return None
 
@@ -160,14 +160,14 @@ def check_yaml(path: Path) -> None:
     import yaml
 
     try:
-        if path.stat().st_size > LARGEST_YAML:
-            raise ConfigError(f"{path} is larger than {LARGEST_YAML:,} bytes; make it smaller")
-        nodes, depth = _expanded(path)
+        if path.stat().st_size > MAX_YAML_BYTES:
+            raise ConfigError(f"{path} is larger than {MAX_YAML_BYTES:,} bytes; make it smaller")
+        nodes, depth = _expanded_size(path)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise NoYamlError(f"{path} is not yaml: {reason}") from error
-    if nodes > MOST_NODES or depth > DEEPEST:
+        raise InvalidYamlError(f"{path} is not yaml: {reason}") from error
+    if nodes > MAX_NODES or depth > MAX_DEPTH:
         raise ConfigError(
-            f"{path} expands to more than {MOST_NODES:,} values or {DEEPEST} levels; "
+            f"{path} expands to more than {MAX_NODES:,} values or {MAX_DEPTH} levels; "
             "write its aliases out or make it smaller",
         )

@@ -11,14 +11,16 @@ from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale
 
 TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
 """Scales that a range can be tagged with; without a tag it is linear."""
-HOW = "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
-OF_A_PARAMETER = ("values", "when")
+VALUES_HINT = (
+    "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
+)
+ENTRY_KEYS = ("values", "when")
 MOST_CHOICES = 1_000
 """Values of a range that is taken as a choice: one that means more is an interval."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ParameterEntry:
     """A parameter as it is written: values in Hydra's grammar or a list, and conditions.
 
     Without `when`, it says nothing about conditions.
@@ -28,7 +30,7 @@ class Written:
     when: Mapping[str, tuple[Any, ...]] | None = None
 
 
-def read_entries(space: Any) -> dict[str, Written | None]:
+def read_entries(space: Any) -> dict[str, ParameterEntry | None]:
     """The parameters of `sweep.space` by dotted key; nothing stands for one that is removed.
 
     Raises:
@@ -37,9 +39,11 @@ def read_entries(space: Any) -> dict[str, Written | None]:
     if space is None:
         return {}
     if not isinstance(space, Mapping):
-        raise ConfigError(f"sweep.space={space!r} is no mapping from keys to values; {HOW}")
-    entries: dict[str, Written | None] = {}
-    for key, value in _leaves(space, ""):
+        raise ConfigError(
+            f"sweep.space={space!r} is no mapping from keys to values; {VALUES_HINT}"
+        )
+    entries: dict[str, ParameterEntry | None] = {}
+    for key, value in _dotted_entries(space, ""):
         if key in entries:
             raise ConfigError(
                 f"sweep.space.{key} stands there twice, nested and with dots; write it once"
@@ -48,7 +52,7 @@ def read_entries(space: Any) -> dict[str, Written | None]:
     return entries
 
 
-def read_entry(key: str, value: Any) -> Written | None:
+def read_entry(key: str, value: Any) -> ParameterEntry | None:
     """One parameter as it stands behind its key.
 
     Raises:
@@ -57,25 +61,25 @@ def read_entry(key: str, value: Any) -> Written | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return Written(value)
+        return ParameterEntry(value)
     if value.get("values") is None:
         raise ConfigError(f"sweep.space.{key} has no values; write values: beside when:")
-    if unknown := [name for name in value if name not in OF_A_PARAMETER]:
+    if unknown := [name for name in value if name not in ENTRY_KEYS]:
         raise ConfigError.unknown(
             f"sweep.space.{key}: unknown key {unknown[0]!r}",
             str(unknown[0]),
-            OF_A_PARAMETER,
+            ENTRY_KEYS,
             code="unknown_setting",
             key=f"sweep.space.{key}.{unknown[0]}",
         )
-    return Written(value["values"], _conditions(key, value.get("when")))
+    return ParameterEntry(value["values"], _conditions(key, value.get("when")))
 
 
-def _leaves(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
+def _dotted_entries(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
     for part, value in space.items():
         key = f"{path}{part}"
-        if isinstance(value, Mapping) and not set(value) & set(OF_A_PARAMETER):
-            yield from _leaves(value, f"{key}.")
+        if isinstance(value, Mapping) and not set(value) & set(ENTRY_KEYS):
+            yield from _dotted_entries(value, f"{key}.")
         else:
             yield key, value
 
@@ -87,7 +91,7 @@ def _conditions(key: str, when: Any) -> dict[str, tuple[Any, ...]]:
         raise ConfigError(
             f"sweep.space.{key}: when={when!r} is no mapping; write when: {{KEY: VALUE}}"
         )
-    flat = {p: tuple(v) if isinstance(v, list) else (v,) for p, v in _leaves(when, "")}
+    flat = {p: tuple(v) if isinstance(v, list) else (v,) for p, v in _dotted_entries(when, "")}
     if never := [parent for parent, allowed in flat.items() if not allowed]:
         raise ConfigError(f"sweep.space.{key}: when {never[0]} has which value? Name one or more")
     return flat
@@ -121,16 +125,16 @@ def _domain(text: Any, default: Any) -> Domain:
     from hydra.core.override_parser.types import IntervalSweep
 
     if not isinstance(text, str):
-        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+        raise ConfigError(f"{text!r} is one value, and nothing to search; {VALUES_HINT}")
     value = _sweep(text)
     if isinstance(value, IntervalSweep):
         return _interval(value, default)
     _check_length(text, value)
     if value.tags:
-        raise ConfigError(f"{text}: only an interval takes a tag; {HOW}")
+        raise ConfigError(f"{text}: only an interval takes a tag; {VALUES_HINT}")
     if value.shuffle:
         raise ConfigError(f"{text}: the order of a choice means nothing; leave shuffle() out")
-    return Choice(tuple(_chosen(text)))
+    return Choice(tuple(_listed_values(text)))
 
 
 def _check_length(text: str, value: Any) -> None:
@@ -153,20 +157,22 @@ def _sweep(text: str) -> Any:
         (parsed,) = parse_words([f"values={text}"])
     except ConfigError as error:
         reason = str(error.__cause__).splitlines()[0]
-        raise ConfigError(f"cannot read {text!r}: {reason}; {HOW}") from error
+        raise ConfigError(f"cannot read {text!r}: {reason}; {VALUES_HINT}") from error
     if not parsed.is_sweep_override():
-        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+        raise ConfigError(f"{text!r} is one value, and nothing to search; {VALUES_HINT}")
     value = parsed.value()
     if isinstance(value, Glob):
         raise ConfigError(f"{text}: name the options one by one: choice(first, second)")
     return value
 
 
-def _chosen(text: str) -> list[Any]:
+def _listed_values(text: str) -> list[Any]:
     """The values of a choice or a range, each read as Hydra reads it alone."""
     (parsed,) = parse_words([f"values={text}"])
-    alone = parse_words([f"value={one}" for one in parsed.sweep_string_iterator()])
-    return [one.value() for one in alone]
+    alone = parse_words(
+        [f"value={text_of_a_value}" for text_of_a_value in parsed.sweep_string_iterator()]
+    )
+    return [text_of_a_value.value() for text_of_a_value in alone]
 
 
 def _interval(interval: Any, default: Any) -> Domain:
@@ -217,7 +223,7 @@ def ordered(whens: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def holds(value: Any, allowed: Sequence[Any]) -> bool:
     """Whether a value is one of those that a condition allows; `1` is not `True`."""
-    return canonical(value) in {canonical(one) for one in allowed}
+    return canonical(value) in {canonical(item) for item in allowed}
 
 
 def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, Any]]) -> Space:

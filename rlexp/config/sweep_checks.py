@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlexp.config.search_space import Groups
+from rlexp.config.search_space import SearchedGroups
 from rlexp.config.sweep import SweepRequest
 from rlexp.config.validate import PLUG_INS, Root, build, validate
 from rlexp.errors import ConfigError
@@ -11,9 +11,9 @@ from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
 
-OF_THE_CURVE = ("auc", "last_window", "steps_to_threshold")
+CURVE_OBJECTIVES = ("auc", "last_window", "steps_to_threshold")
 """Objectives that are read from evaluations during training."""
-BETWEEN_SEEDS = ("wilcoxon",)
+SEED_PRUNERS = ("wilcoxon",)
 """Pruners that compare scores of whole runs, and read no evaluation."""
 
 
@@ -48,7 +48,7 @@ def _evaluates(root: Root) -> bool:
 
 def _check_objectives(request: SweepRequest, root: Root, pruner: str) -> None:
     for objective in request.plan.objectives:
-        if objective in OF_THE_CURVE and not _evaluates(root):
+        if objective in CURVE_OBJECTIVES and not _evaluates(root):
             raise ConfigError(
                 f"sweep.objective={objective} reads the evaluation curve, and no run has one: "
                 f"set budget.evaluation_every to budget.steps={root.budget.steps} or less",
@@ -124,7 +124,7 @@ def _check_pruner(request: SweepRequest, root: Root, name: str) -> None:
             f"pruner={name} compares one number, and sweep.objective names {count}: set "
             "pruner=none, or name one objective",
         )
-    if name in BETWEEN_SEEDS:
+    if name in SEED_PRUNERS:
         if request.plan.allocation == "two_stage":
             raise ConfigError(
                 f"pruner={name} ends a trial between its seeds, and "
@@ -145,7 +145,7 @@ def check_values(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
     """
     space, names = request.space, request.configurations.groups
     chosen = [p for p in space.parameters if p.key in names and isinstance(p.domain, Choice)]
-    groups = Groups(
+    groups = SearchedGroups(
         {p.key: p.domain for p in chosen if isinstance(p.domain, Choice)},
         {p.key: {k: tuple(v) for k, v in p.when.items()} for p in chosen},
     )
@@ -165,7 +165,7 @@ def _check_combination(
     try:
         validate(request.configurations.configure(options), allowed)
     except ConfigError as error:
-        raise error.rephrased(f"sweep.space: with {_told(options)}: {error}") from error
+        raise error.rephrased(f"sweep.space: with {_format_options(options)}: {error}") from error
 
 
 def _check_parameter(
@@ -175,28 +175,28 @@ def _check_parameter(
     allowed: Sequence[str],
 ) -> None:
     forced = {**_ancestors(parameter, request.space), **options}
-    for value in ends(parameter.domain):
+    for value in extreme_values(parameter.domain):
         values = _example(request, {**forced, parameter.key: value})
         if parameter.key not in values:
             continue
         try:
             _build(request.configure(values), parameter.key, allowed)
         except ConfigError as error:
-            where = f" with {_told(options)}" if options else ""
+            where = f" with {_format_options(options)}" if options else ""
             raise ConfigError(
                 f"sweep.space.{parameter.key} may be {value}{where}, which is refused: {error}",
             ) from error
 
 
-def _build(plain: Mapping[str, Any], key: str, allowed: Sequence[str]) -> None:
+def _build(settings: Mapping[str, Any], key: str, allowed: Sequence[str]) -> None:
     group = key.split(".", maxsplit=1)[0]
     if group in PLUG_INS:
-        build(plain[group], group, allowed)
+        build(settings[group], group, allowed)
     else:
-        validate(plain, allowed)
+        validate(settings, allowed)
 
 
-def ends(domain: Domain) -> tuple[Any, ...]:
+def extreme_values(domain: Domain) -> tuple[Any, ...]:
     """The values at which a domain is most likely to be refused: its ends, or all there are."""
     return domain.values if isinstance(domain, Choice) else (domain.low, domain.high)
 
@@ -204,10 +204,10 @@ def ends(domain: Domain) -> tuple[Any, ...]:
 def _ancestors(parameter: Parameter, space: Space) -> dict[str, Any]:
     """Values of other parameters at which this one is there."""
     by_key = {p.key: p for p in space.parameters}
-    found: dict[str, Any] = {}
+    values_of_parents: dict[str, Any] = {}
     for parent, values in parameter.when.items():
-        found |= {**_ancestors(by_key[parent], space), parent: values[0]}
-    return found
+        values_of_parents |= {**_ancestors(by_key[parent], space), parent: values[0]}
+    return values_of_parents
 
 
 def _example(request: SweepRequest, forced: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,5 +228,5 @@ def _typical(parameter: Parameter, default: Mapping[str, Any]) -> Any:
     return parameter.domain.from_unit(0.5 if share is None else share)
 
 
-def _told(options: Mapping[str, str]) -> str:
+def _format_options(options: Mapping[str, str]) -> str:
     return " ".join(f"{group}={option}" for group, option in options.items())

@@ -8,39 +8,39 @@ from typing import Any
 
 from rlexp.config.options import DEFINITIONS
 from rlexp.config.sources import check_yaml, group_options, groups, search_path
-from rlexp.config.space import Written, read_entries
+from rlexp.config.space import ParameterEntry, read_entries
 from rlexp.config.words import (
-    FIXED,
-    OF_SWEEPS,
-    check_word,
+    EXPERIMENT_KEYS,
+    SWEEP_GROUPS,
+    check_override,
+    normalise_overrides,
     parse_words,
     split_word,
-    with_free_form,
 )
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH
 
 SPACE = "sweep.space."
-NAME = re.compile("[A-Za-z0-9_.-]+")
+DEFINITION_NAME = re.compile("[A-Za-z0-9_.-]+")
 """What Hydra reads as one word."""
-OF_THE_TASK = ("environment.id", "environment.name", "environment.imports")
+TASK_KEYS = ("environment.id", "environment.name", "environment.imports")
 
 
 @dataclass(frozen=True, slots=True)
-class SweepWords:
+class SweepOverrides:
     """What the words of a command ask of a sweep; of two about one key, the last counts.
 
     Attributes:
-        plain: Those that Hydra reads.
+        for_hydra: Those that Hydra reads.
         written: Parameters that they name, by key; nothing where one is taken out.
         fixed: What they set to one value, which is then not searched.
     """
 
-    plain: list[str] = field(default_factory=list)
-    written: dict[str, Written | None] = field(default_factory=dict)
+    for_hydra: list[str] = field(default_factory=list)
+    written: dict[str, ParameterEntry | None] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
 
-    def search(self, entries: Mapping[str, Written | None]) -> None:
+    def search(self, entries: Mapping[str, ParameterEntry | None]) -> None:
         """Take note of parameters."""
         for key, entry in entries.items():
             self.fixed.pop(key, None)
@@ -52,30 +52,30 @@ class SweepWords:
         self.fixed[key] = value
 
 
-def sort_words(words: Sequence[str], folder: Path) -> SweepWords:
+def sort_overrides(overrides: Sequence[str], folder: Path) -> SweepOverrides:
     """Sort the words of a sweep.
 
     Raises:
         ConfigError: One cannot be read, or asks to search what is the same for every trial.
     """
-    known = set(groups(folder))
-    found = SweepWords()
-    told = with_free_form(words)
-    for word, parsed in zip(told, parse_words(told), strict=True):
+    group_names = set(groups(folder))
+    result = SweepOverrides()
+    texts = normalise_overrides(overrides)
+    for word, parsed in zip(texts, parse_words(texts), strict=True):
         key = parsed.key_or_group
         if f"{key}.".startswith(SPACE):
-            found.search(_of_space(word, parsed))
+            result.search(_space_entries(word, parsed))
         elif parsed.is_sweep_override():
-            check_word(word, parsed, known)
+            check_override(word, parsed, group_names)
             check_searchable(key, word)
-            found.search({key: Written(split_word(word)[1])})
+            result.search({key: ParameterEntry(split_word(word)[1])})
         elif key.startswith(SWITCH):
-            found.hold(key, parsed.value())
+            result.hold(key, parsed.value())
         else:
-            _check_fixed(word, parsed, known)
-            found.plain.append(word)
-            found.hold(key, parsed.value())
-    return found
+            _check_fixed(word, parsed, group_names)
+            result.for_hydra.append(word)
+            result.hold(key, parsed.value())
+    return result
 
 
 def check_searchable(key: str, where: str) -> None:
@@ -89,12 +89,12 @@ def check_searchable(key: str, where: str) -> None:
         ConfigError: It belongs to the sweep, or to the task.
     """
     first = key.split(".", maxsplit=1)[0]
-    if first in (*FIXED, *OF_SWEEPS, "budget"):
+    if first in (*EXPERIMENT_KEYS, *SWEEP_GROUPS, "budget"):
         raise ConfigError(
             f"{where}: {key} is the same for every trial and takes one value; "
             "start one sweep for each",
         )
-    if key in {"environment", *OF_THE_TASK} or key.startswith("environment.reference"):
+    if key in {"environment", *TASK_KEYS} or key.startswith("environment.reference"):
         raise ConfigError(
             f"{where}: scores on different tasks cannot be compared, so {key} takes one value; "
             "start one sweep for each",
@@ -107,14 +107,14 @@ def check_name(name: str, folder: Path) -> None:
     Raises:
         ConfigError: Says which there are, or what is wrong with its file.
     """
-    known = group_options(DEFINITIONS, folder)
-    if name in known:
+    existing = group_options(DEFINITIONS, folder)
+    if name in existing:
         _check_file(name, folder)
         return
     raise ConfigError.unknown(
         f"there is no sweep {name!r}",
         name,
-        known,
+        existing,
         code="unknown_option",
         key=DEFINITIONS,
         after=f"; write your own as {DEFINITIONS}/NAME.yaml",
@@ -123,16 +123,16 @@ def check_name(name: str, folder: Path) -> None:
 
 
 def _check_file(name: str, folder: Path) -> None:
-    if not NAME.fullmatch(name):
+    if not DEFINITION_NAME.fullmatch(name):
         raise ConfigError(
             f"{DEFINITIONS}/{name}.yaml: rename it, with nothing but the letters a to z, digits, "
             "_ . and - in its name",
         )
-    places = (place / DEFINITIONS / f"{name}.yaml" for place in search_path(folder))
-    check_yaml(next(path for path in places if path.is_file()))
+    paths = (root / DEFINITIONS / f"{name}.yaml" for root in search_path(folder))
+    check_yaml(next(path for path in paths if path.is_file()))
 
 
-def _of_space(word: str, parsed: Any) -> dict[str, Written | None]:
+def _space_entries(word: str, parsed: Any) -> dict[str, ParameterEntry | None]:
     key = parsed.key_or_group.removeprefix(SPACE)
     if f"{key}." == SPACE:
         if parsed.is_delete() or parsed.is_sweep_override() or parsed.value() in (None, {}, ""):
@@ -141,16 +141,16 @@ def _of_space(word: str, parsed: Any) -> dict[str, Written | None]:
     if parsed.is_delete():
         return {key: None}
     if parsed.is_sweep_override():
-        return {key: Written(split_word(parsed.input_line)[1])}
+        return {key: ParameterEntry(split_word(parsed.input_line)[1])}
     read = read_entries({key: parsed.value()})
-    plain = isinstance(parsed.value(), str | list)
-    return {k: Written(e.values) if e and plain else e for k, e in read.items()}
+    only_values = isinstance(parsed.value(), str | list)
+    return {k: ParameterEntry(e.values) if e and only_values else e for k, e in read.items()}
 
 
-def _check_fixed(word: str, parsed: Any, known: Collection[str]) -> None:
+def _check_fixed(word: str, parsed: Any, group_names: Collection[str]) -> None:
     key = parsed.key_or_group
     if key == "phase":
         raise ConfigError(f"{word}: a sweep goes through every phase; leave phase out")
     if key == DEFINITIONS:
         raise ConfigError(f"{word}: the definition stands first: rlexp sweep {parsed.value()} …")
-    check_word(word, parsed, known)
+    check_override(word, parsed, group_names)

@@ -7,24 +7,26 @@ from typing import Any
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import OPERATIONAL
 
-FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
+EXPERIMENT_KEYS = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """What neither a grid nor a sweep can vary: it belongs to the experiment, not to a configuration."""
 OF_REPORTS = ("metric", "section")
 """Groups that no run has."""
-OF_SWEEPS = ("tuner", "pruner", "sweep", "sweeps")
+SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")
 """What only a sweep has."""
 OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
 """What a grid cannot vary either: it changes no number of a run."""
 
-NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+MAPPING_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """A key inside a value."""
-FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]")
+FREE_FORM_KEYS = re.compile(
+    r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]"
+)
 """Keys whose content is the library's, not ours: any may be set without a `+`."""
-TEXT = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
+TEXT_VALUE = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
 """A value that is text as it stands, braces, commas and signs included, unless it is quoted."""
 
 
-def parse_words(words: Sequence[str]) -> list[Any]:
+def parse_words(overrides: Sequence[str]) -> list[Any]:
     """Read words as Hydra's overrides.
 
     Raises:
@@ -34,9 +36,9 @@ def parse_words(words: Sequence[str]) -> list[Any]:
     from hydra.errors import HydraException
 
     parsed = []
-    for word in words:
+    for word in overrides:
         try:
-            parsed.append(OverridesParser.create().parse_override(_as_text(word)))
+            parsed.append(OverridesParser.create().parse_override(_quote_text(word)))
         except HydraException as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(
@@ -51,25 +53,25 @@ def split_word(word: str) -> tuple[str, str]:
     return key, value
 
 
-def override_word(key: str, value: Any) -> str:
+def format_override(key: str, value: Any) -> str:
     """The word that sets a key to a value of JSON.
 
     Raises:
         ConfigError: A name in the value cannot be written in the grammar.
     """
-    word = f"{key}={_written(value, key)}"
-    return f"++{word}" if FREE_FORM.match(word) else word
+    word = f"{key}={_format_value(value, key)}"
+    return f"++{word}" if FREE_FORM_KEYS.match(word) else word
 
 
-def _written(value: Any, key: str) -> str:
+def _format_value(value: Any, key: str) -> str:
     if isinstance(value, Mapping):
         for name in value:
-            if not NAME.fullmatch(str(name)):
+            if not MAPPING_KEY.fullmatch(str(name)):
                 raise ConfigError(f"{key}: {name!r} is no name: use letters, digits and _")
-        inside = (f"{name}:{_written(item, key)}" for name, item in value.items())
+        inside = (f"{name}:{_format_value(item, key)}" for name, item in value.items())
         return "{" + ",".join(inside) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_written(item, key) for item in value) + "]"
+        return "[" + ",".join(_format_value(item, key) for item in value) + "]"
     if isinstance(value, str):
         return quoted(value)
     return "null" if value is None else str(value).lower()
@@ -81,23 +83,23 @@ def quoted(text: str) -> str:
     return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
 
 
-def with_free_form(words: Sequence[str]) -> list[str]:
+def normalise_overrides(overrides: Sequence[str]) -> list[str]:
     """The words, such that keys of free form need no `+`, and text no quotes."""
-    return [f"++{word}" if FREE_FORM.match(word) else _as_text(word) for word in words]
+    return [f"++{word}" if FREE_FORM_KEYS.match(word) else _quote_text(word) for word in overrides]
 
 
-def _as_text(word: str) -> str:
-    found = TEXT.fullmatch(word)
-    return f"{found[1]}{quoted(found[2])}" if found else word
+def _quote_text(word: str) -> str:
+    match = TEXT_VALUE.fullmatch(word)
+    return f"{match[1]}{quoted(match[2])}" if match else word
 
 
-def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
+def check_override(word: str, parsed: Any, groups: Collection[str]) -> None:
     """Refuse a word that is about something that no configuration of a run has.
 
     Args:
         word: As it was written.
         parsed: As Hydra reads it.
-        known: The groups there are.
+        groups: The groups there are.
 
     Raises:
         ConfigError: It is of reports, or names a group that does not exist.
@@ -112,25 +114,25 @@ def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
     if key == "tracker" and parsed.is_sweep_override():
         names = split_word(word)[1]
         raise ConfigError(f"{word}: several trackers are a list: tracker=[{names}]")
-    if parsed.is_add() and key not in known and "." not in key and "/" not in key:
+    if parsed.is_add() and key not in groups and "." not in key and "/" not in key:
         raise ConfigError.unknown(
             f"{word}: there is no group {key!r}",
             key,
-            sorted(known),
+            sorted(groups),
             code="unknown_group",
             key=key,
             command="rlexp config list",
         )
 
 
-def check_not_of_sweeps(word: str, key: str) -> None:
+def check_no_sweep_override(word: str, key: str) -> None:
     """Refuse a word about tuning where a run is meant.
 
     Raises:
         ConfigError: Only a sweep has it.
     """
     first = re.split(r"[./]", key)[0]
-    if first not in OF_SWEEPS:
+    if first not in SWEEP_GROUPS:
         return
     if first == "sweeps":
         raise ConfigError(

@@ -8,9 +8,9 @@ from quick_parts import quick_yaml
 from samples import write_tree
 
 from rlexp.config.sources import (
-    DEEPEST,
-    LARGEST_YAML,
-    MOST_NODES,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_YAML_BYTES,
     check_yaml,
     check_yaml_files,
     packaged_root,
@@ -76,9 +76,9 @@ def test_what_is_no_text_is_refused(content: bytes, tmp_path: Path) -> None:
         "# nothing but a comment",
         "a: 1",
         "base: &base {x: 1}\nother:\n  <<: *base\n  y: 2",
-        "a: " + "[" * (DEEPEST - 2) + "]" * (DEEPEST - 2),
-        "a:\n" + "- x\n" * (MOST_NODES - 3),
-        "#" * (LARGEST_YAML - 1),
+        "a: " + "[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2),
+        "a:\n" + "- x\n" * (MAX_NODES - 3),
+        "#" * (MAX_YAML_BYTES - 1),
         "a: ${oc.env:HOME}",
     ],
 )
@@ -90,10 +90,10 @@ def test_ordinary_yaml_is_let_through(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fits"),
     [
-        ("a: " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1), True),
-        ("a: " + "[" * DEEPEST + "]" * DEEPEST, False),
-        ("a:\n" + "- x\n" * (MOST_NODES - 3), True),
-        ("a:\n" + "- x\n" * (MOST_NODES - 2), False),
+        ("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1), True),
+        ("a: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH, False),
+        ("a:\n" + "- x\n" * (MAX_NODES - 3), True),
+        ("a:\n" + "- x\n" * (MAX_NODES - 2), False),
     ],
 )
 def test_the_limits_are_where_they_are_said_to_be(text: str, fits: bool, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from samples import write_tree
 from sweeping import DEFINITION, domains, refusal
 
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_checks import check_sweep, ends
+from rlexp.config.sweep_checks import check_sweep, extreme_values
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Real
 
@@ -188,4 +188,4 @@ def test_groups_decide_what_is_there(broad: SweepRequest) -> None:
 )
 def test_ends_are_what_is_refused_first(domain: Any, expected: tuple[Any, ...]) -> None:
     """Of a range both ends, of a choice everything."""
-    assert expected == ends(domain)
+    assert expected == extreme_values(domain)

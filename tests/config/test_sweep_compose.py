@@ -10,9 +10,9 @@ from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, conditions, domains, refusal
 
-from rlexp.config.space import Written
+from rlexp.config.space import ParameterEntry
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_overrides import sort_words
+from rlexp.config.sweep_overrides import sort_overrides
 from rlexp.protocol.space import Choice, Integer, Real
 from rlexp.protocol.sweep import SweepPlan
 
@@ -147,8 +147,8 @@ def test_word_with_one_value_takes_its_key_out(
 def test_last_word_about_a_key_counts(folder: Path) -> None:
     """It is either searched or held fixed."""
     one, several = "agent.network=[8]", "agent.network=[8],[9]"
-    first, second = sort_words([one, several], folder), sort_words([several, one], folder)
-    assert ({}, {"agent.network": Written("[8],[9]")}) == (first.fixed, first.written)
+    first, second = sort_overrides([one, several], folder), sort_overrides([several, one], folder)
+    assert ({}, {"agent.network": ParameterEntry("[8],[9]")}) == (first.fixed, first.written)
     assert ({"agent.network": [8]}, {}) == (second.fixed, second.written)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quick_parts import quick_yaml
 from sweeping import conditions, domains
 
-from rlexp.config.space import Written, ordered, read_domain, read_entries
+from rlexp.config.space import ParameterEntry, ordered, read_domain, read_entries
 from rlexp.config.sweep import compose_sweep
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Domain, Integer, Real
@@ -143,8 +143,8 @@ def test_what_is_no_range_is_refused_in_a_line(values: Any, told: str) -> None:
 def test_keys_may_be_nested_or_dotted(space: Any) -> None:
     """Both ways mean the same, and one value of a condition is the same as a list of one."""
     expected = {
-        "algorithm.gamma": Written("a,b"),
-        "algorithm.clip": Written("c,d", {"switch.x": (True,)}),
+        "algorithm.gamma": ParameterEntry("a,b"),
+        "algorithm.clip": ParameterEntry("c,d", {"switch.x": (True,)}),
     }
     assert expected == read_entries(space)
 

@@ -13,7 +13,7 @@ from samples import write_tree
 from sweeping import DEFINITION, domains
 
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_configurations import compose_words
+from rlexp.config.sweep_configurations import compose_overrides
 from rlexp.protocol.space import Integer
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -153,7 +153,7 @@ def test_trial_differs_from_the_base_in_its_values_only(
 def test_values_are_applied_without_composing_again(mine: SweepRequest) -> None:
     """A hundred times in less than one composition takes, so that no search ever waits."""
     begin = time.process_time()
-    compose_words([], Path())
+    compose_overrides([], Path())
     composing = time.process_time() - begin
     begin = time.process_time()
     for _ in range(100):
