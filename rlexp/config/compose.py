@@ -1,4 +1,4 @@
-"""Composes configurations with Hydra; the only module that knows it."""
+"""Composition of configurations with Hydra: from overrides to plain dictionaries."""
 
 import itertools
 import re
@@ -35,18 +35,19 @@ EVALUATION_INTERVAL_KEY = "budget.evaluation_every"
 
 
 def resolve(config: Any) -> dict[str, Any]:
-    """A configuration as JSON values, resolved but for variables of the environment.
+    """A configuration as JSON values, with every reference resolved except environment variables.
 
-    A word in `budget.evaluation_every` becomes its number in `config` too. A copy of `config` that
-    is given other steps later keeps this number.
+    A word in `budget.evaluation_every` becomes a number of steps, in `config` itself too. A copy
+    of `config` that later gets other steps keeps this number.
 
     Raises:
-        ConfigError: A value is missing, refers to nothing, or is an unknown word.
+        ConfigError: A value is missing, refers to a missing key, or is an unknown word.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    # A variable of the environment may be a secret: it is filled in where it is used, never stored.
+    # An environment variable may hold a secret: its value is filled in where it is used, and is
+    # never part of the configuration that is written to disk.
     OmegaConf.register_new_resolver("oc.env", _keep_variable, replace=True)
     try:
         _resolve_evaluation_interval(config)
@@ -58,7 +59,7 @@ def resolve(config: Any) -> dict[str, Any]:
 
 
 def _resolve_evaluation_interval(config: Any) -> None:
-    """Replace a word in `budget.evaluation_every` by the number of steps that it stands for."""
+    """Replace a word in `budget.evaluation_every` by its number of steps."""
     from omegaconf import OmegaConf
 
     value = OmegaConf.select(config, EVALUATION_INTERVAL_KEY)
@@ -82,12 +83,12 @@ def _missing_value_message(error: Exception) -> str:
 
 
 Load = Callable[[Sequence[str]], Any]
-"""From words to Hydra's configuration."""
+"""A function from overrides to Hydra's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """One resolved configuration, the grid's choices that led to it, and its cell of a matrix."""
+    """A resolved configuration, the choices of the grid behind it, and its matrix cell if any."""
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
@@ -95,14 +96,14 @@ class Composed:
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
-    """Compose every configuration of a grid or a matrix; without either there is one.
+    """Compose every configuration of a grid or a matrix, or the single one without them.
 
     Args:
-        overrides: Words in Hydra's override grammar.
+        overrides: Overrides in Hydra's grammar.
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
-        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+        ConfigError: An override cannot be parsed, or names an unknown group, option or key.
     """
     cells = expand(overrides, folder)
     composed = []
@@ -113,7 +114,7 @@ def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
 
 
 def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
-    """Every configuration of the grid that the words of a cell make."""
+    """Every configuration of the grid that the overrides of a cell span."""
     composed = []
     try:
         fixed, groups, values = _split_overrides(cell.overrides, folder)
@@ -130,14 +131,17 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
 
 
 def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Compose one configuration from another primary file than that of a run.
+    """Compose one configuration from the primary file `entry`.
 
     Raises:
-        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+        ConfigError: An override cannot be parsed, has several values, or names an unknown
+            group, option or key.
     """
     for word, parsed in zip(overrides, parse_words(overrides), strict=True):
         if parsed.is_sweep_override():
-            raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
+            raise ConfigError(
+                f"{word}: this key takes one value, not a choice; write a list as [first,second]"
+            )
     with hydra_session(folder, entry) as load:
         return resolve(load(overrides))
 
@@ -148,7 +152,7 @@ Choices = list[tuple[Any, str]]
 def _split_overrides(
     overrides: Sequence[str], folder: Path
 ) -> tuple[list[str], list[Choices], list[Choices]]:
-    """Split words into those without a choice, choices of a group, and choices of a value."""
+    """Split overrides into those with one value, choices of options and choices of values."""
     fixed: list[str] = []
     group_choices: list[Choices] = []
     value_choices: list[Choices] = []
@@ -174,14 +178,15 @@ def _split_overrides(
 
 @contextmanager
 def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
-    """Yield a function from words to a configuration.
+    """Yield a function from overrides to a configuration.
 
     Args:
         folder: The study's folder.
-        entry: The primary file.
+        entry: The name of the primary file.
 
     Yields:
-        `load(words, hydra=False)`; with `hydra`, what Hydra knows about its choices is in it too.
+        `load(overrides, hydra=False)`. With `hydra`, the configuration holds Hydra's own
+        section, which lists the chosen options.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -208,7 +213,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
 
 
 def packaged_entry() -> Path:
-    """The primary directory: only the defaults list, so that any other file can be replaced."""
+    """The folder of the primary files, which hold a defaults list only: a study can replace all else."""
     return Path(__file__).parent.parent / "entry"
 
 
@@ -231,7 +236,7 @@ def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, A
 def _explain_hydra_error(
     error: Exception, overrides: Sequence[str], folder: Path, entry: str
 ) -> ConfigError:
-    """One line for what Hydra says in several."""
+    """One line for an error that Hydra reports in several lines."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, option = match.groups()
@@ -255,7 +260,7 @@ def _explain_hydra_error(
     if match := re.search(r"Multiple values for ([\w/]+)", text):
         chosen = match.group(1)
         return ConfigError(
-            f"{chosen} is chosen already: write {chosen}=…, without the +", key=chosen
+            f"{chosen} has an option already: write {chosen}=…, without the +", key=chosen
         )
     return ConfigError(" ".join(text.split())[:400])
 
@@ -263,10 +268,14 @@ def _explain_hydra_error(
 def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigError:
     group_names = groups(folder)
     if key in group_names:
-        return ConfigError(f"{key} has no default to replace; write +{key}=… to add one", key=key)
+        return ConfigError(
+            f"the group {key} has no default option to replace; write +{key}=… to add an option",
+            key=key,
+        )
     if "No match in the defaults list" in text:
         return ConfigError(
-            f"there is no group {key!r}{did_you_mean(key, group_names)}; write +{key}=… to add one",
+            f"there is no group {key!r}{did_you_mean(key, group_names)}; "
+            f"write +{key}=… to add a setting",
             code="unknown_group",
             key=key,
             allowed=group_names,
@@ -276,7 +285,7 @@ def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigErr
 
 
 def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
-    """What is wrong with the defaults list of a file, which no word of the command can mend."""
+    """An error about the defaults list of a file, which the user must edit."""
     where, name = text.partition(":")[0], key.partition("@")[0].rpartition("/")[2]
     group_names = groups(folder)
     if name not in group_names:
@@ -287,14 +296,14 @@ def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
             allowed=group_names,
         )
     return ConfigError(
-        f"{where}: {name} cannot be overridden: begin the file with the line "
-        f"'# @package _global_', and write '- override /{name}: OPTION', with the slash",
+        f"{where}: this file cannot override the group {name}: begin the file with the line "
+        f"'# @package _global_' and write '- override /{name}: OPTION', with the slash",
         key=name,
     )
 
 
 def unknown_key(key: str, config: Any) -> ConfigError:
-    """An error that says which part of a dotted key is unknown, and which are known there."""
+    """An error that names the unknown part of a dotted key and the keys that exist beside it."""
     node, path = config, ""
     for part in key.split("."):
         allowed = [str(k) for k in node] if hasattr(node, "keys") else []

@@ -1,4 +1,4 @@
-"""Yaml that another tool wrote: its values, with whatever names code left as text."""
+"""Yaml files that other tools wrote, read without running any code that their tags name."""
 
 from pathlib import Path
 from typing import Any
@@ -7,26 +7,26 @@ from rlexp.config.sources import check_yaml
 from rlexp.errors import ConfigError
 
 PYTHON = "tag:yaml.org,2002:python/"
-"""What begins the tags that ask a loader of Python to make objects."""
+"""The beginning of tags that ask a Python loader to create objects."""
 ORDERED = f"{PYTHON}object/apply:collections.OrderedDict"
-"""A mapping, written as the pairs that it was made of."""
+"""The tag of an ordered dictionary, which is written as a list of pairs."""
 MAX_NUMBER = 1e300
-"""Numbers beyond it, and those that are none, are kept as text: JSON has no place for them."""
+"""Larger numbers, infinity and NaN are kept as text, because JSON cannot express them."""
 SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
-"""Tags whose scalars are more than text."""
+"""Tags of scalars that are not text."""
 
 CONSTRUCTOR_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What the library's constructors raise where a tag does not fit a text (`!!bool maybe`)."""
+"""Errors of PyYAML's constructors for a tag that does not fit its text (`!!bool maybe`)."""
 
 
 def read_foreign_yaml(path: Path) -> Any:
-    """The JSON values that a file holds.
+    """The content of a yaml file as JSON values.
 
-    Nothing is made of tags: an ordered dictionary of Python is read as a mapping, anything else
-    that a tag names stands there as the text of its name, with its arguments beside it.
+    No object is created from a tag: a Python ordered dictionary becomes a mapping, and any other
+    Python object becomes the name of its tag with its arguments.
 
     Raises:
-        ConfigError: It is no yaml, or too large, too deep or full of aliases.
+        ConfigError: The file is not yaml, or is too large, too deep or full of aliases.
     """
     import yaml
 
@@ -36,7 +36,7 @@ def read_foreign_yaml(path: Path) -> Any:
         return None if root is None else _to_json(root)
     except (*CONSTRUCTOR_ERRORS, yaml.YAMLError) as error:
         raise ConfigError(
-            f"{path} holds what is no value: {' '.join(str(error).split())}"
+            f"{path} holds an invalid value: {' '.join(str(error).split())}"
         ) from error
 
 
@@ -65,7 +65,7 @@ def _ordered_mapping(node: Any) -> dict[str, Any]:
     for pair in pairs:
         if not isinstance(pair, yaml.SequenceNode) or len(pair.value) != 2:
             raise ValueError(
-                f"an ordered dictionary at line {node.start_mark.line + 1} has no pairs"
+                f"the ordered dictionary at line {node.start_mark.line + 1} is not a list of pairs"
             )
         mapping[_key(pair.value[0])] = _to_json(pair.value[1])
     return mapping
@@ -75,7 +75,7 @@ def _key(node: Any) -> str:
     import yaml
 
     if not isinstance(node, yaml.ScalarNode):
-        raise TypeError(f"a key at line {node.start_mark.line + 1} is no name")
+        raise TypeError(f"the key at line {node.start_mark.line + 1} is not a text")
     return str(node.value)
 
 

@@ -1,4 +1,4 @@
-"""Matrices: a yaml of the group `benchmark` that stands for many cells, each a task × an algorithm."""
+"""Benchmark matrices: yaml files of the group `benchmark` with one cell per task and algorithm."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ from rlexp.errors import ConfigError, did_you_mean
 
 GROUP = "benchmark"
 SELECTING = ("algorithm", "environment")
-"""Groups by which a command narrows a matrix, instead of replacing what its cells choose."""
+"""Groups whose overrides select cells of a matrix; other overrides change every cell."""
 
 TASKS = "tasks"
-"""The key by which a yaml is a matrix, and no package of overrides."""
+"""A yaml of the group `benchmark` with this key is a matrix; without it, a set of overrides."""
 ALGORITHMS = "algorithms"
 SECTIONS = ("agent", "algorithm", "environment", "budget", "compute")
-"""What a cell may set: all that a configuration has, and an experiment has not."""
+"""Sections that a cell may set: those of a configuration, without those of an experiment."""
 REGISTERED = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
-"""An id of Gymnasium, for tasks that no option of the group `environment` stands for."""
+"""Id of a Gymnasium environment, for tasks that are not options of the group `environment`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """Words that are composed together.
+    """Overrides that are composed into one configuration.
 
     Attributes:
-        overrides: In Hydra's override grammar; those of a command stand last, where they win.
-        choices: The task and the algorithm, where a matrix says them.
-        matrix: The name of that matrix; nothing where there is none.
+        overrides: In Hydra's override grammar. Overrides of the command come last, so they win.
+        choices: The task and the algorithm of the cell; empty outside a matrix.
+        matrix: The name of the matrix; None outside a matrix.
     """
 
     overrides: tuple[str, ...]
@@ -45,7 +45,7 @@ class MatrixCell:
 
     @property
     def error_prefix(self) -> str:
-        """What an error about it begins with; nothing where there is no matrix."""
+        """The first words of an error about the cell; empty outside a matrix."""
         if self.matrix is None:
             return ""
         choices = dict(self.choices)
@@ -53,10 +53,10 @@ class MatrixCell:
 
 
 def matrix_file(name: str, folder: Path) -> Path | None:
-    """The file of an option of `benchmark`, where it is a matrix.
+    """The file of an option of `benchmark`; None if the option is not a matrix.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: The file cannot be read.
     """
     if ".." in Path(name).parts:
         return None
@@ -69,22 +69,22 @@ def read_matrix(name: str, path: Path, folder: Path) -> list[MatrixCell]:
     """The cells of a matrix, in the order of its file.
 
     Raises:
-        ConfigError: It names what does not exist, or what a cell cannot set.
+        ConfigError: The file names an unknown option, or a key that a cell cannot set.
     """
     return cells_of(_read(path), name, str(path), folder)
 
 
 def cells_of(content: Mapping[str, Any], name: str, where: str, folder: Path) -> list[MatrixCell]:
-    """The cells of what the file of a matrix holds.
+    """The cells of a matrix, from the content of its file.
 
     Args:
-        content: Its content.
-        name: Of the matrix.
-        where: What errors begin with.
+        content: The content of the file.
+        name: The name of the matrix.
+        where: The first words of errors, usually the path of the file.
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
-        ConfigError: It names what does not exist, or what a cell cannot set.
+        ConfigError: The content names an unknown option, or a key that a cell cannot set.
     """
     _check_keys(content, (TASKS,), where)
     cells: list[MatrixCell] = []
@@ -112,12 +112,12 @@ def cells_of(content: Mapping[str, Any], name: str, where: str, folder: Path) ->
 def with_overrides(
     cells: Sequence[MatrixCell], overrides: Sequence[str], keys: Sequence[str]
 ) -> list[MatrixCell]:
-    """The cells under the words of a command, which win.
+    """The cells with the overrides of a command, which win over those of the cells.
 
     Args:
-        cells: Of a matrix.
-        overrides: Of the command, but for those that select cells.
-        keys: The key of each word.
+        cells: Cells of a matrix.
+        overrides: Overrides of the command, without those that select cells.
+        keys: The key of each override.
     """
     replaces_agent = "agent" in keys
     return [
@@ -135,14 +135,14 @@ def with_overrides(
 def select_cells(
     cells: Sequence[MatrixCell], requested: Mapping[str, Sequence[str]]
 ) -> list[MatrixCell]:
-    """The cells of the options that a command names.
+    """The cells of the algorithms and environments that a command names.
 
     Args:
-        cells: Of one matrix or several.
-        requested: Options of `algorithm` and `environment`, each of those that are named.
+        cells: Cells of one matrix or several.
+        requested: The options that the command names, by group (`algorithm`, `environment`).
 
     Raises:
-        ConfigError: An option selects no cell; says which there are.
+        ConfigError: An option selects no cell. The error lists the options of the matrix.
     """
     selected = list(cells)
     for group, options in requested.items():
@@ -168,7 +168,7 @@ def select_cells(
 def _empty_selection_message(
     cells: Sequence[MatrixCell], group: str, option: str, requested: Mapping[str, Sequence[str]]
 ) -> str:
-    """Why an option of one group has no cell with those that are wanted of the other."""
+    """An error text: an option of one group has no cell with the requested ones of the other."""
     (other,) = (g for g in requested if g != group)
     there = [dict(cell.choices)[other] for cell in cells if dict(cell.choices)[group] == option]
     return (
@@ -192,7 +192,7 @@ def _task_overrides(task: str, where: str, folder: Path) -> list[str]:
 def _check_option(group: str, option: str, where: str, folder: Path) -> None:
     existing = group_options(group, folder)
     if option not in existing:
-        also = ", nor is it an id of Gymnasium (Name-v1)" if group == "environment" else ""
+        also = ", and it is not a Gymnasium id (Name-v1)" if group == "environment" else ""
         raise ConfigError(
             f"{where}: there is no {group}={option}{also}{did_you_mean(option, existing)}; "
             f"see: rlexp config list {group}",
@@ -204,7 +204,7 @@ def _check_option(group: str, option: str, where: str, folder: Path) -> None:
 
 
 def _settings_overrides(settings: Any, where: str) -> Iterator[str]:
-    """Settings of a cell as words: of a section each setting by itself."""
+    """The settings of a cell as overrides, one for each setting of a section."""
     for key, value in _mapping(settings, where, empty=True).items():
         head = key.partition(".")[0]
         _check_keys({head: None}, SECTIONS, where)
@@ -214,12 +214,15 @@ def _settings_overrides(settings: Any, where: str) -> Iterator[str]:
         elif "." in key or key == "agent":
             yield _setting_override(key, value, where)
         else:
-            raise ConfigError(f"{where}.{key}: give its settings, as a mapping")
+            raise ConfigError(f"{where}.{key} must be a mapping: write {key}: {{SETTING: VALUE}}")
 
 
 def _setting_override(key: str, value: Any, where: str) -> str:
     if key in OF_THE_ATTEMPT:
-        raise ConfigError(f"{where}: {key} changes no number of a run: leave it to the command")
+        raise ConfigError(
+            f"{where}: {key} does not change the results of a run: "
+            f"remove it from the matrix and write {key}=… in the command"
+        )
     try:
         return format_override(key, value)
     except ConfigError as error:
@@ -227,13 +230,13 @@ def _setting_override(key: str, value: Any, where: str) -> str:
 
 
 def _last_agent(overrides: Sequence[str]) -> list[str]:
-    """The words with one choice of the agent at most, the last one."""
+    """The overrides with at most one choice of the agent: the last one."""
     agent_choices = [word for word in overrides if word.startswith("agent=")]
     return [word for word in overrides if word not in agent_choices[:-1]]
 
 
 def _without_agent(overrides: Sequence[str]) -> tuple[str, ...]:
-    """The words but for those about an agent that a command replaces."""
+    """The overrides without those of the agent, which the command replaces."""
     return tuple(word for word in overrides if re.split(r"[.=]", word.lstrip("+"))[0] != "agent")
 
 
@@ -242,7 +245,7 @@ def _check_keys(content: Mapping[str, Any], allowed: Sequence[str], where: str) 
         if key in EXPERIMENT_KEYS:
             raise ConfigError(
                 f"{where}: {key} belongs to the whole experiment, not to a cell: "
-                "leave it to the command",
+                f"remove it from the matrix and write {key}=… in the command",
             )
         if key not in allowed:
             raise ConfigError.unknown(
@@ -269,14 +272,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def expand(overrides: Sequence[str], folder: Path) -> list[MatrixCell]:
-    """The cells that words lead to: one for each of a matrix, else one of just these words.
+    """The cells of the matrices that overrides name; without a matrix, one cell of the overrides.
 
     Args:
-        overrides: Of a command, in Hydra's override grammar.
+        overrides: The overrides of a command, in Hydra's grammar.
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
-        ConfigError: A word cannot be parsed; a matrix is wrong, or is narrowed to nothing.
+        ConfigError: An override cannot be parsed, a matrix is invalid, or no cell is selected.
     """
     parsed = parse_words(overrides)
     named = [p for p in parsed if p.key_or_group == GROUP and p.is_add()]
@@ -284,7 +287,9 @@ def expand(overrides: Sequence[str], folder: Path) -> list[MatrixCell]:
     if not any(names.values()):
         return [MatrixCell(tuple(overrides))]
     if len(named) > 1 or isinstance(named[0].value(), list):
-        raise ConfigError(f"several matrices are a choice: +{GROUP}={','.join(names)}")
+        raise ConfigError(
+            f"several matrices must be written as one choice: +{GROUP}={','.join(names)}"
+        )
     rest = [(w, p) for w, p in zip(overrides, parsed, strict=True) if p is not named[0]]
     every = [c for name, path in names.items() if path for c in read_matrix(name, path, folder)]
     kept = [(w, p) for w, p in rest if not _selects_cells(p)]
@@ -303,10 +308,10 @@ def expand(overrides: Sequence[str], folder: Path) -> list[MatrixCell]:
 
 
 def as_one_cell(overrides: Sequence[str], folder: Path) -> list[str]:
-    """The words of a sweep, which starts from one configuration.
+    """The overrides of the single configuration from which a sweep starts.
 
     Raises:
-        ConfigError: They lead to several cells of a matrix.
+        ConfigError: The overrides select several cells of a matrix.
     """
     cells = expand(overrides, folder)
     if len(cells) > 1:
@@ -318,7 +323,7 @@ def as_one_cell(overrides: Sequence[str], folder: Path) -> list[str]:
 
 
 def _package_cell(name: str, rest: Iterable[tuple[str, Any]]) -> MatrixCell:
-    """What is no matrix stands beside one as it is."""
+    """The cell of an option of `benchmark` that is not a matrix, but is named beside one."""
     return MatrixCell((f"+{GROUP}={name}", *(word for word, _ in rest)), ((GROUP, name),))
 
 
@@ -328,12 +333,12 @@ def _selects_cells(parsed: Any) -> bool:
 
 
 def _requested_options(rest: Iterable[tuple[str, Any]]) -> Mapping[str, list[str]]:
-    """Options of algorithms and environments that the command names."""
+    """The options of `algorithm` and `environment` that the command names."""
     return {p.key_or_group: _option_texts(word, p) for word, p in rest if _selects_cells(p)}
 
 
 def _option_names(named: Iterable[Any]) -> list[str]:
-    """The options that words name, each once."""
+    """The options that overrides name, without repetitions."""
     texts = [text for parsed in named for text in _option_texts(parsed.input_line, parsed)]
     return list(dict.fromkeys(texts))
 

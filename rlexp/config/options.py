@@ -1,4 +1,4 @@
-"""What can be chosen in a configuration: the groups, and the options of each."""
+"""The groups of a configuration and the options of each group."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,12 @@ from rlexp.errors import ConfigError
 
 MAX_LINE_LENGTH = 1000
 DEFINITIONS = "sweeps"
-"""The folder of definitions of sweeps, beside `conf/`."""
+"""The folder of sweep definitions, beside `conf/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One yaml of a group; `own` says that it is the study's, not ours."""
+    """A yaml file of a group; `own` is true if the file belongs to the study, not to rlexp."""
 
     name: str
     description: str
@@ -23,10 +23,10 @@ class Option:
 
 
 def options(group: str, folder: Path) -> list[Option]:
-    """The options of a group, by name; the study's own hide ours of the same name.
+    """The options of a group, sorted by name; a study's option hides the packaged one.
 
     Raises:
-        ConfigError: There is no such group.
+        ConfigError: The group does not exist.
     """
     existing = listed_groups(folder)
     if group not in existing:
@@ -49,7 +49,7 @@ def options(group: str, folder: Path) -> list[Option]:
 
 
 def listed_groups(folder: Path) -> list[str]:
-    """The groups there are, and the definitions of sweeps where there are any."""
+    """The names of all groups, and `sweeps` if there are sweep definitions."""
     return sorted(
         {*groups(folder), *([DEFINITIONS] if group_options(DEFINITIONS, folder) else [])}
     )
@@ -60,7 +60,7 @@ def _is_packaged(path: Path, root: Path) -> bool:
 
 
 def defaults(folder: Path, file: str = "config.yaml") -> dict[str, str]:
-    """The option that each group starts with, or the options, as a file's defaults list says."""
+    """The default option of each group, as the defaults list of a file states it."""
     for root in search_path(folder):
         path = root / file
         if path.is_file():
@@ -85,7 +85,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _description(path: Path) -> str:
-    """The first comment of a yaml, which says what the option is; nothing where there is none."""
+    """The first comment of a yaml file, which describes the option; empty without a comment."""
     try:
         with path.open(encoding="utf-8") as file:
             first = file.readline(MAX_LINE_LENGTH)

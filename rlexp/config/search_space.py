@@ -1,4 +1,4 @@
-"""The space of a sweep, fitted to the configurations that it leads to."""
+"""The search space of a sweep, checked against the configurations that its groups compose."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Choice, Domain, Parameter, Space
 
 GroupChoices = Mapping[str, str]
-"""An option for each group that is searched and is there."""
+"""The chosen option of each searched group that is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedGroups:
-    """The groups that a sweep chooses from, those before others that these depend on.
+    """The groups whose options a sweep searches; a group comes after those in its conditions.
 
     Attributes:
-        domains: The options of each.
-        whens: The conditions of each.
+        domains: The searched options of each group.
+        whens: The conditions of each group.
     """
 
     domains: Mapping[str, Choice]
     whens: Mapping[str, Mapping[str, tuple[Any, ...]]]
 
     def combinations(self) -> list[dict[str, str]]:
-        """Every choice of options that a trial may make."""
+        """Every combination of options that a trial can have."""
         combinations: list[dict[str, str]] = [{}]
         for group, domain in self.domains.items():
             combinations = [
@@ -49,7 +49,7 @@ class SearchedGroups:
             yield dict(combination)
 
     def admits(self, combination: GroupChoices, when: Mapping[str, tuple[Any, ...]]) -> bool:
-        """Whether conditions on groups hold, whatever else they ask for."""
+        """Whether the conditions on groups hold; conditions on other parameters are ignored."""
         return all(
             group in combination and holds(combination[group], allowed)
             for group, allowed in when.items()
@@ -57,7 +57,7 @@ class SearchedGroups:
         )
 
     def missing_defaults(self, chosen: GroupChoices) -> dict[str, str]:
-        """First options, for groups whose default option is not among those searched."""
+        """The first searched option of each group whose default option is not searched."""
         now, missing = dict(chosen), {}
         for group, domain in self.domains.items():
             if domain.position(now.get(group)) is None and self.admits(now, self.whens[group]):
@@ -68,11 +68,11 @@ class SearchedGroups:
 def read_groups(
     entries: Mapping[str, ParameterEntry], names: Sequence[str], base: Composition, folder: Path
 ) -> SearchedGroups:
-    """The groups among the parameters.
+    """The parameters of a space that are groups.
 
     Args:
-        entries: The parameters, as they are written.
-        names: The groups there are.
+        entries: All parameters as written.
+        names: The names of all groups.
         base: The default configuration.
         folder: The study's folder.
 
@@ -93,7 +93,8 @@ def _options_domain(group: str, domain: Domain, folder: Path) -> Choice:
     existing = group_options(group, folder)
     if not isinstance(domain, Choice):
         raise ConfigError(
-            f"sweep.space.{group} is a group: choose from its options ({', '.join(existing)})"
+            f"sweep.space.{group} is a group and takes a choice of its options, not a range "
+            f"({', '.join(existing)}): write choice(first, second)"
         )
     for option in domain.values:
         if option not in existing:
@@ -111,10 +112,10 @@ def _options_domain(group: str, domain: Domain, folder: Path) -> Choice:
 def fit_space(
     entries: Mapping[str, ParameterEntry], groups: SearchedGroups, configurations: Configurations
 ) -> Space:
-    """Read every parameter against the configurations in which it is there.
+    """The search space, with every parameter checked in the configurations where it is active.
 
     Raises:
-        ConfigError: A configuration lacks a key, or values are none.
+        ConfigError: A configuration lacks a parameter, or the values of one are invalid.
     """
     whens = {key: entry.when or {} for key, entry in entries.items()}
     combinations = groups.combinations()
@@ -128,8 +129,8 @@ def fit_space(
         ]
         if not admitting:
             raise ConfigError(
-                f"sweep.space.{key} would never be there: no combination of "
-                f"{', '.join(groups.domains)} meets its conditions; correct them",
+                f"sweep.space.{key} is never active: no combination of "
+                f"{', '.join(groups.domains)} meets its conditions; correct the conditions",
             )
         default = (
             None if key.startswith(SWITCH) else _common_default(key, admitting, configurations)
@@ -141,7 +142,7 @@ def fit_space(
 def _common_default(
     key: str, combinations: Sequence[GroupChoices], configurations: Configurations
 ) -> Any:
-    """The value that a key has by default in the first combination; it must be in all of them."""
+    """The default value of a key in the first combination; all combinations must have the key."""
     values = [
         _value_in_combination(key, combination, configurations) for combination in combinations
     ]
@@ -155,14 +156,15 @@ def _value_in_combination(
         return value_at(configurations.composition(combination).settings, key)
     except ConfigError as error:
         where = ", ".join(f"{group}={option}" for group, option in combination.items())
-        hint = f", where {where}; say with when: where it is there" if where else ""
+        hint = f" (with {where}): write the condition with when: GROUP: OPTION" if where else ""
         raise error.rephrased(f"sweep.space: {error}{hint}") from error
 
 
 def default_values(space: Space, base: Composition) -> dict[str, Any]:
-    """The value of every parameter that is there in the default configuration.
+    """The value of every parameter that is active in the default configuration.
 
-    A switch has none of its own: it takes the value that agrees best with what depends on it.
+    A switch is not part of a configuration: it gets the value that fits the defaults of most of
+    its dependent parameters.
     """
     values: dict[str, Any] = {}
     for parameter in space.parameters:
@@ -180,7 +182,10 @@ def _default_value(key: str, base: Composition) -> Any:
 
 
 def _best_switch_value(switch: Parameter, space: Space, base: Composition) -> Any:
-    """The value at which most parameters are there just where their default is one of theirs."""
+    """The value of a switch that fits the defaults of most dependent parameters.
+
+    It fits a parameter if it makes the parameter active exactly when its domain holds its default.
+    """
     if not isinstance(switch.domain, Choice):
         return switch.domain.from_unit(0.5)
     dependent = [p for p in space.parameters if switch.key in p.when and not p.is_switch]

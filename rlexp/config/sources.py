@@ -1,4 +1,4 @@
-"""Where yaml files come from, and which of them are refused before anything parses them."""
+"""The folders that hold yaml files, and the checks that a file passes before it is parsed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,29 +11,32 @@ from rlexp.errors import ConfigError
 
 @cache
 def install_yaml_check() -> None:
-    """Let Hydra check files when it reads them, wherever a defaults list has found them.
+    """Make Hydra check every file before it parses it.
 
-    A look at the usual places beforehand misses those in others.
+    `check_yaml_files` checks the usual folders only; a defaults list may name files elsewhere.
     """
     from hydra._internal.core_plugins import file_config_source
     from hydra._internal.sources_registry import SourcesRegistry
     from hydra.core.plugins import Plugins
 
     class FileConfigSource(file_config_source.FileConfigSource):
-        """A folder of yaml files."""
+        """A folder of yaml files that are checked before they are parsed."""
 
         def load_config(self, config_path: str) -> Any:
-            """Read a file that was checked."""
+            """Check a file, then parse it."""
             _check(self.path, config_path, self._normalize_file_name(config_path))
             return super().load_config(config_path)
 
-    Plugins.instance()  # It would register its own class behind ours.
+    # Hydra registers its own class when its plug-ins load: load them first, then replace the class.
+    Plugins.instance()
     SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
 
 
 def _check(folder: str, name: str, file: str) -> None:
     if ".." in Path(name).parts or Path(name).is_absolute():
-        raise ConfigError(f"the yaml {name!r} lies outside of {folder}: put it into conf/")
+        raise ConfigError(
+            f"the yaml file {name!r} lies outside of {folder}: move the file into conf/"
+        )
     path = Path(folder, file)
     if path.is_file() and not path.resolve().is_relative_to(packaged_root()):
         check_yaml(path)
@@ -47,7 +50,7 @@ SWEEP_PATTERNS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
 
 
 class InvalidYamlError(ConfigError):
-    """A file cannot be read as yaml."""
+    """A file is not valid yaml."""
 
 
 def packaged_root() -> Path:
@@ -57,14 +60,14 @@ def packaged_root() -> Path:
 
 
 def search_path(folder: Path) -> list[Path]:
-    """Folders in which groups are looked up: the study's `conf/` first, the packaged one next."""
+    """The folders that may hold groups: the study's `conf/` first, then the packaged one."""
     packaged = packaged_root()
     places = [folder.resolve() / "conf", packaged / "conf", folder.resolve(), packaged]
     return [p for p in dict.fromkeys(places) if p.is_dir()]
 
 
 def group_options(group: str, folder: Path) -> list[str]:
-    """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
+    """The names of the options of a group (`ppo`, `a2c` … in `algorithm`)."""
     names = set()
     for root in search_path(folder):
         names |= {p.stem for p in (root / group).glob("*.yaml")}
@@ -72,16 +75,16 @@ def group_options(group: str, folder: Path) -> list[str]:
 
 
 def groups(folder: Path) -> list[str]:
-    """The groups there are."""
+    """The names of all groups, sorted."""
     roots = [root for root in search_path(folder) if root.name == "conf"]
     return sorted({p.parent.name for conf in roots for p in conf.glob("*/*.yaml")})
 
 
 def check_yaml_files(roots: Sequence[Path]) -> None:
-    """Refuse a study's yaml that is too large, too deep or full of aliases.
+    """Refuse yaml files of a study that are too large, too deep or full of aliases.
 
     Raises:
-        ConfigError: Names the file and the limit.
+        ConfigError: A file exceeds a limit. The error names the file and the limit.
     """
     packaged = packaged_root()
     for root in roots:
@@ -92,14 +95,17 @@ def check_yaml_files(roots: Sequence[Path]) -> None:
             try:
                 check_yaml(path)
             except InvalidYamlError:
-                # A sketch of another sweep is nobody's trouble until it is asked for.
+                # An unfinished sweep definition must not stop commands that do not use it.
                 if patterns is CONF_PATTERNS:
                     raise
 
 
 def _expanded_size(path: Path) -> tuple[int, int]:
-    """Nodes after the expansion of aliases, and depth; counted without expanding anything."""
+    """The number of nodes with every alias expanded, and the depth."""
     import yaml
+
+    # The size of an anchored node is stored, so that each alias costs one look-up: nested aliases
+    # ("billion laughs") would otherwise take exponential time and memory.
 
     sizes: dict[int, tuple[int, int]] = {}
 
@@ -127,19 +133,21 @@ def _expanded_size(path: Path) -> tuple[int, int]:
 
 
 def _check_keys(node: Any, path: Path) -> None:
-    """Refuse a key that is there twice, of which a reader would see the one and we the other."""
+    """Refuse a key that stands twice in a mapping: readers of yaml differ in which one wins."""
     keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
     for key, count in keys.items():
         if count > 1:
             line = node.start_mark.line + 1
             raise ConfigError(
-                f"{path} has the key {key!r} twice from line {line} on: leave one out"
+                f"{path} has the key {key!r} twice, from line {line} on: remove one of them"
             )
 
 
 def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
-    """Nodes and depth where they pass a limit, read no further than that."""
+    """The nodes and depth at which a text exceeds a limit; None if the text is within the limits."""
     import yaml
+
+    # Events are parsed one by one, so that a huge or deep file is refused before it is composed.
 
     nodes = depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -152,10 +160,10 @@ def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
 
 
 def check_yaml(path: Path) -> None:
-    """Refuse one yaml file that would blow up when it is read.
+    """Refuse a yaml file that is too large, too deep or full of aliases.
 
     Raises:
-        ConfigError: Names the file and the limit.
+        ConfigError: The file exceeds a limit or is not yaml. The error names the file.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""A sweep as asked for: composed from its definition and words, its space read and checked."""
+"""A sweep request: a sweep definition and overrides, composed into settings and a search space."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,12 +29,12 @@ from rlexp.protocol.space import SWITCH, Space
 from rlexp.protocol.sweep import SweepPlan
 
 Lookup = Callable[[str], Any]
-"""From a key to its value in the default configuration; a ConfigError where there is none."""
+"""A function from a key to its default value, which raises ConfigError for an unknown key."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedSpace:
-    """Parameters by key, and the keys that are settled: fixed by a word, or taken out."""
+    """The searched parameters, and the keys that an override fixed or removed from the space."""
 
     entries: dict[str, ParameterEntry]
     settled: frozenset[str]
@@ -45,10 +45,11 @@ def merge_overrides(
     overrides: SweepOverrides,
     groups: Collection[str],
 ) -> MergedSpace:
-    """Put the words over the definition; a word with values only keeps the conditions.
+    """Merge overrides into a definition; an override with values only keeps the conditions.
 
     Raises:
-        ConfigError: A parameter is the same for every trial, or is taken out and was never there.
+        ConfigError: A parameter must not vary between trials, or an override removes a parameter
+            that the definition does not have.
     """
     fixed = [key for key in definition if _is_fixed(key, overrides.fixed, groups)]
     entries = {key: None if key in fixed else entry for key, entry in definition.items()}
@@ -65,7 +66,7 @@ def merge_overrides(
 def _check_taken_out(key: str, entry: ParameterEntry | None, definition: Collection[str]) -> None:
     if entry is None and key not in definition:
         raise ConfigError.unknown(
-            f"sweep.space.{key}=null takes out a parameter that the space does not have",
+            f"sweep.space.{key}=null removes a parameter that the space does not have",
             key,
             definition,
             code="unknown_setting",
@@ -78,19 +79,20 @@ def _with_conditions(before: ParameterEntry | None, entry: ParameterEntry) -> Pa
 
 
 def _is_fixed(key: str, fixed: Collection[str], groups: Collection[str]) -> bool:
-    """Whether a word gives the key a value, or a mapping that holds it."""
+    """Whether an override sets the key, or a mapping that contains it."""
     return any(
         key == word or (word not in groups and key.startswith(f"{word}.")) for word in fixed
     )
 
 
 def drop_settled_conditions(remaining: MergedSpace, lookup: Lookup) -> dict[str, ParameterEntry]:
-    """Decide conditions on what is not searched: they always hold, or never.
+    """Evaluate the conditions on keys that are not searched, and drop them.
 
-    A parameter that can never be there goes where a word has settled so; else that is a mistake.
+    Without its searched keys, such a condition always holds or never. If it never holds because
+    of an override, the parameter is dropped; otherwise the definition is wrong.
 
     Raises:
-        ConfigError: A parameter would never be there.
+        ConfigError: A parameter can never be active, and no override is the reason.
     """
     entries = dict(remaining.entries)
     gone: set[str] = set()
@@ -117,15 +119,15 @@ def _may_hold(
     except ConfigError as error:
         if parent in remaining.settled and parent.startswith(SWITCH):
             raise ConfigError(
-                f"sweep.space.{key} depends on {parent}, which is taken out; "
-                f"say {parent}=VALUE, or take {key} out too",
+                f"sweep.space.{key} depends on {parent}, which an override removes from the "
+                f"space; write {parent}=VALUE, or remove {key} too with sweep.space.{key}=null",
             ) from error
         return True
     if holds(value, allowed) or parent in remaining.settled:
         return holds(value, allowed)
     raise ConfigError(
-        f"sweep.space.{key} would never be there: it depends on {parent}, which is not searched "
-        f"and is {value}; search {parent} too, or correct the condition",
+        f"sweep.space.{key} is never active: it depends on {parent}, which is not searched "
+        f"and has the value {value}; search {parent} too, or correct the condition",
     )
 
 
@@ -139,16 +141,16 @@ def _has_value(key: str, lookup: Lookup) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """What one command asks of a sweep.
+    """A composed sweep: what to search, how, and from which default configuration.
 
     Attributes:
-        plain: The default configuration, as `rlexp run` would have it.
-        space: Where to search.
-        default: The value of every parameter that is there in the default configuration.
-        plan: How; its `lag` may be open.
+        plain: The default configuration, equal to that of `rlexp run` with the same overrides.
+        space: The search space.
+        default: The value of every parameter that is active in the default configuration.
+        plan: Settings of the search; `lag` may be unset.
         tuner: Settings of the tuner, with `_target_`.
         pruner: Settings of the pruner, with `_target_`.
-        configurations: What the values of parameters lead to.
+        configurations: Composes the configuration of a trial.
     """
 
     plain: dict[str, Any]
@@ -160,19 +162,19 @@ class SweepRequest:
     configurations: Configurations
 
     def configure(self, parameters: Mapping[str, Any], steps: int | None = None) -> dict[str, Any]:
-        """The configuration of a trial, as `rlexp run` would have it.
+        """The configuration of a trial, in the form that `rlexp run` uses.
 
         Args:
-            parameters: Values of those parameters that are there.
-            steps: Environment steps of each of its runs, if not those of the configuration.
+            parameters: Values of the active parameters.
+            steps: Environment steps of each run, if not those of the configuration.
 
         Raises:
-            ConfigError: The space or the configuration has no such key.
+            ConfigError: The space or the configuration does not have a key.
         """
         for key in parameters:
             if key not in self.space.keys:
                 raise ConfigError.unknown(
-                    f"{key} is no parameter of the space",
+                    f"{key} is not a parameter of the space",
                     key,
                     self.space.keys,
                     code="unknown_setting",
@@ -183,16 +185,16 @@ class SweepRequest:
 
 
 def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> SweepRequest:
-    """Compose a sweep; words win over its definition.
+    """Compose a sweep; overrides win over its definition.
 
     Args:
-        name: Of a definition in `sweeps/`; without one, the words say everything.
-        overrides: Overrides in Hydra's grammar. A word with several values searches them, one with a
-            single value takes its key out of the space.
+        name: The name of a definition in `sweeps/`; None for a sweep of overrides only.
+        overrides: Overrides in Hydra's grammar. An override with several values adds its key to
+            the space; one with a single value removes its key from the space.
         folder: The study's folder, whose `conf/` and `sweeps/` win over the packaged ones.
 
     Raises:
-        ConfigError: Something in them is unknown, mistyped or out of range.
+        ConfigError: The definition or an override is unknown, mistyped or out of range.
     """
     if name is not None:
         check_name(name, folder)
@@ -218,8 +220,8 @@ def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> S
 def _check_package(base: Composition, name: str | None) -> None:
     if {DEFINITIONS, "space"} & set(base.settings):
         raise ConfigError(
-            f"sweeps/{name}.yaml must begin with the line '# @package _global_', and a shared "
-            "space that it includes with '# @package sweep.space'",
+            f"sweeps/{name}.yaml must begin with the line '# @package _global_', and a file with "
+            "a shared space that it includes must begin with '# @package sweep.space'",
         )
 
 

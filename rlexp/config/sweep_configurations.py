@@ -1,4 +1,7 @@
-"""The configurations of a sweep: one composition for each choice of groups, values on copies."""
+"""The configurations of the trials of a sweep.
+
+Hydra composes once for each combination of groups, which takes long; values are set on copies.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +13,17 @@ from rlexp.config.words import FREE_FORM_KEYS
 
 ENTRY = "sweep_entry"
 SWEEP_KEYS = ("sweep", "tuner", "pruner")
-"""Keys of a sweep's configuration that no run has."""
+"""Keys of the configuration of a sweep that the configuration of a run does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What words lead to.
+    """A composed configuration of a sweep.
 
     Attributes:
-        settings: The resolved configuration, the sweep's own keys included.
-        choices: The option of each group that is chosen from.
-        source: Hydra's configuration of a run, where values in it refer to others; else nothing.
+        settings: The resolved configuration, with the keys of the sweep.
+        choices: The chosen option of each group.
+        source: Hydra's configuration of a run, if values in it refer to other values; else None.
     """
 
     settings: Mapping[str, Any]
@@ -29,15 +32,16 @@ class Composition:
 
     @property
     def of_a_run(self) -> dict[str, Any]:
-        """A copy without the sweep's own keys."""
+        """A copy without the keys of the sweep: the configuration of a run."""
         return {k: copy_values(v) for k, v in self.settings.items() if k not in SWEEP_KEYS}
 
     def with_values(self, values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        """A copy without the sweep's own keys, with values at dotted keys.
+        """The configuration of a run with values at dotted keys.
 
         Raises:
             ConfigError: A key does not exist.
         """
+        # Only OmegaConf updates the values that refer to a changed one; a plain copy is faster.
         if self.source is not None:
             return _updated(self.source, values)
         settings = self.of_a_run
@@ -50,7 +54,7 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
     """Compose the configuration of a sweep.
 
     Raises:
-        ConfigError: A word names an unknown group, option or key.
+        ConfigError: An override names an unknown group, option or key.
     """
     with hydra_session(folder, ENTRY) as load:
         config = load(overrides, hydra=True)
@@ -66,7 +70,7 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
 
 @dataclass(slots=True)
 class Configurations:
-    """From values of parameters to configurations; Hydra composes once per choice of groups."""
+    """Composes the configuration of a trial; Hydra composes once per combination of groups."""
 
     overrides: tuple[str, ...]
     folder: Path
@@ -75,10 +79,10 @@ class Configurations:
     _composed: dict[tuple[str, ...], Composition] = field(default_factory=dict)
 
     def configure(self, values: Mapping[str, Any], steps: int | None = None) -> dict[str, Any]:
-        """The configuration with these values; whoever asks may change it.
+        """The configuration with these values, as a copy that the caller may change.
 
         Args:
-            values: By key: options of groups, and values at dotted keys.
+            values: Options of groups and values of dotted keys, by key.
             steps: Environment steps of a run, if not those of the configuration.
 
         Raises:
@@ -90,7 +94,7 @@ class Configurations:
         return self.composition(chosen).with_values([*dotted, *more])
 
     def started_from(self, options: Mapping[str, str]) -> "Configurations":
-        """The same with other options in the default configuration."""
+        """The same configurations, with other options in the default configuration."""
         if not options:
             return self
         overrides = (*self.overrides, *(self._word(*option) for option in sorted(options.items())))
@@ -98,10 +102,10 @@ class Configurations:
         return Configurations(overrides, self.folder, self.groups, base)
 
     def composition(self, chosen: Mapping[str, Any]) -> Composition:
-        """What these options of groups lead to.
+        """The composition with these options of groups.
 
         Raises:
-            ConfigError: There is no such option.
+            ConfigError: An option does not exist.
         """
         overrides = tuple(
             self._word(group, option)
@@ -121,17 +125,17 @@ class Configurations:
 
 
 def copy_values(value: Any) -> Any:
-    """A copy of JSON values that shares nothing."""
+    """A deep copy of JSON values."""
     if isinstance(value, Mapping):
         return {key: copy_values(item) for key, item in value.items()}
     return [copy_values(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def set_value(settings: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value at a dotted key, in place; what stood there is gone.
+    """Set the value at a dotted key, in place.
 
     Raises:
-        ConfigError: The key does not exist, and is not of free form.
+        ConfigError: The key does not exist and is not a free-form key.
     """
     *path, last = key.split(".")
     free = FREE_FORM_KEYS.match(f"{key}=") is not None
@@ -146,7 +150,7 @@ def set_value(settings: dict[str, Any], key: str, value: Any) -> None:
 
 
 def value_at(settings: Mapping[str, Any], key: str) -> Any:
-    """The value at a dotted key; nothing where a key of free form is not set.
+    """The value at a dotted key; None for a free-form key that is not set.
 
     Raises:
         ConfigError: The key does not exist.
@@ -168,7 +172,7 @@ def _child(node: Any, part: str, key: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _without(config: Any, *keys: str) -> Any:
-    """The same configuration, from which keys are gone."""
+    """The configuration itself, after its keys are removed."""
     from omegaconf import open_dict
 
     with open_dict(config):
@@ -178,7 +182,7 @@ def _without(config: Any, *keys: str) -> Any:
 
 
 def _has_references(config: Any) -> bool:
-    """Whether a value refers to another one, so that it follows when that is set."""
+    """Whether a value refers to another value, other than an environment variable."""
     from omegaconf import OmegaConf
 
     texts = _strings(OmegaConf.to_container(config, resolve=False))

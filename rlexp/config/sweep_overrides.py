@@ -1,4 +1,4 @@
-"""The words of a sweep, sorted: what Hydra reads, what is searched, and what is held fixed."""
+"""The overrides of a sweep: sorted into those for Hydra, searched parameters and fixed values."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -22,18 +22,18 @@ from rlexp.protocol.space import SWITCH
 
 SPACE = "sweep.space."
 DEFINITION_NAME = re.compile("[A-Za-z0-9_.-]+")
-"""What Hydra reads as one word."""
+"""The name of a sweep definition that Hydra's grammar can express without quotes."""
 TASK_KEYS = ("environment.id", "environment.name", "environment.imports")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOverrides:
-    """What the words of a command ask of a sweep; of two about one key, the last counts.
+    """The sorted overrides of a sweep; the last override of a key wins.
 
     Attributes:
-        for_hydra: Those that Hydra reads.
-        written: Parameters that they name, by key; nothing where one is taken out.
-        fixed: What they set to one value, which is then not searched.
+        for_hydra: Overrides that Hydra composes.
+        written: Searched parameters by key; None for a removed parameter.
+        fixed: Keys with one value, which are not searched.
     """
 
     for_hydra: list[str] = field(default_factory=list)
@@ -41,22 +41,22 @@ class SweepOverrides:
     fixed: dict[str, Any] = field(default_factory=dict)
 
     def search(self, entries: Mapping[str, ParameterEntry | None]) -> None:
-        """Take note of parameters."""
+        """Add searched parameters."""
         for key, entry in entries.items():
             self.fixed.pop(key, None)
             self.written[key] = entry
 
     def hold(self, key: str, value: Any) -> None:
-        """Take note of one value."""
+        """Add a key with one value."""
         self.written.pop(key, None)
         self.fixed[key] = value
 
 
 def sort_overrides(overrides: Sequence[str], folder: Path) -> SweepOverrides:
-    """Sort the words of a sweep.
+    """Sort the overrides of a sweep.
 
     Raises:
-        ConfigError: One cannot be read, or asks to search what is the same for every trial.
+        ConfigError: An override cannot be parsed, or searches a key that must not vary.
     """
     group_names = set(groups(folder))
     result = SweepOverrides()
@@ -79,33 +79,33 @@ def sort_overrides(overrides: Sequence[str], folder: Path) -> SweepOverrides:
 
 
 def check_searchable(key: str, where: str) -> None:
-    """Refuse to search what is the same for every trial.
+    """Refuse to search a key that must be the same for every trial.
 
     Args:
-        key: Of the parameter.
-        where: What the error begins with.
+        key: The key of the parameter.
+        where: The first words of the error.
 
     Raises:
-        ConfigError: It belongs to the sweep, or to the task.
+        ConfigError: The key belongs to the sweep or to the task.
     """
     first = key.split(".", maxsplit=1)[0]
     if first in (*EXPERIMENT_KEYS, *SWEEP_GROUPS, "budget"):
         raise ConfigError(
-            f"{where}: {key} is the same for every trial and takes one value; "
-            "start one sweep for each",
+            f"{where}: {key} must be the same for every trial: write one value; "
+            "for several values, start one sweep for each",
         )
     if key in {"environment", *TASK_KEYS} or key.startswith("environment.reference"):
         raise ConfigError(
             f"{where}: scores on different tasks cannot be compared, so {key} takes one value; "
-            "start one sweep for each",
+            "for several values, start one sweep for each",
         )
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Refuse the name of a definition that does not exist, or cannot be read.
+    """Refuse the name of a sweep definition that does not exist or cannot be read.
 
     Raises:
-        ConfigError: Says which there are, or what is wrong with its file.
+        ConfigError: Names the existing definitions, or the mistake in the file.
     """
     existing = group_options(DEFINITIONS, folder)
     if name in existing:
@@ -125,8 +125,8 @@ def check_name(name: str, folder: Path) -> None:
 def _check_file(name: str, folder: Path) -> None:
     if not DEFINITION_NAME.fullmatch(name):
         raise ConfigError(
-            f"{DEFINITIONS}/{name}.yaml: rename it, with nothing but the letters a to z, digits, "
-            "_ . and - in its name",
+            f"{DEFINITIONS}/{name}.yaml: rename the file: its name may only have the letters "
+            "a to z and A to Z, digits, _ . and -",
         )
     paths = (root / DEFINITIONS / f"{name}.yaml" for root in search_path(folder))
     check_yaml(next(path for path in paths if path.is_file()))
@@ -136,7 +136,9 @@ def _space_entries(word: str, parsed: Any) -> dict[str, ParameterEntry | None]:
     key = parsed.key_or_group.removeprefix(SPACE)
     if f"{key}." == SPACE:
         if parsed.is_delete() or parsed.is_sweep_override() or parsed.value() in (None, {}, ""):
-            raise ConfigError(f"{word}: take parameters out one by one: sweep.space.KEY=null")
+            raise ConfigError(
+                f"{word}: parameters must be removed one by one: write sweep.space.KEY=null"
+            )
         return read_entries(parsed.value())
     if parsed.is_delete():
         return {key: None}
@@ -150,7 +152,9 @@ def _space_entries(word: str, parsed: Any) -> dict[str, ParameterEntry | None]:
 def _check_fixed(word: str, parsed: Any, group_names: Collection[str]) -> None:
     key = parsed.key_or_group
     if key == "phase":
-        raise ConfigError(f"{word}: a sweep goes through every phase; leave phase out")
+        raise ConfigError(f"{word}: a sweep runs all phases; remove phase from the command")
     if key == DEFINITIONS:
-        raise ConfigError(f"{word}: the definition stands first: rlexp sweep {parsed.value()} …")
+        raise ConfigError(
+            f"{word}: the definition is the first argument: write rlexp sweep {parsed.value()} …"
+        )
     check_override(word, parsed, group_names)

@@ -1,4 +1,4 @@
-"""Turns plain mappings into typed plug-ins and settings; every mistake is named, all at once."""
+"""Validation: from dictionaries to typed settings and plug-ins, with all mistakes in one error."""
 
 import importlib
 import json
@@ -21,11 +21,11 @@ from rlexp.store.secrets import mask, secret_values
 T = TypeVar("T")
 
 PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections."}
-"""Where the plug-ins of a group are that have no package of their own name."""
+"""Packages of the plug-ins of a group, if not `rlexp.GROUPs.`"""
 COMPONENTS = "components"
-"""Key of an environment under which its components are, by name."""
+"""The key of an environment that holds its components by name."""
 CONFIGURATION_KEYS = {"component": f"environment.{COMPONENTS}"}
-"""Where the plug-ins of a group stand in a configuration, if not under its name."""
+"""Keys of the plug-ins of a group in a configuration, if not the name of the group."""
 RANGE_ERRORS = {
     "greater_than",
     "greater_than_equal",
@@ -41,7 +41,7 @@ QUOTED = re.compile(r"'([^']*)'")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """The whole configuration; plug-ins are validated by their own classes."""
+    """The whole configuration. The classes of the plug-ins validate their own settings."""
 
     agent: dict[str, Any]
     algorithm: dict[str, Any]
@@ -61,7 +61,7 @@ PLUG_INS = ("agent", "algorithm", "environment", "executor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """The plug-ins that decide how a run learns, built."""
+    """The built plug-ins that determine how a run learns."""
 
     agent: Any
     algorithm: Any
@@ -70,21 +70,21 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Learning):
-    """The plug-ins of one configuration, built."""
+    """All built plug-ins of one configuration."""
 
     executor: Any
     trackers: Mapping[str, Any]
 
 
 def validate(settings: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
-    """Validate a whole configuration.
+    """Validate a whole configuration and build its plug-ins.
 
     Args:
         settings: The resolved configuration.
         allowed: Further packages whose classes `_target_` may name.
 
     Raises:
-        ConfigError: Every mistake in it, on one line.
+        ConfigError: All mistakes of the configuration, on one line.
     """
     mistakes = _secret_errors(settings)
     root = _validate_into(mistakes, Root, settings, "")
@@ -96,10 +96,12 @@ def validate(settings: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
-    """Build one plug-in from its mapping, which may hold names as records do.
+    """Build one plug-in from its settings, as configured or as recorded.
+
+    Recorded settings also hold the identity of the plug-in, which is ignored.
 
     Raises:
-        ConfigError: Every mistake in it, on one line.
+        ConfigError: All mistakes of the settings, on one line.
     """
     mistakes: list[ConfigError] = []
     part = _build_plug_in(mistakes, _without_recorded_names(settings), group, allowed)
@@ -109,7 +111,7 @@ def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) 
 
 
 def _without_recorded_names(settings: Any) -> Any:
-    """A plug-in's mapping, and those of its components, without what only records hold."""
+    """The settings of a plug-in and its components without the identities that records add."""
     if not isinstance(settings, Mapping):
         return settings
     part, inside = without_names(settings), settings.get(COMPONENTS)
@@ -125,7 +127,7 @@ def build_named(settings: Any, group: str, allowed: Sequence[str] = ()) -> dict[
     """Build several plug-ins of a group, by name.
 
     Raises:
-        ConfigError: Every mistake in them, on one line.
+        ConfigError: All mistakes of their settings, on one line.
     """
     mistakes = _secret_errors({group: settings})
     built = _build_named_plug_ins(mistakes, settings, group, allowed)
@@ -138,12 +140,12 @@ def validate_settings(kind: type[T], settings: Mapping[str, Any], prefix: str = 
     """Validate settings that belong to no plug-in.
 
     Args:
-        kind: Their class.
-        settings: Their values.
-        prefix: What stands before their names in errors.
+        kind: The dataclass of the settings.
+        settings: The values.
+        prefix: Text before the keys in errors, such as `sweep.`.
 
     Raises:
-        ConfigError: Every mistake in them, on one line.
+        ConfigError: All mistakes of the settings, on one line.
     """
     mistakes: list[ConfigError] = []
     validated = _validate_into(mistakes, kind, fill_variables(settings), prefix)
@@ -157,7 +159,7 @@ def _secret_errors(settings: Mapping[str, Any]) -> list[ConfigError]:
 
 
 def _combined(mistakes: Sequence[ConfigError]) -> ConfigError:
-    """All mistakes as one error; its code, its key and what is allowed are those of the first."""
+    """All mistakes as one error, with the code, the key and the allowed values of the first."""
     first = mistakes[0] if mistakes else ConfigError()
     return first.rephrased(mask("; ".join(map(str, mistakes)), secret_values(os.environ)))
 
@@ -204,7 +206,7 @@ def _build_named_plug_ins(
 
 
 def _with_path(mistake: ConfigError, group: str, path: str) -> ConfigError:
-    """A mistake in a plug-in with the place in the configuration where the plug-in stands."""
+    """The mistake of a plug-in, with the key of the plug-in in the configuration."""
 
     def with_path(text: str) -> str:
         return re.sub(rf"\b{group}(?=\.|$| must)", path, text, count=1)
@@ -222,7 +224,7 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     """Import the class that a plug-in's `_target_` names.
 
     Raises:
-        ConfigError: It is outside the allowed packages, or there is no such dataclass.
+        ConfigError: The class is outside the allowed packages, or is not an importable dataclass.
     """
     prefixes = (
         PLUG_IN_PACKAGES.get(group, f"rlexp.{group}s."),
@@ -243,7 +245,9 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
     if not isinstance(target, type) or not is_dataclass(target):
-        raise ConfigError(f"{group}._target_={path!r} is no plug-in: name a dataclass")
+        raise ConfigError(
+            f"{group}._target_={path!r} is not a plug-in: write the path of a dataclass"
+        )
     return target
 
 
@@ -269,12 +273,17 @@ def _validated(adapter: Any, settings: Any) -> Any:
     try:
         text = json.dumps(settings)
     except TypeError as error:
-        raise ConfigError(f"a value is no plain data: {error}") from error
+        raise ConfigError(
+            f"a value is not JSON: {error}; use numbers, texts, lists and mappings"
+        ) from error
+    # Through JSON, pydantic takes a list for a tuple and a text for an enum, and stays strict
+    # about everything else.
     return adapter.validate_json(text, strict=True, extra="forbid")
 
 
 def _repair(settings: Any, problems: Sequence[Any]) -> Any:
-    """Take `1e6` for an integer where one is meant; nothing where that repairs nothing."""
+    """The settings with whole floats (`1e6`) as integers where required; None without a change."""
+    # YAML and Hydra read 1e6 as a float, and users write step counts like this.
     copy, repaired = json.loads(json.dumps(settings)), False
     for item in problems:
         value = item["input"]
@@ -292,7 +301,10 @@ def _repair(settings: Any, problems: Sequence[Any]) -> Any:
 def _explain_problems(
     problems: Sequence[Any], settings: Any, kind: type, prefix: str
 ) -> list[ConfigError]:
-    """One mistake for each place; of a union's complaints, those about the value itself."""
+    """One mistake for each key with problems.
+
+    For a union, pydantic reports a problem for every member. Problems of range, if any, say most.
+    """
     places: dict[tuple[Any, ...], list[Any]] = {}
     for item in problems:
         places.setdefault(_location(item, settings), []).append(item)
@@ -307,7 +319,8 @@ def _explain_problems(
 
 
 def _location(item: Any, settings: Any) -> tuple[Any, ...]:
-    """Where a mistake is, without the names that pydantic gives to members of a union."""
+    """The path of a problem in the settings."""
+    # pydantic puts the names of union members into the path; a part is kept if the settings have it.
     node, path = settings, []
     last = len(item["loc"]) - 1
     for position, part in enumerate(item["loc"]):
@@ -324,7 +337,7 @@ def _location(item: Any, settings: Any) -> tuple[Any, ...]:
 def _explain_problem(
     item: Any, location_parts: Sequence[Any], kind: type, prefix: str
 ) -> ConfigError:
-    """One mistake: where, what was given, what is allowed."""
+    """A problem of pydantic as an error: the key, the given value and what is allowed."""
     location = [str(part) for part in location_parts]
     path = prefix + ".".join(location)
     if item["type"] in UNKNOWN_KEY_ERRORS:
@@ -332,7 +345,9 @@ def _explain_problem(
         text = f"unknown key {path!r}"
         return ConfigError.unknown(text, location[-1], allowed, code="unknown_setting", key=path)
     if item["type"] in MISSING_ERRORS:
-        return ConfigError(f"{path} is missing", code="missing_value", key=path)
+        return ConfigError(
+            f"{path} is missing: give it a value with {path}=…", code="missing_value", key=path
+        )
     if item["type"] == "value_error":
         return _class_error(item, path)
     message = str(item["msg"])
@@ -347,7 +362,7 @@ def _explain_problem(
 
 
 def _class_error(item: Any, path: str) -> ConfigError:
-    """What a class itself says against its settings."""
+    """The error that a class raised about its own settings."""
     text = str(item["msg"]).removeprefix("Value error, ")
     raised = item.get("ctx", {}).get("error")
     if isinstance(raised, ConfigError):

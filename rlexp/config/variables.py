@@ -1,4 +1,4 @@
-"""Environment variables in a configuration: kept as written, filled in where they are used."""
+"""Environment variables in settings: stored as written, replaced where they are used."""
 
 import os
 import re
@@ -11,10 +11,10 @@ _VARIABLE = re.compile(r"\$\{oc\.env:([^,}]+)(?:,([^}]*))?\}")
 
 
 def fill_variables(value: Any) -> Any:
-    """Replace `${oc.env:NAME}` by the variable's value, where the value is used.
+    """The settings with every `${oc.env:NAME}` replaced by the value of the variable.
 
     Raises:
-        ConfigError: The variable is not set and has no default.
+        ConfigError: A variable is not set and has no default.
     """
     if isinstance(value, Mapping):
         return {key: fill_variables(item) for key, item in value.items()}
@@ -29,7 +29,7 @@ def fill_variables(value: Any) -> Any:
 
 
 def has_variable(value: Any) -> bool:
-    """Whether a value is text that holds `${oc.env:NAME}`."""
+    """Whether a value is a text with `${oc.env:NAME}` in it."""
     return isinstance(value, str) and _VARIABLE.search(value) is not None
 
 
@@ -37,5 +37,8 @@ def _variable(match: re.Match[str]) -> str:
     name, default = match.groups()
     value = os.environ.get(name, default)
     if value is None:
-        raise ConfigError(f"the environment variable {name} is not set; set it or give a default")
+        raise ConfigError(
+            f"the environment variable {name} is not set: set it, or write a default value: "
+            f"${{oc.env:{name},DEFAULT}}"
+        )
     return value
