@@ -1,41 +1,41 @@
-"""Points of the unit cube by number, without a look at any trial."""
+"""Random and quasi-random points of the unit cube, by trial number."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
 
-MOST_DIMENSIONS = 21_201
-"""As many as there are direction numbers (Joe and Kuo, 2008)."""
-MOST_POINTS = 2**30
-SCRAMBLING = 0
-"""Trial 0 is never suggested, so that its stream is free for what all trials share."""
+MAX_DIMENSIONS = 21_201
+"""The number of available direction numbers (Joe and Kuo, 2008)."""
+MAX_POINTS = 2**30
+SCRAMBLING_STREAM = 0
+"""Trial 0 is never suggested, so its random stream scrambles the sequence for all trials."""
 
 
-def generator(seed: int, number: int) -> np.random.Generator:
-    """The stream of random numbers that belongs to a trial alone."""
+def trial_generator(seed: int, number: int) -> np.random.Generator:
+    """The random generator of one trial, independent of those of other trials."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
 
 
 def random_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
-    """A point drawn uniformly for trial `number`, of shape (dimensions,)."""
-    return generator(seed, number).random(dimensions)
+    """A uniform random point for trial `number`, of shape (dimensions,)."""
+    return trial_generator(seed, number).random(dimensions)
 
 
 def check_sobol_point(dimensions: int, number: int) -> None:
-    """Refuse a point that a Sobol' sequence lacks, without the half second that SciPy needs.
+    """Refuse a point that a Sobol' sequence does not have, without importing SciPy.
 
     Args:
-        dimensions: Of the point.
-        number: Of the point, from 1.
+        dimensions: The dimensions of the point.
+        number: The number of the point, from 1.
 
     Raises:
-        ConfigError: The sequence has fewer dimensions or points than that.
+        ConfigError: The sequence has fewer dimensions or fewer points.
     """
-    if dimensions > MOST_DIMENSIONS or number > MOST_POINTS:
+    if dimensions > MAX_DIMENSIONS or number > MAX_POINTS:
         raise ConfigError(
-            f"a Sobol' sequence has {MOST_DIMENSIONS:,} parameters and {MOST_POINTS:,} points "
-            "at most; take tuner=random"
+            f"a Sobol' sequence has at most {MAX_DIMENSIONS:,} parameters and {MAX_POINTS:,} "
+            "points; choose tuner=random"
         )
 
 
@@ -43,12 +43,12 @@ def sobol_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
     """Point `number`, from 1, of a scrambled Sobol' sequence, of shape (dimensions,).
 
     Raises:
-        ConfigError: The sequence has fewer dimensions or points than that.
+        ConfigError: The sequence has fewer dimensions or fewer points.
     """
     check_sobol_point(dimensions, number)
     from scipy.stats.qmc import Sobol
 
-    sequence = Sobol(dimensions, scramble=True, seed=generator(seed, SCRAMBLING))
+    sequence = Sobol(dimensions, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM))
     if number > 1:
         sequence.fast_forward(number - 1)
     point: NDArray[np.float64] = sequence.random(1)[0]

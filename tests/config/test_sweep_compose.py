@@ -86,7 +86,7 @@ def test_overrides_choose_tuner_pruner_and_plan(folder: Path) -> None:
     """Settings of the search are changed like other settings."""
     overrides = ["tuner=tpe", "tuner.startup=3", "pruner=median", "sweep.trials=7", "sweep.lag=0"]
     request = compose_sweep("mine", overrides, folder)
-    assert ("rlexp.tuners.tpe.TPE", 3, "rlexp.pruners.median.Median", 7, 0) == (
+    assert ("rlexp.tuners.tpe.TPE", 3, "rlexp.pruners.median.MedianPruner", 7, 0) == (
         request.tuner["_target_"],
         request.tuner["startup"],
         request.pruner["_target_"],

@@ -6,7 +6,7 @@ from math import nan
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from points import point, stopped_at
+from pruning_points import point, stopped_at
 
 from rlexp.pruners.hyperband import Hyperband, interleaved
 from rlexp.pruners.rungs import rungs

@@ -3,11 +3,11 @@
 from math import inf, nan
 
 import pytest
-from points import point, stopped_at
+from pruning_points import point, stopped_at
 
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 
-MEDIAN = Median(startup_trials=3, warm_up=0.0)
+MEDIAN = MedianPruner(startup_trials=3, warm_up=0.0)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_it_takes_some_trials() -> None:
 
 def test_it_waits_until_a_run_is_warm() -> None:
     """Each run: the second seed has to warm up again."""
-    slow = Median(startup_trials=1, warm_up=0.5)
+    slow = MedianPruner(startup_trials=1, warm_up=0.5)
     late = [500, 600, 700, 800, 900, 1000]
     assert late == stopped_at(slow, 0.0, [1.0])
     assert late == stopped_at(slow, 0.0, [1.0], position=1)

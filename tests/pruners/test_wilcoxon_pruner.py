@@ -1,6 +1,6 @@
 """Racing over seeds."""
 
-from points import point
+from pruning_points import point
 
 from rlexp.pruners.wilcoxon import Wilcoxon
 

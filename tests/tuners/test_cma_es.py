@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     complete,
     cube,
     failed,
@@ -17,13 +15,22 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.cma_es import CMAES, Gaussian, Mixed, Strategy, distribution, listed_shares
-from rlexp.tuners.generational import Member
+from rlexp.tuners.cma_es import (
+    CMAES,
+    CmaDistribution,
+    CmaEsMethod,
+    MixedDistribution,
+    initial_distribution,
+    listed_shares,
+)
+from rlexp.tuners.generational import EvaluatedPoint
 
 PLAIN = CMAES(population=None, sigma=0.3)
 MIXED = Space(
@@ -116,11 +123,15 @@ def test_mixed_generations_are_those_of_the_library(real: int) -> None:
 
 @pytest.mark.parametrize(
     ("space", "kind"),
-    [(cube(2), Gaussian), (MIXED, Mixed), (Space(parameters=MIXED.parameters[-1:]), Gaussian)],
+    [
+        (cube(2), CmaDistribution),
+        (MIXED, MixedDistribution),
+        (Space(parameters=MIXED.parameters[-1:]), CmaDistribution),
+    ],
 )
 def test_the_distribution_suits_the_space(space: Space, kind: type[Any]) -> None:
     """A long range of whole numbers counts as continuous; choices and short ones do not."""
-    assert type(distribution(space, (0.5,) * len(space.parameters), 0.3, 6)) is kind
+    assert type(initial_distribution(space, (0.5,) * len(space.parameters), 0.3, 6)) is kind
 
 
 @pytest.mark.parametrize(
@@ -150,15 +161,15 @@ def test_it_begins_at_the_default() -> None:
     assert pytest.approx([0.5, 0.5], abs=0.02) == first()
 
 
-def members(*trials: Trial) -> list[Member]:
+def members(*trials: Trial) -> list[EvaluatedPoint]:
     """Members as they were run, in the unit cube."""
-    return [Member(t.number, tuple(t.parameters.values()), t) for t in trials]
+    return [EvaluatedPoint(t.number, tuple(t.parameters.values()), t) for t in trials]
 
 
 @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.FAILED])
 def test_a_generation_of_equals_teaches_nothing(state: TrialState) -> None:
     """Whether all have the same value, or all failed."""
-    strategy = Strategy(cube(2), 0.3, 6, 0)
+    strategy = CmaEsMethod(cube(2), 0.3, 6, 0)
     before = strategy.begin()
     drawn = strategy.ask(before, 1)
     values = (1.0,) if state is TrialState.COMPLETE else ()
@@ -178,11 +189,11 @@ def test_a_generation_of_equals_teaches_nothing(state: TrialState) -> None:
 @pytest.mark.parametrize("space", [cube(3), MIXED], ids=["gaussian", "mixed"])
 def test_no_call_changes_a_state(space: Space) -> None:
     """Asked again after it was told, a distribution draws the same."""
-    strategy = Strategy(space, 0.3, 6, 0)
+    strategy = CmaEsMethod(space, 0.3, 6, 0)
     before = strategy.begin()
     drawn = strategy.ask(before, 1)
     trials = [complete(n, Suggestion(space.decode(c.point)), n) for n, c in enumerate(drawn, 1)]
-    told = [Member(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
+    told = [EvaluatedPoint(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
     after = strategy.tell(before, 1, told)
     assert drawn == strategy.ask(before, 1)
     assert strategy.ask(after, 2) == strategy.ask(strategy.tell(before, 1, told), 2)

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     STEPS,
     complete,
     cube,
@@ -19,12 +17,14 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
 from rlexp.tuners.dehb import DEHB, Brackets, cross, fidelities, mutate, rand1, redraw_outside
-from rlexp.tuners.unit_cube import generator
+from rlexp.tuners.unit_cube import trial_generator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dehb_operators.json"
 REFERENCE = json.loads(GOLDEN.read_text())
@@ -35,7 +35,7 @@ PLAIN = DEHB(minimum=0.1, eta=3, mutation_factor=0.5, crossover_probability=0.5)
 def test_operators_are_those_of_the_reference(case: dict[str, Any]) -> None:
     """The same draws give the same mutant, child, and point inside the cube, bit by bit."""
     parent, mutant = np.array(case["parent"]), np.array(case["mutant"])
-    random = [generator(case["seed"], n) for n in (7, 8, 9)]
+    random = [trial_generator(case["seed"], n) for n in (7, 8, 9)]
     mutated = mutate(np.array(case["pool"]), parent, case["factor"], random[0])
     crossed = cross(parent, mutant, case["probability"], random[1])
     redrawn = redraw_outside(np.array(case["outside"]), random[2])
@@ -53,7 +53,7 @@ def test_a_mutant_is_one_member_and_a_share_of_a_difference() -> None:
 def test_a_child_has_a_gene_of_the_mutant_at_least() -> None:
     """Though a crossover rate of 0 would take none."""
     zero, one = np.zeros(4), np.ones(4)
-    assert {1.0} == {cross(zero, one, 0.0, generator(seed, 1)).sum() for seed in range(20)}
+    assert {1.0} == {cross(zero, one, 0.0, trial_generator(seed, 1)).sum() for seed in range(20)}
 
 
 @pytest.mark.parametrize("run", REFERENCE["runs"], ids=lambda r: f"{r['eta']}-{r['minimum']:.2f}")
@@ -127,7 +127,7 @@ def test_the_best_of_a_rung_are_run_with_more_steps() -> None:
 def test_no_first_member_is_evaluated() -> None:
     """They are parents only: each of the first trials is a child."""
     trials = follow(PLAIN, problem_in(cube(3), seed=5), sphere, 10)
-    members = generator(5, 0).uniform(size=(9, 3)).tolist()
+    members = trial_generator(5, 0).uniform(size=(9, 3)).tolist()
     assert [] == [p for p in points(trials[1:]).tolist() if p in members]
 
 

@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from round_searches import complete, cube
+from generational_searches import complete, cube
 
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.generational import Candidate, Generations, Member, Replay, as_run, standing
+from rlexp.tuners.generational import (
+    CandidatePoint,
+    EvaluatedPoint,
+    Generations,
+    ReplaySuggester,
+    evaluated_point,
+    sort_key,
+)
 
 SPACE = Space(
     parameters=(
@@ -30,11 +37,11 @@ class Sums:
         """Nothing."""
         return 0.0
 
-    def ask(self, state: float, index: int) -> Sequence[Candidate]:
+    def ask(self, state: float, index: int) -> Sequence[CandidatePoint]:
         """Two points at a tenth of the state."""
-        return [Candidate((state / 10,))] * (1 if index == 0 else 2)
+        return [CandidatePoint((state / 10,))] * (1 if index == 0 else 2)
 
-    def tell(self, state: float, index: int, members: Sequence[Member]) -> float:
+    def tell(self, state: float, index: int, members: Sequence[EvaluatedPoint]) -> float:
         """Add the values."""
         self.told.append(index)
         return state + sum(m.trial.values[0] for m in members if m.trial)
@@ -55,7 +62,7 @@ def first_value(suggestion: Suggestion | None) -> float:
 def test_rounds_are_told_once() -> None:
     """What was replayed before is not replayed again, and later rounds go on from there."""
     method = Sums()
-    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past = history(1.0, 1.0, 2.0, 3.0, 1.0)
     assert [0.1, 0.4, 0.8] == [first_value(replay.suggest(past, n)) for n in (1, 3, 5)]
     assert [0.8, 0.1] == [first_value(replay.suggest(past, n)) for n in (6, 2)]
@@ -65,7 +72,7 @@ def test_rounds_are_told_once() -> None:
 def test_another_history_is_another_state() -> None:
     """From the first round on that differs; the same one comes back."""
     method = Sums()
-    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past, other = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
     found = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
     assert pytest.approx([0.8, 0.7, 0.8]) == found
@@ -74,7 +81,7 @@ def test_another_history_is_another_state() -> None:
 
 def test_a_trial_that_is_missing_has_no_value() -> None:
     """As where the sweep excludes those that failed."""
-    replay = Replay(cube(1), Generations(initial=1, size=2), Sums())
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), Sums())
     past = history(1.0, 1.0, 2.0)
     assert pytest.approx(0.3) == first_value(replay.suggest([past[0], past[2]], 3))
 
@@ -95,19 +102,19 @@ def test_a_point_is_where_its_trial_was_run(
 ) -> None:
     """Exactly as asked where that leads to the same values, at those values elsewhere."""
     trial = complete(1, Suggestion(parameters))
-    assert pytest.approx(expected) == as_run(SPACE, (0.2, 0.5, 0.3), trial)
+    assert pytest.approx(expected) == evaluated_point(SPACE, (0.2, 0.5, 0.3), trial)
 
 
 def test_a_trial_that_is_missing_was_run_where_it_was_asked_for() -> None:
     """As far as anyone knows."""
-    assert (0.2, 0.5, 0.3) == as_run(SPACE, (0.2, 0.5, 0.3), None)
+    assert (0.2, 0.5, 0.3) == evaluated_point(SPACE, (0.2, 0.5, 0.3), None)
 
 
 def test_asked_points_are_kept_to_the_last_bit() -> None:
     """Though decoding and encoding again may round."""
     asked = (0.1, 0.123456789012345, 0.71)
     trial = complete(1, Suggestion(SPACE.decode(asked)))
-    assert asked == as_run(SPACE, asked, trial)
+    assert asked == evaluated_point(SPACE, asked, trial)
 
 
 def test_pruned_trials_come_behind_complete_ones() -> None:
@@ -123,5 +130,5 @@ def test_pruned_trials_come_behind_complete_ones() -> None:
         replace(some, state=TrialState.PRUNED, values=()),
     ]
     order = [some, *pruned, *last]
-    assert order == sorted(order, key=standing, reverse=True)
-    assert {standing(None)} == {standing(t) for t in last}
+    assert order == sorted(order, key=sort_key, reverse=True)
+    assert {sort_key(None)} == {sort_key(t) for t in last}

@@ -11,7 +11,7 @@ from in_full import IN_FULL, long
 from searches import BRANCHED, NUMERIC, SPACES, STEPS, best, complete, drawn, problem
 
 from rlexp.records.trial import Trial, TrialState
-from rlexp.tuners.gp import GaussianProcess, kept, shares
+from rlexp.tuners.gp import GaussianProcess, scaled_values, select_trials
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
 
@@ -77,13 +77,13 @@ def test_shares() -> None:
     values = [(10.0,), (), (30.0,), (), (20.0,), (50.0,), (40.0,)]
     pruned = [False, True, False, False, False, False, False]
     expected = [0, 0.25, 0.5, -0.1, 0.25, 1, 0.75]
-    assert expected == pytest.approx(shares(values, pruned)[:, 0])
+    assert expected == pytest.approx(scaled_values(values, pruned)[:, 0])
 
 
 def test_shares_of_several_objectives() -> None:
     """Each on its own scale, the greatest numbers and equal ones included."""
     values = [(-1e308, 3.0), (1e308, 3.0), (), (0.0, 3.0)]
-    found = shares(values, [False, False, False, False])
+    found = scaled_values(values, [False, False, False, False])
     assert [[0, 0], [1, 0], [-0.1, -0.1], [0.5, 0]] == found.tolist()
 
 
@@ -98,13 +98,13 @@ def test_shares_of_several_objectives() -> None:
 )
 def test_kept(values: list[list[float]], most: int, expected: list[int]) -> None:
     """The half that the fewest dominate, then the latest."""
-    assert expected == kept(np.array(values, dtype=float), most)
+    assert expected == select_trials(np.array(values, dtype=float), most)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(2, 40))
 def test_the_best_and_the_latest_are_kept(values: list[int], most: int) -> None:
     """As many as there may be, in order, each once."""
-    found = kept(np.array(values, dtype=float)[:, None], most)
+    found = select_trials(np.array(values, dtype=float)[:, None], most)
     assert min(most, len(values)) == len(found)
     assert sorted(set(found)) == found
     assert values.index(max(values)) in found
@@ -115,7 +115,7 @@ def test_what_is_not_kept_does_not_count() -> None:
     """A suggestion from many trials is that from the kept ones alone."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(60)]
     trials.append(complete(NUMERIC, 60, drawn(NUMERIC, 60), (-99.0,)))  # the scale begins there
-    few = [trials[i] for i in kept(np.array([t.values for t in trials]), 20)]
+    few = [trials[i] for i in select_trials(np.array([t.values for t in trials]), 20)]
     assert [20, 60] == [len(few), few[-1].number]
     capped = replace(TUNER, most=20).open(problem(NUMERIC))
     assert capped.suggest(trials, 70) == TUNER.open(problem(NUMERIC)).suggest(few, 70)

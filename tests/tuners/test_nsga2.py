@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     complete,
     cube,
     failed,
@@ -18,14 +16,16 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.generational import Member
+from rlexp.tuners.generational import EvaluatedPoint
 from rlexp.tuners.nsga2 import NSGA2, polynomial_mutation, ranked, tournament
-from rlexp.tuners.unit_cube import generator, random_point
+from rlexp.tuners.unit_cube import random_point, trial_generator
 
 PLAIN = NSGA2(
     population=20, crossover_probability=0.9, mutation_probability=None, mutation_index=20.0
@@ -33,11 +33,11 @@ PLAIN = NSGA2(
 SMALL = replace(PLAIN, population=4)
 
 
-def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> Member:
+def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> EvaluatedPoint:
     """A member with these values."""
     trial = complete(number, Suggestion({}), *values)
     steps = {100: 0.0} if state is TrialState.PRUNED else {}
-    return Member(number, (), replace(trial, state=state, intermediate=steps))
+    return EvaluatedPoint(number, (), replace(trial, state=state, intermediate=steps))
 
 
 def test_selection_by_hand() -> None:
@@ -50,7 +50,7 @@ def test_selection_by_hand() -> None:
         member(5, 5.0, 1.0),
         member(6, 10.0, 0.0),
         member(7, 0.0, 10.0),
-        Member(8, (), None),
+        EvaluatedPoint(8, (), None),
         member(9, nan, 99.0),
     ]
     expected = [(6, 0), (7, 0), (5, 0), (4, 0), (2, 1), (3, 2), (1, 3), (8, 3), (9, 3)]
@@ -60,14 +60,14 @@ def test_selection_by_hand() -> None:
 def test_a_tournament_is_won_by_the_better() -> None:
     """The worst of all never wins; every other one can."""
     population = ranked([member(n, float(n), float(n)) for n in range(4)])
-    winners = {tournament(population, generator(0, n)).number for n in range(200)}
+    winners = {tournament(population, trial_generator(0, n)).number for n in range(200)}
     assert {1, 2, 3} == winners
 
 
 def test_a_tournament_of_equals_is_won_by_either() -> None:
     """By the one that is drawn first, whatever its number."""
     population = ranked([member(1, 0.0, 1.0), member(2, 1.0, 0.0)])
-    assert {1, 2} == {tournament(population, generator(0, n)).number for n in range(50)}
+    assert {1, 2} == {tournament(population, trial_generator(0, n)).number for n in range(50)}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_children_are_new() -> None:
 
     trials = follow(SMALL, problem_in(space, objectives=2), judge, 29, {"x0": "a", "x1": 3})
     for first in range(5, 29, 4):
-        before = ranked([Member(t.number, (), t) for t in trials[:first]])[:4]
+        before = ranked([EvaluatedPoint(t.number, (), t) for t in trials[:first]])[:4]
         known = [trials[one.number].parameters for one in before]
         assert [] == [t for t in trials[first : first + 4] if t.parameters in known]
 

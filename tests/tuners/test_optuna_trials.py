@@ -14,16 +14,16 @@ from searches import BRANCHED, MIXED, NUMERIC, SPACES, complete, drawn
 
 from rlexp.protocol.space import Choice, Domain, Integer, Real, Space
 from rlexp.records.trial import Trial, TrialState
-from rlexp.tuners.optuna_study import ask, sampler_seed
+from rlexp.tuners.optuna_study import sampler_seed, suggest_parameters
 from rlexp.tuners.optuna_trials import (
-    Converted,
+    ConvertedTrials,
     distribution,
     distributions,
     finite_values,
     from_internal,
-    frozen,
-    internals,
-    middles,
+    frozen_trial,
+    internal_values,
+    middle_values,
     to_internal,
 )
 
@@ -34,10 +34,10 @@ def told(space: Space, count: int) -> list[optuna.trial.FrozenTrial]:
     found = []
     for number in range(count):
         values = drawn(space, number)
-        params = internals(space, values)
+        params = internal_values(space, values)
         assert params is not None
         score = complete(space, number, values).values
-        found.append(frozen(number, params, searched, values=score))
+        found.append(frozen_trial(number, params, searched, values=score))
     return found
 
 
@@ -46,7 +46,7 @@ def test_values_survive_the_way_there_and_back(kind: str, number: int) -> None:
     """And are inside the distribution on the way."""
     space = SPACES[kind]
     values = drawn(space, number)
-    found = internals(space, values)
+    found = internal_values(space, values)
     assert found is not None
     for parameter in space.active(values):
         internal, domain = found[parameter.key], parameter.domain
@@ -93,13 +93,13 @@ def test_wide_ranges_of_whole_numbers_are_continuous() -> None:
 
 def test_a_parameter_without_a_value_makes_the_trial_foreign() -> None:
     """One that is not active is not asked for."""
-    assert internals(BRANCHED, {"algorithm": "a2c", "algorithm.learning_rate": 1e-3}) is None
+    assert internal_values(BRANCHED, {"algorithm": "a2c", "algorithm.learning_rate": 1e-3}) is None
     whole = {"algorithm": "a2c", "algorithm.learning_rate": 1e-3, "algorithm.n_steps": 4}
     assert {
         "algorithm": 2,
         "algorithm.learning_rate": pytest.approx(0.5),
         "algorithm.n_steps": 4,
-    } == (internals(BRANCHED, {**whole, "algorithm.clip_range": 0.2}))
+    } == (internal_values(BRANCHED, {**whole, "algorithm.clip_range": 0.2}))
 
 
 def test_middles() -> None:
@@ -112,7 +112,7 @@ def test_middles() -> None:
         "algorithm.n_steps": 5,
         "algorithm.clip_range": pytest.approx(0.5),
     }
-    assert expected == middles(BRANCHED)
+    assert expected == middle_values(BRANCHED)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_trial_is_converted_once_and_again_when_it_changes() -> None:
         seen.append(trial.number)
         return trial.number if trial.number != 1 else None
 
-    history = Converted(number)
+    history = ConvertedTrials(number)
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(4)]
     assert [0, 2] == history.of(trials[:3])
     assert [0, 2, 3] == history.of([trials[3], *trials[:3]])
@@ -170,7 +170,7 @@ def test_a_suggestion_is_the_one_of_a_study_that_people_use(kind: str) -> None:
             searched = distribution(parameter.domain)
             internal = usual._suggest(parameter.key, searched)
             expected[parameter.key] = from_internal(parameter.domain, internal)
-    assert expected == ask(sampler(5), finished, space, 1)
+    assert expected == suggest_parameters(sampler(5), finished, space, 1)
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
@@ -191,7 +191,7 @@ def test_asking_leaves_the_history_and_the_logging_as_they_are(
     optuna.logging.enable_propagation()
     try:
         with caplog.at_level(logging.DEBUG):
-            ask(sampler(1), finished, MIXED, 1)
+            suggest_parameters(sampler(1), finished, MIXED, 1)
         assert optuna.logging.INFO == optuna.logging.get_verbosity()
     finally:
         optuna.logging.disable_propagation()

@@ -12,10 +12,10 @@ from searches import MIXED, NUMERIC, SPACES, STEPS, best, complete, drawn, ended
 from rlexp.protocol.space import Choice, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggester, Suggestion
-from rlexp.tuners.optuna_trials import distributions, frozen
+from rlexp.tuners.optuna_trials import distributions, frozen_trial
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
-from rlexp.tuners.tpe import TPE, audible
+from rlexp.tuners.tpe import TPE, without_excess_failures
 
 TUNER = TPE(startup=10, candidates=24, multivariate=True)
 AXIS = "algorithm.clip_range"
@@ -118,8 +118,8 @@ def trial(number: int, kind: str) -> FrozenTrial:
     """A trial that is (c)omplete, (p)runed or (f)ailed."""
     searched = distributions(NUMERIC)
     if kind == "c":
-        return frozen(number, {}, searched, values=[0.0])
-    return frozen(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
+        return frozen_trial(number, {}, searched, values=[0.0])
+    return frozen_trial(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def trial(number: int, kind: str) -> FrozenTrial:
 )
 def test_failed_trials_are_nine_tenths_at_most(kinds: str, expected: str) -> None:
     """The latest ones; a tenth of all trials is called good."""
-    found = audible([trial(i, kind) for i, kind in enumerate(kinds)])
+    found = without_excess_failures([trial(i, kind) for i, kind in enumerate(kinds)])
     assert expected == "".join(
         "c" if t.values else "p" if t.intermediate_values else "f" for t in found
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats.qmc import Sobol
 
 from rlexp.errors import ConfigError
-from rlexp.tuners.unit_cube import SCRAMBLING, generator, random_point, sobol_point
+from rlexp.tuners.unit_cube import SCRAMBLING_STREAM, random_point, sobol_point, trial_generator
 
 
 def test_random_points_are_uniform_and_unrelated() -> None:
@@ -32,7 +32,9 @@ def test_the_first_sobol_points_fill_every_part_of_every_axis(dimensions: int) -
 @given(st.integers(0, 2**32 - 1), st.integers(1, 256))
 def test_a_sobol_point_is_the_one_of_its_number(seed: int, number: int) -> None:
     """As if the whole sequence were drawn at once."""
-    sequence = Sobol(4, scramble=True, seed=generator(seed, SCRAMBLING)).random_base2(8)
+    sequence = Sobol(4, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM)).random_base2(
+        8
+    )
     assert sequence[number - 1].tolist() == sobol_point(4, seed, number).tolist()
 
 
