@@ -1,4 +1,4 @@
-"""Rounds are replayed from the history, and from nothing else."""
+"""Generational tuners replay rounds from the history only."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,19 +48,19 @@ class Sums:
 
 
 def history(*values: float) -> list[Trial]:
-    """Trials with these values."""
+    """Complete trials with these values."""
     return [complete(n, Suggestion({"x0": 0.0}), v) for n, v in enumerate(values)]
 
 
 def first_value(suggestion: Suggestion | None) -> float:
-    """The only parameter."""
+    """The value of the only parameter."""
     assert suggestion is not None
     value: float = suggestion.parameters["x0"]
     return value
 
 
-def test_rounds_are_told_once() -> None:
-    """What was replayed before is not replayed again, and later rounds go on from there."""
+def test_rounds_are_replayed_once() -> None:
+    """Rounds that were replayed are cached, and later rounds continue from them."""
     method = Sums()
     replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past = history(1.0, 1.0, 2.0, 3.0, 1.0)
@@ -69,18 +69,18 @@ def test_rounds_are_told_once() -> None:
     assert [0, 1, 2] == method.told
 
 
-def test_another_history_is_another_state() -> None:
-    """From the first round on that differs; the same one comes back."""
+def test_changed_history_is_replayed() -> None:
+    """The cache is dropped from the first changed round on."""
     method = Sums()
     replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past, other = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
-    found = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
-    assert pytest.approx([0.8, 0.7, 0.8]) == found
+    result = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
+    assert pytest.approx([0.8, 0.7, 0.8]) == result
     assert [0, 1, 2, 1, 2, 1, 2] == method.told
 
 
-def test_a_trial_that_is_missing_has_no_value() -> None:
-    """As where the sweep excludes those that failed."""
+def test_missing_trial_has_no_value() -> None:
+    """A failed trial that the sweep excludes is passed to the method as None."""
     replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), Sums())
     past = history(1.0, 1.0, 2.0)
     assert pytest.approx(0.3) == first_value(replay.suggest([past[0], past[2]], 3))
@@ -100,25 +100,25 @@ def test_a_trial_that_is_missing_has_no_value() -> None:
 def test_a_point_is_where_its_trial_was_run(
     parameters: dict[str, object], expected: tuple[float, ...]
 ) -> None:
-    """Exactly as asked where that leads to the same values, at those values elsewhere."""
+    """The suggested point is kept if it decodes to the values of the trial."""
     trial = complete(1, Suggestion(parameters))
     assert pytest.approx(expected) == evaluated_point(SPACE, (0.2, 0.5, 0.3), trial)
 
 
-def test_a_trial_that_is_missing_was_run_where_it_was_asked_for() -> None:
-    """As far as anyone knows."""
+def test_missing_trial_keeps_the_suggested_point() -> None:
+    """Without a trial, the suggested point is used."""
     assert (0.2, 0.5, 0.3) == evaluated_point(SPACE, (0.2, 0.5, 0.3), None)
 
 
-def test_asked_points_are_kept_to_the_last_bit() -> None:
-    """Though decoding and encoding again may round."""
-    asked = (0.1, 0.123456789012345, 0.71)
-    trial = complete(1, Suggestion(SPACE.decode(asked)))
-    assert asked == evaluated_point(SPACE, asked, trial)
+def test_suggested_points_are_kept_exactly() -> None:
+    """Rounding by decoding and encoding does not change a suggested point."""
+    request = (0.1, 0.123456789012345, 0.71)
+    trial = complete(1, Suggestion(SPACE.decode(request)))
+    assert request == evaluated_point(SPACE, request, trial)
 
 
-def test_pruned_trials_come_behind_complete_ones() -> None:
-    """In the order of how far they came, and then of their value there; the failed are last."""
+def test_pruned_trials_rank_below_complete_ones() -> None:
+    """Pruned trials rank by step, then by value; failed trials are last."""
     some = complete(1, Suggestion({}), -5.0)
     pruned = [
         replace(some, state=TrialState.PRUNED, values=(), intermediate=values)
