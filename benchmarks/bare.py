@@ -13,7 +13,7 @@ from stable_baselines3.common.utils import LinearSchedule
 
 
 def main() -> None:
-    """Train once."""
+    """Train once, and print the seconds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=100_000)

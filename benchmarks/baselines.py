@@ -32,14 +32,14 @@ OF_AN_INTERVAL = ("estimate", "low", "high", "level", "method")
 PACKAGES = ("rlexp", "gymnasium", "numpy", "stable_baselines3", "torch")
 
 
-def completed(found: Records) -> list[tuple[str, str, RunRecord]]:
-    """Label, task and record of every run that has a score."""
-    rows = zip(found.table, found.records, strict=True)
+def completed(records: Records) -> list[tuple[str, str, RunRecord]]:
+    """Label, task and record of every completed run."""
+    rows = zip(records.table, records.records, strict=True)
     return [(str(r["label"]), str(r["task"]), s) for r, s in rows if s.state is State.COMPLETED]
 
 
 def table_of_episodes(runs: Iterable[tuple[str, str, RunRecord]]) -> str:
-    """Every episode of the final policies as CSV; returns are rounded to thousandths."""
+    """Every episode of the final policies as CSV; returns are rounded to three decimals."""
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
@@ -55,29 +55,29 @@ def table_of_episodes(runs: Iterable[tuple[str, str, RunRecord]]) -> str:
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """Where the runs come from, but for names of machines and folders."""
+    """The provenance of the runs, without names of machines and folders."""
     (first, *_) = sorted(folder.glob("*/attempts/1/provenance.json"))
-    plain = json.loads(first.read_text())
-    code, machine = plain["code"], plain["machine"]
-    own = {name.replace("-", "_").lower(): v for name, v in plain["packages"].items()}
+    recorded = json.loads(first.read_text())
+    code, machine = recorded["code"], recorded["machine"]
+    versions = {name.replace("-", "_").lower(): v for name, v in recorded["packages"].items()}
     return {
-        "command": plain["command"],
+        "command": recorded["command"],
         "code": {
             "commit": code["commit"],
             "changed": sorted([*code["dirty"], *code["untracked"]]),
         },
-        "python": plain["python"],
-        "packages": {name: own[name] for name in PACKAGES if name in own},
+        "python": recorded["python"],
+        "packages": {name: versions[name] for name in PACKAGES if name in versions},
         "machine": {key: machine[key] for key in ("processor", "cores")},
     }
 
 
-def cells_of(folder: Path, found: Records) -> list[dict[str, Any]]:
-    """Every cell as `rlexp show` tells it, and its steps."""
+def cells_of(folder: Path, records: Records) -> list[dict[str, Any]]:
+    """Every cell as `rlexp show` shows it, with its steps."""
     paths = ExperimentPaths(folder)
-    entries = read_entries(paths, found.experiment, Phase.TEST)
-    cells = to_json(summarise(paths, found.experiment, Phase.TEST, entries, Leading()).cells)
-    steps = {(c.label, c.task): c.budget.steps for c in found.experiment.configurations}
+    entries = read_entries(paths, records.experiment, Phase.TEST)
+    cells = to_json(summarise(paths, records.experiment, Phase.TEST, entries, Leading()).cells)
+    steps = {(c.label, c.task): c.budget.steps for c in records.experiment.configurations}
     kept = ("label", "task", "score", "scores", "planned")
     return [
         {
@@ -90,35 +90,35 @@ def cells_of(folder: Path, found: Records) -> list[dict[str, Any]]:
 
 
 def markdown(cells: Iterable[Mapping[str, Any]]) -> str:
-    """The table of the page."""
+    """The Markdown table of the page."""
     lines = ["| task | steps | algorithm | n | IQM | 95 % interval | scores of the seeds |"]
     lines.append("|---|---|---|---|---|---|---|")
     for cell in cells:
         iqm, scores = cell["iqm"], cell["scores"]
         interval = "—" if iqm["low"] is None else f"{iqm['low']:,.1f} to {iqm['high']:,.1f}"
-        told = ", ".join(f"{score:,.1f}" for score in scores.values())
+        score_list = ", ".join(f"{score:,.1f}" for score in scores.values())
         estimate = "—" if iqm["estimate"] is None else f"{iqm['estimate']:,.1f}"
         lines.append(
             f"| {cell['task']} | {cell['steps']:,} | {cell['label']} | {len(scores)} | {estimate} "
-            f"| {interval} | {told or 'not trained'} |"
+            f"| {interval} | {score_list or 'not trained'} |"
         )
     return "\n".join(lines).replace("| -", "| −").replace(" -", " −") + "\n"
 
 
 def main() -> None:
-    """Write the three of them."""
+    """Write the table of episodes, the JSON document and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment", type=Path, help="runs/NAME")
     folder: Path = parser.parse_args().experiment.absolute()
-    found = load(folder)
-    runs = completed(found)
+    records = load(folder)
+    runs = completed(records)
     dates = [record.ended for _, _, record in runs if record.ended is not None]
-    cells = cells_of(folder, found)
+    cells = cells_of(folder, records)
     KEPT.mkdir(exist_ok=True)
     (KEPT / f"{folder.name}.csv").write_text(table_of_episodes(runs))
     last = datetime.fromtimestamp(max(dates), UTC).date().isoformat()
-    plain = {"schema": 1, "date": last, **provenance(folder), "cells": cells}
-    (KEPT / f"{folder.name}.json").write_text(json.dumps(plain, indent=1) + "\n")
+    document = {"schema": 1, "date": last, **provenance(folder), "cells": cells}
+    (KEPT / f"{folder.name}.json").write_text(json.dumps(document, indent=1) + "\n")
     begin = BEGIN.format(name=folder.name)
     before, _, rest = PAGE.read_text().partition(begin)
     PAGE.write_text(f"{before}{begin}{markdown(cells)}{END}{rest.partition(END)[2]}")

@@ -37,21 +37,21 @@ PATIENCE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A training: its words, its steps, and how many of them lie between tight checkpoints."""
+    """A training: its overrides, its steps, and the steps between frequent checkpoints."""
 
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
     steps: int
     every: int
 
     @property
     def command(self) -> list[str]:
-        """One run of it."""
-        words = (f"budget.steps={self.steps}", "seeds.test=1", "executor.workers=1")
-        return [*RLEXP, "run", *self.words, *words, "experiment=x", "-q"]
+        """The command of one run."""
+        common = (f"budget.steps={self.steps}", "seeds.test=1", "executor.workers=1")
+        return [*RLEXP, "run", *self.overrides, *common, "experiment=x", "-q"]
 
     @property
     def tight(self) -> list[str]:
-        """One run of it with many checkpoints."""
+        """The command of one run with frequent checkpoints."""
         return [*self.command, f"budget.checkpoint_every={self.every}"]
 
 
@@ -63,39 +63,39 @@ CASES = {"ppo": Case(TRAINING, 100_000, 5_000), "sac": Case(SAC, 10_000, 1_000)}
 
 
 def events_of(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """Events of a kind of the one run in a folder, of all attempts."""
+    """The events of one kind of the single run in a folder, over all attempts."""
     return [event for journal in journals(folder) for event in journal if event["event"] == kind]
 
 
 def trained(
     folder: Path, command: Sequence[str], variables: dict[str, str] | None = None
 ) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds of one training, its evaluation left out, and the checkpoints it published."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    timed(command, place, variables)
-    return training_seconds(journals(place)[0]), events_of(place, "checkpointed")
+    """Seconds of one training without its evaluation, and its checkpoint events."""
+    study = Path(tempfile.mkdtemp(dir=folder))
+    timed(command, study, variables)
+    return training_seconds(journals(study)[0]), events_of(study, "checkpointed")
 
 
 def measure_training(case: Case, folder: Path, repeats: int) -> Numbers:
-    """A training with checkpoints beside one without, in turns."""
+    """Seconds of a training with checkpoints and without, measured in turns."""
     without = folder / "without"
     without.mkdir()
     (without / "sitecustomize.py").write_text(WITHOUT)
     path = os.pathsep.join([str(without), *filter(None, [os.environ.get("PYTHONPATH")])])
-    plain, default, tight = [], [], []
+    without_seconds, default, tight = [], [], []
     published: list[dict[str, Any]] = []
     for _ in range(repeats):
         seconds, published = trained(folder, case.tight, {"PYTHONPATH": path})
         assert not published, "a training that was to take no copy of itself has published one"
-        plain.append(seconds)
+        without_seconds.append(seconds)
         default.append(trained(folder, case.command)[0])
         seconds, published = trained(folder, case.tight)
         tight.append(seconds)
     return {
-        "without_s": statistics.median(plain),
-        "default_over_without": ratio(default, plain),
-        "tight_over_without": ratio(tight, plain),
-        "all_s": {"without": plain, "default": default, "tight": tight},
+        "without_s": statistics.median(without_seconds),
+        "default_over_without": ratio(default, without_seconds),
+        "tight_over_without": ratio(tight, without_seconds),
+        "all_s": {"without": without_seconds, "default": default, "tight": tight},
         "default_limit": 1.01,
         "tight_every": case.every,
         "checkpoints": len(published),
@@ -103,16 +103,16 @@ def measure_training(case: Case, folder: Path, repeats: int) -> Numbers:
     }
 
 
-def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:
-    """The median over turns of one time over the other."""
-    return statistics.median(a / b for a, b in zip(seconds, plain, strict=True))
+def ratio(seconds: Sequence[float], baseline: Sequence[float]) -> float:
+    """The median over turns of the ratio of two times."""
+    return statistics.median(a / b for a, b in zip(seconds, baseline, strict=True))
 
 
 def measure_resume(case: Case, folder: Path) -> Numbers:
-    """A training that is killed late, what it left on disk, and how soon it goes on."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    reached = kill_late(case, place)
-    (run,) = (path.parent for path in (place / "runs").glob("*/*/spec.json"))
+    """The size on disk of a killed training, and the seconds until it continues."""
+    study = Path(tempfile.mkdtemp(dir=folder))
+    reached = kill_late(case, study)
+    (run,) = (path.parent for path in (study / "runs").glob("*/*/spec.json"))
     newest = max((run / "checkpoints").glob("[0-9]*"), key=lambda path: int(path.name))
     manifest = json.loads((newest / "manifest.json").read_text())
     numbers = {
@@ -120,19 +120,19 @@ def measure_resume(case: Case, folder: Path) -> Numbers:
         "bundle_bytes": sum(file["bytes"] for file in manifest["files"].values()),
         **measure_transitions(run),
     }
-    timed(case.tight, place)
-    (started, *_), (continued,) = journals(place)[1], events_of(place, "continued")
+    timed(case.tight, study)
+    (started, *_), (continued,) = journals(study)[1], events_of(study, "continued")
     again = continued["time"] - started["time"]
     return numbers | {"continued_at": continued["step"], "resume_s": again}
 
 
-def kill_late(case: Case, place: Path) -> int:
-    """Begin a training and kill it; returns the step of its last checkpoint."""
-    command = subprocess.Popen(case.tight, cwd=place, stdout=subprocess.DEVNULL)
+def kill_late(case: Case, study: Path) -> int:
+    """Start a training and kill it near its end; returns the step of its last checkpoint."""
+    command = subprocess.Popen(case.tight, cwd=study, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + PATIENCE
     try:
         while command.poll() is None and time.monotonic() < deadline:
-            published = events_of(place, "checkpointed")
+            published = events_of(study, "checkpointed")
             if published and published[-1]["step"] >= KILLED_AFTER * case.steps:
                 return int(published[-1]["step"])
             time.sleep(0.1)
@@ -143,7 +143,7 @@ def kill_late(case: Case, place: Path) -> int:
 
 
 def measure_transitions(run: Path) -> Numbers:
-    """Bytes of the files that hold experience, over those of the experience itself."""
+    """Bytes of the replay-buffer files, relative to the bytes of the transitions."""
     contents = [path.read_bytes() for path in (run / "replay").glob("*.npz")]
     if not contents:
         return {}
@@ -157,7 +157,7 @@ def measure_transitions(run: Path) -> Numbers:
 
 
 def measure(name: str, folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """All that is measured of one training."""
+    """All measurements of one training."""
     case = CASES[name]
     return measure_training(case, folder, arguments.repeats) | measure_resume(case, folder)
 
@@ -176,16 +176,16 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 
 def show(results: dict[str, Numbers]) -> None:
-    """Print a table: a row for each measure, a column for each training."""
+    """Print a table with a row per measurement and a column per training."""
     width = max(len(title) for title, _, _ in ROWS)
     print("".ljust(width), *(name.rjust(12) for name in results))
     for title, key, text in ROWS:
-        cells = [text(found[key]) if key in found else "" for found in results.values()]
+        cells = [text(numbers[key]) if key in numbers else "" for numbers in results.values()]
         print(title.ljust(width), *(cell.rjust(12) for cell in cells))
 
 
 def main() -> None:
-    """Measure what is asked for, and keep what was measured before."""
+    """Measure the requested trainings, and keep earlier results of the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(CASES)}")
     parser.add_argument("--repeats", type=int, default=3)

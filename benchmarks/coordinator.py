@@ -47,8 +47,8 @@ Numbers = dict[str, float]
 
 @contextmanager
 def command(folder: Path, size: int, *, terminal: bool) -> Iterator[psutil.Process]:
-    """The command that has ordered so many runs and waits for them."""
-    words = (
+    """The command that has queued a number of runs and waits for them."""
+    arguments = (
         *("run", "experiment=x", "algorithm=ppo", "environment=cartpole", f"seeds.test={size}"),
         *(f"budget.steps={STEPS}", f"budget.evaluation_every={STEPS // EVALUATIONS}"),
         *("executor=pull", f"executor.workers={size}", "executor.grace=1"),
@@ -56,7 +56,7 @@ def command(folder: Path, size: int, *, terminal: bool) -> Iterator[psutil.Proce
     main, end = pty.openpty()
     threading.Thread(target=drain, args=(main,), daemon=True).start()
     output = end if terminal else DEVNULL
-    program = [sys.executable, "-m", "rlexp", *words]
+    program = [sys.executable, "-m", "rlexp", *arguments]
     with Popen(program, cwd=folder, stdin=DEVNULL, stdout=output, stderr=output) as process:
         try:
             deadline = time.monotonic() + PATIENCE
@@ -71,14 +71,14 @@ def command(folder: Path, size: int, *, terminal: bool) -> Iterator[psutil.Proce
 
 
 def drain(terminal: int) -> None:
-    """Read what a terminal is told, as whoever looks at it does."""
+    """Read the output of a terminal, so that the command is not blocked."""
     with suppress(OSError):
         while os.read(terminal, 65_536):
             pass
 
 
 def measure(process: psutil.Process, seconds: float, act: Callable[[int], object]) -> Numbers:
-    """The process's share of a core and its memory in MB, while something is done every second."""
+    """Share of a core and memory in MB of a process, while `act` is called every second."""
     go_on(SETTLE, act)
     begun, before, memory = time.monotonic(), used(process), process.memory_full_info().uss
     go_on(seconds, act)
@@ -88,7 +88,7 @@ def measure(process: psutil.Process, seconds: float, act: Callable[[int], object
 
 
 def go_on(seconds: float, act: Callable[[int], object]) -> None:
-    """Do something every second."""
+    """Call `act` every second."""
     begun = time.monotonic()
     for second in range(int(seconds)):
         act(second)
@@ -96,13 +96,13 @@ def go_on(seconds: float, act: Callable[[int], object]) -> None:
 
 
 def used(process: psutil.Process) -> float:
-    """Seconds of processors that a process has used."""
+    """Processor seconds of a process."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 class Pretended:
-    """A run in the hands of a worker that only pretends."""
+    """A run that a simulated worker executes."""
 
     def __init__(self, attempt: AttemptPaths, journal: JournalWriter, number: int) -> None:
         self._attempt, self._journal, self._number = attempt, journal, number
@@ -147,7 +147,7 @@ def take_all(paths: ExperimentPaths, stack: ExitStack) -> list[Pretended]:
 
 
 def measure_size(size: int, seconds: float, *, terminal: bool) -> dict[str, Numbers]:
-    """The command with so many runs out: taken by nobody, and by somebody."""
+    """The cost of the command with queued runs, before and after workers take them."""
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
         process = stack.enter_context(command(folder, size, terminal=terminal))
@@ -176,10 +176,10 @@ def main() -> None:
     with patch("os.fsync"):
         for size in arguments.sizes:
             results[size] = measure_size(size, arguments.seconds, terminal=arguments.terminal)
-            for kind, found in results[size].items():
+            for kind, results_of_size in results[size].items():
                 print(
-                    f"{size:>6,} runs {kind:8} {found['core']:>7.1%} of a core "
-                    f"{found['mb']:>6.0f} MB {found['growth_mb']:>+6.1f} MB",
+                    f"{size:>6,} runs {kind:8} {results_of_size['core']:>7.1%} of a core "
+                    f"{results_of_size['mb']:>6.0f} MB {results_of_size['growth_mb']:>+6.1f} MB",
                     flush=True,
                 )
     RESULTS.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Whole sweeps on landscapes: the real planner, tuners and pruners, and runs read from tables."""
+"""Replay of whole sweeps: the real planner, tuners and pruners on tabulated runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _ENDED = object()
 
 @dataclass(frozen=True)
 class Replay:
-    """A sweep to be replayed; everything about it follows from these.
+    """A sweep to replay; its fields determine everything.
 
     Attributes:
         landscape: Where.
@@ -99,7 +99,7 @@ class Replay:
 
 @dataclass
 class Table:
-    """Makes configurations of trials and runs of configurations, and keeps the choice."""
+    """Makes configurations of trials and tabulated runs, and stores the selection."""
 
     replay: Replay
     selection: Selection | None = None
@@ -127,7 +127,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a sweep came to.
+    """The result of a replayed sweep.
 
     Attributes:
         tuning: Mean score of the winner on the tuning seeds; nothing where none could win.
@@ -151,7 +151,7 @@ class Outcome:
 
 
 def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None = None) -> Outcome:
-    """Replay a sweep: search, choice and test.
+    """Replay a sweep: search, selection and test.
 
     Args:
         replay: The sweep.
@@ -176,7 +176,7 @@ def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None 
 
 
 def _train(sweeping: Sweeping, spec: RunSpec, events: Sequence[Event]) -> Iterator[None]:
-    """Go through a run evaluation by evaluation, until its end or until it is to be stopped."""
+    """Yield after each evaluation of a run, until it ends or must stop."""
     curve: list[Evaluated] = []
     for event in events:
         if isinstance(event, Evaluated) and not event.final:

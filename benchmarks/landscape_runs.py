@@ -1,4 +1,4 @@
-"""Runs that are read from landscapes, as the journals that trainings would have written."""
+"""Runs from landscapes, as the journals that real trainings would have written."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ STARTED = RunStarted(time=0.0, attempt=1, pid=0, host="table")
 
 
 def configuration(landscape: Landscape, row: int, steps: int) -> Configuration:
-    """A configuration of a landscape, trained until the checkpoint next to so many steps."""
+    """A configuration of a landscape, trained until the checkpoint nearest to `steps`."""
     return Configuration(
         label=landscape.name,
         task=landscape.name,
@@ -38,19 +38,19 @@ def configuration(landscape: Landscape, row: int, steps: int) -> Configuration:
 
 
 def journal(landscape: Landscape, row: int, seed: int, steps: int) -> tuple[Event, ...]:
-    """What a training wrote until a checkpoint, or until it crashed on the way to one."""
+    """The events of a training until a checkpoint, or until it crashed."""
     last = landscape.steps.index(steps)
     returns = landscape.returns[row, seed, : last + 1]
-    known = returns[~np.isnan(returns)]
-    curve = tuple(_evaluated(landscape.steps[k], value) for k, value in enumerate(known))
-    if len(known) < len(returns):
-        return (STARTED, *curve, _crashed(landscape.steps[len(known)]))
-    final = _evaluated(steps, known[-1], final=True)
+    finished = returns[~np.isnan(returns)]
+    curve = tuple(_evaluated(landscape.steps[k], value) for k, value in enumerate(finished))
+    if len(finished) < len(returns):
+        return (STARTED, *curve, _crashed(landscape.steps[len(finished)]))
+    final = _evaluated(steps, finished[-1], final=True)
     return (STARTED, *curve, final, _ended(steps, Ending.COMPLETED))
 
 
 def stopped_journal(curve: Sequence[Evaluated], request: StopRequest) -> tuple[Event, ...]:
-    """What a training wrote that was stopped after these evaluations."""
+    """The events of a training that was stopped after these evaluations."""
     end = RunEnded(
         time=0.0,
         step=curve[-1].step,

@@ -1,4 +1,4 @@
-"""Random search replayed many times at once: what the winner promised, and what it keeps."""
+"""Many random searches at once: tuning scores and test scores of their winners."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -110,7 +110,7 @@ def _drawn(
 
 
 def _ranked(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores, a crash below all of them."""
+    """The scores, with crashes below all other scores."""
     return np.where(np.isnan(scores), -np.inf, scores)
 
 

@@ -1,4 +1,4 @@
-"""Tuners on landscapes: what they suggest becomes the nearest configuration that was trained."""
+"""Tuners on landscapes: a suggestion becomes the nearest tabulated configuration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Snapping:
     landscape: Landscape
     default: int
     chosen: dict[int, int] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=dict)
+    rows_of_suggestions: dict[str, int] = field(default_factory=dict)
 
     def needs(self, number: int) -> int:
         """As the tuner does."""
@@ -31,7 +31,7 @@ class Snapping:
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
         """The configuration next to what the tuner suggests; nothing once all were tried."""
         suggestion = self.suggester.suggest(trials, number)
-        if suggestion is None or len(self.asked) + 1 >= len(self.landscape.rows):
+        if suggestion is None or len(self.rows_of_suggestions) + 1 >= len(self.landscape.rows):
             return None
         row = self._row(suggestion)
         self.chosen[number] = row
@@ -40,8 +40,8 @@ class Snapping:
     def _row(self, suggestion: Suggestion) -> int:
         if suggestion.parent is not None:
             return self.chosen.get(suggestion.parent, self.default)
-        asked = canonical(suggestion.parameters)
-        if asked not in self.asked:
-            taken = [self.default, *self.asked.values()]
-            self.asked[asked] = self.landscape.nearest(suggestion.parameters, taken)
-        return self.asked[asked]
+        key = canonical(suggestion.parameters)
+        if key not in self.rows_of_suggestions:
+            taken = [self.default, *self.rows_of_suggestions.values()]
+            self.rows_of_suggestions[key] = self.landscape.nearest(suggestion.parameters, taken)
+        return self.rows_of_suggestions[key]

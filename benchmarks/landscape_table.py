@@ -1,4 +1,4 @@
-"""Landscapes: real trainings of many configurations on many seeds, read from tables."""
+"""Landscapes: tables of real trainings of many configurations on many seeds."""
 
 import csv
 import gzip
@@ -101,8 +101,8 @@ class Landscape:
         are 1 apart. Of equals the first.
         """
         apart = np.abs(self.cube - self.place(values))
-        words = self._words
-        apart[:, words] = np.where(apart[:, words] > 0, 1.0, apart[:, words])
+        unordered = self._words
+        apart[:, unordered] = np.where(apart[:, unordered] > 0, 1.0, apart[:, unordered])
         distance = np.nansum(apart**2, axis=1)
         if len(set(taken)) < len(self.rows):
             distance[list(taken)] = np.inf
@@ -115,12 +115,12 @@ class Landscape:
 
 
 def names() -> list[str]:
-    """The landscapes that there are."""
+    """The names of all landscapes."""
     return sorted(path.name.removesuffix(".scores.csv.gz") for path in FOLDER.glob("*.scores.*"))
 
 
 def load(name: str) -> Landscape:
-    """One landscape.
+    """Read one landscape.
 
     Raises:
         OSError: There is none of this name.
@@ -140,9 +140,9 @@ def load(name: str) -> Landscape:
 
 
 def usable() -> list[Landscape]:
-    """Those on which configurations can be told apart."""
-    found = [load(name) for name in names()]
-    return [landscape for landscape in found if not landscape.is_flat]
+    """The landscapes whose configurations have clearly different scores."""
+    tables = [load(name) for name in names()]
+    return [landscape for landscape in tables if not landscape.is_flat]
 
 
 def without_crashes(returns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,7 +152,7 @@ def without_crashes(returns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def space_of(rows: Sequence[Row]) -> Space:
-    """The space that configurations span; parameters that are not always there come last."""
+    """The space of configurations; parameters that are not always active come last."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     always = [key for key in keys if all(key in row for row in rows)]
     domains = {key: domain([row[key] for row in rows if key in row]) for key in keys}
@@ -165,7 +165,7 @@ def space_of(rows: Sequence[Row]) -> Space:
 
 
 def domain(values: Sequence[Any]) -> Domain:
-    """What a column spans: a choice, or a range on the scale that spreads its values evenly."""
+    """The domain of a column: a choice, or a range on the scale that spreads its values evenly."""
     distinct = sorted(set(values))
     if len(distinct) <= CHOICES:
         return Choice(tuple(distinct))
@@ -177,7 +177,7 @@ def domain(values: Sequence[Any]) -> Domain:
 
 
 def _is_even_on_log(values: Sequence[float]) -> bool:
-    """Whether the median lies nearer to the middle of the range on a log scale than without."""
+    """Whether the median is nearer to the middle of the range on a log scale."""
     numbers = np.asarray(values, dtype=np.float64)
     off = [abs(_share(np.median(scaled), scaled) - 0.5) for scaled in (np.log(numbers), numbers)]
     return off[0] < off[1]
@@ -190,7 +190,7 @@ def _share(value: Any, scaled: NDArray[np.float64]) -> float:
 def _condition(
     key: str, always: Sequence[str], rows: Sequence[Row]
 ) -> Mapping[str, tuple[Any, ...]]:
-    """The parameter, and its values, that decide whether the key is there."""
+    """The parameter whose values decide if a key is active, and these values."""
     if key in always:
         return {}
     for parent in always:

@@ -35,7 +35,7 @@ PROMOTED = 1 / 12
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A way to tune. Names are those of the configuration."""
+    """A tuning method; the names are those of the configuration."""
 
     tuner: str = "random"
     pruner: str = "none"
@@ -73,7 +73,7 @@ PARTS: dict[str, tuple[Contender, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """How a contender did at a budget: means over landscapes and repeats.
+    """The results of a contender at a budget: means over landscapes and repeats.
 
     Attributes:
         runs: The budget, in whole runs.
@@ -95,7 +95,7 @@ class Cell:
 
 
 def plan(contender: Contender, runs: int, steps: int) -> SweepPlan:
-    """The plan that spends so many whole runs."""
+    """The sweep plan with a budget of `runs` full runs."""
     two_stage = contender.allocation == "two_stage"
     return SweepPlan(
         trials=10_000,
@@ -116,12 +116,12 @@ def plan(contender: Contender, runs: int, steps: int) -> SweepPlan:
 
 @cache
 def part(group: str, name: str) -> Any:
-    """A plug-in as its yaml describes it."""
+    """The plug-in of a group that a yaml file describes."""
     return build(yaml.safe_load((CONF / group / f"{name}.yaml").read_text()), group)
 
 
 def sweep(landscape: Landscape, contender: Contender, runs: int, number: int) -> Outcome:
-    """One sweep."""
+    """Replay one sweep."""
     replay = Replay(
         landscape,
         part("tuner", contender.tuner),
@@ -134,7 +134,7 @@ def sweep(landscape: Landscape, contender: Contender, runs: int, number: int) ->
 
 
 def numbers(landscape: Landscape, outcome: Outcome) -> tuple[float, float, float, float]:
-    """True score, tuning score, whole runs spent and trials; no winner is as bad as the worst."""
+    """True score, tuning score, full runs and trials; without a winner, the worst score."""
     worst = float(landscape.scores.min())
     test = worst if outcome.test is None else outcome.test
     tuning = worst if outcome.tuning is None else outcome.tuning
@@ -147,7 +147,10 @@ def measured(contender: Contender, runs: int, repeats: int) -> NDArray[np.float6
     """The numbers of all sweeps, of shape (repeats, landscapes, 4)."""
     return np.array(
         [
-            [numbers(one, sweep(one, contender, runs, number)) for one in landscapes()]
+            [
+                numbers(landscape, sweep(landscape, contender, runs, number))
+                for landscape in landscapes()
+            ]
             for number in range(repeats)
         ]
     )
@@ -155,15 +158,15 @@ def measured(contender: Contender, runs: int, repeats: int) -> NDArray[np.float6
 
 @cache
 def landscapes() -> Sequence[Landscape]:
-    """Those that can be used."""
+    """The usable landscapes."""
     return usable()
 
 
 def cell(contender: Contender, runs: int, repeats: int) -> Cell:
-    """What came of a contender at a budget."""
-    found = measured(contender, runs, repeats)
-    test, tuning, spent, trials = found.mean(axis=(0, 1))
-    gains = (found - measured(REFERENCE, runs, repeats))[:, :, 0].mean(axis=1)
+    """The results of a contender at a budget."""
+    outcomes = measured(contender, runs, repeats)
+    test, tuning, spent, trials = outcomes.mean(axis=(0, 1))
+    gains = (outcomes - measured(REFERENCE, runs, repeats))[:, :, 0].mean(axis=1)
     return Cell(
         runs=runs,
         spent=float(spent),
@@ -175,19 +178,19 @@ def cell(contender: Contender, runs: int, repeats: int) -> Cell:
     )
 
 
-def line(contender: Contender, found: Cell) -> str:
-    """A row of the table."""
+def line(contender: Contender, result: Cell) -> str:
+    """A row of the printed table."""
     two_stage = contender.allocation == "two_stage"
     allocation = contender.allocation if two_stage else f"{contender.allocation} {contender.seeds}"
     return (
-        f"{contender.tuner:8} {contender.pruner:19} {allocation:10} {found.runs:4} "
-        f"{found.spent:6.1f} {found.trials:6.1f} {found.test:6.3f} {found.optimism:8.3f} "
-        f"{found.better:+7.3f} ± {found.error:.3f}"
+        f"{contender.tuner:8} {contender.pruner:19} {allocation:10} {result.runs:4} "
+        f"{result.spent:6.1f} {result.trials:6.1f} {result.test:6.3f} {result.optimism:8.3f} "
+        f"{result.better:+7.3f} ± {result.error:.3f}"
     )
 
 
 def main() -> None:
-    """Replay what is asked for, and keep what was replayed before."""
+    """Replay the requested parts, and keep earlier results of the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--repeats", type=int, default=10, help="sweeps on each landscape")
@@ -203,9 +206,9 @@ def main() -> None:
         results[name] = {"repeats": arguments.repeats, "cells": (cells := [])}
         for contender in (REFERENCE, *PARTS[name]):
             for runs in contender.budgets:
-                found = cell(contender, runs, arguments.repeats)
-                print(line(contender, found), flush=True)
-                cells.append(asdict(contender) | asdict(found))
+                result = cell(contender, runs, arguments.repeats)
+                print(line(contender, result), flush=True)
+                cells.append(asdict(contender) | asdict(result))
                 RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

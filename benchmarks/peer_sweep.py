@@ -17,7 +17,7 @@ STORAGE = "sqlite:///peer.db"
 
 
 def sample(trial: optuna.Trial, *_: Any) -> dict[str, Any]:
-    """The space of `sweep.py`, in the peer's terms."""
+    """The space of `sweep.py` in the form of rl-baselines3-zoo."""
     sampled = {
         "batch_size_pow": trial.suggest_int("batch_size_pow", 5, 8),
         "n_steps_pow": trial.suggest_int("n_steps_pow", 5, 8),
@@ -36,7 +36,7 @@ def sample(trial: optuna.Trial, *_: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Optimise as told by the words of `rl_zoo3.train`, then print the best trial."""
+    """Run `rl_zoo3.train` with its own arguments, then print the best trial."""
     hyperparams_opt.HYPERPARAMS_SAMPLER["ppo"] = sample
     sys.argv = ["train.py", *sys.argv[1:], "--storage", STORAGE, "--study-name", "peer"]
     train()

@@ -36,7 +36,7 @@ Numbers = dict[str, Any]
 def timed(
     command: Sequence[str], folder: Path, environment: dict[str, str] | None = None
 ) -> float:
-    """Seconds that a command takes."""
+    """Seconds of a command."""
     started = time.perf_counter()
     subprocess.run(
         command,
@@ -49,12 +49,12 @@ def timed(
 
 
 def best(command: Sequence[str], folder: Path, repeats: int = 7) -> float:
-    """The least of several times: what else the machine did only ever adds."""
+    """The shortest of several times, because other processes only add time."""
     return min(timed(command, folder) for _ in range(repeats))
 
 
 def bare(seed: int, steps: int) -> float:
-    """Seconds that plain stable-baselines3 spends in `learn`, on one thread."""
+    """Seconds of `learn` of plain stable-baselines3 on one thread."""
     done = subprocess.run(
         [sys.executable, HERE / "bare.py", "--seed", str(seed), "--steps", str(steps)],
         env={**os.environ, **ONE_THREAD},
@@ -67,8 +67,8 @@ def bare(seed: int, steps: int) -> float:
 
 def journals(folder: Path) -> list[list[dict[str, Any]]]:
     """The journals of an experiment."""
-    found = sorted((folder / "runs").glob("*/*/attempts/*/events.jsonl"))
-    return [[json.loads(line) for line in path.read_text().splitlines()] for path in found]
+    paths = sorted((folder / "runs").glob("*/*/attempts/*/events.jsonl"))
+    return [[json.loads(line) for line in path.read_text().splitlines()] for path in paths]
 
 
 def training_seconds(events: Sequence[dict[str, Any]]) -> float:
@@ -79,44 +79,44 @@ def training_seconds(events: Sequence[dict[str, Any]]) -> float:
 
 
 def measure_help(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """`rlexp --help` beside the import of Typer."""
+    """Seconds of `rlexp --help` and of the import of Typer."""
     del arguments
     typer = best([sys.executable, "-c", "import typer"], folder)
-    own = best([*RLEXP, "--help"], folder)
-    return {"import_typer_s": typer, "help_s": own, "difference_s": own - typer, "limit_s": 0.15}
+    ours = best([*RLEXP, "--help"], folder)
+    return {"import_typer_s": typer, "help_s": ours, "difference_s": ours - typer, "limit_s": 0.15}
 
 
 def measure_repeat(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """A finished experiment of 100 runs, asked for again."""
+    """Seconds of a command whose 100 runs are all finished."""
     del arguments
-    words = (
+    overrides = (
         "budget.steps=2048",
         "budget.evaluation_every=null",
         "budget.final_episodes=1",
         "algorithm.n_epochs=1",
         "seeds.test=100",
     )
-    first = timed([*RLEXP, "run", *words], folder)
-    again = best([*RLEXP, "run", *words], folder, 5)
+    first = timed([*RLEXP, "run", *overrides], folder)
+    again = best([*RLEXP, "run", *overrides], folder, 5)
     return {"first_s": first, "again_s": again, "limit_s": 1.0}
 
 
 def measure_single(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """One run beside a bare one, in turns, and the start of a warm run."""
+    """One run compared with plain stable-baselines3, in turns, and the start of a warm run."""
     ratios, starts = [], []
     for turn in range(arguments.repeats):
-        plain = bare(turn, arguments.steps)
-        place = folder / str(turn)
-        place.mkdir()
+        bare_seconds = bare(turn, arguments.steps)
+        study = folder / str(turn)
+        study.mkdir()
         steps = f"budget.steps={arguments.steps}"
         seeds = f"seeds.test=[{turn}]"
-        timed([*RLEXP, "run", *TRAINING, steps, seeds, "executor.workers=1"], place)
-        own = training_seconds(journals(place)[0])
-        ratios.append(own / plain)
+        timed([*RLEXP, "run", *TRAINING, steps, seeds, "executor.workers=1"], study)
+        ours = training_seconds(journals(study)[0])
+        ratios.append(ours / bare_seconds)
     short = folder / "short"
     short.mkdir()
-    words = ("budget.steps=2048", "executor.workers=1", "seeds.test=10")
-    timed([*RLEXP, "run", *TRAINING, *words], short)
+    overrides = ("budget.steps=2048", "executor.workers=1", "seeds.test=10")
+    timed([*RLEXP, "run", *TRAINING, *overrides], short)
     order = sorted(journals(short), key=lambda events: events[0]["time"])
     for before, after in pairwise(order):
         starts.append(after[0]["time"] - before[-1]["time"])
@@ -130,28 +130,28 @@ def measure_single(folder: Path, arguments: argparse.Namespace) -> Numbers:
 
 
 def measure_eight(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """Eight seeds on all cores beside bare runs, one on each core at a time."""
+    """Eight seeds on all cores, compared with plain runs on the same cores."""
     cores = len(os.sched_getaffinity(0))
     started = time.perf_counter()
     with ThreadPoolExecutor(cores) as pool:
-        plain = list(pool.map(lambda seed: bare(seed, arguments.long_steps), range(8)))
+        bare_seconds = list(pool.map(lambda seed: bare(seed, arguments.long_steps), range(8)))
     plain_wall = time.perf_counter() - started
     steps = f"budget.steps={arguments.long_steps}"
-    own = timed([*RLEXP, "run", *TRAINING, steps, "seeds.test=8"], folder)
-    ideal = sum(plain) / cores
+    ours = timed([*RLEXP, "run", *TRAINING, steps, "seeds.test=8"], folder)
+    ideal = sum(bare_seconds) / cores
     return {
         "ideal_s": ideal,
         "bare_wall_s": plain_wall,
-        "each_bare_s": statistics.median(plain),
-        "rlexp_wall_s": own,
-        "share_of_ideal": ideal / own,
+        "each_bare_s": statistics.median(bare_seconds),
+        "rlexp_wall_s": ours,
+        "share_of_ideal": ideal / ours,
         "limit": 0.9,
         "cores": cores,
     }
 
 
 def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """`rl_zoo3.train`, once for each seed, with its own defaults, beside one rlexp command."""
+    """One rlexp command compared with `rl_zoo3.train` for each seed."""
     python = PEER / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", PEER], check=True)
@@ -165,13 +165,13 @@ def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
         for seed in seeds
     ]
     steps = f"budget.steps={arguments.steps}"
-    own_words = ("+benchmark=cartpole", steps, f"seeds.test={len(seeds)}")
-    own = timed([*RLEXP, "run", *own_words], folder)
+    overrides = ("+benchmark=cartpole", steps, f"seeds.test={len(seeds)}")
+    ours = timed([*RLEXP, "run", *overrides], folder)
     return {
         "seeds": len(seeds),
         "rl_zoo3_s": sum(each),
-        "rlexp_s": own,
-        "rl_zoo3_over_rlexp": sum(each) / own,
+        "rlexp_s": ours,
+        "rl_zoo3_over_rlexp": sum(each) / ours,
         "steps": arguments.steps,
     }
 
@@ -186,7 +186,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Numbers]] = {
 
 
 def main() -> None:
-    """Measure what is asked for, and keep what was measured before."""
+    """Measure the requested parts, and keep earlier results of the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--steps", type=int, default=100_000, help="of a run")

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from scale_runs import EXPERIMENT, make, words
+from scale_runs import EXPERIMENT, make, overrides_of
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "scale.json"
@@ -42,9 +42,9 @@ COMMANDS: Mapping[str, Callable[[int], Sequence[str]]] = {
     "ls": lambda _: ["ls", EXPERIMENT],
     "status": lambda _: ["status", EXPERIMENT],
     "show": lambda _: ["show", EXPERIMENT],
-    "run": lambda size: ["run", *words(size)],
+    "run": lambda size: ["run", *overrides_of(size)],
     "report": lambda _: ["report", EXPERIMENT],
-    "plan": lambda size: ["run", *words(size, "fresh"), "--dry-run"],
+    "plan": lambda size: ["run", *overrides_of(size, "fresh"), "--dry-run"],
     "plan one": lambda size: ["run", "experiment=one", f"seeds.test={size}", "--dry-run"],
 }
 """By name; the last two plan experiments that are not there."""
@@ -54,7 +54,7 @@ Measured = dict[str, float]
 
 
 def run(command: Sequence[str], folder: Path) -> Measured:
-    """Seconds of a process, and the most memory that it held, in MB.
+    """Seconds and peak memory in MB of a process.
 
     Raises:
         RuntimeError: It failed.
@@ -73,13 +73,13 @@ def run(command: Sequence[str], folder: Path) -> Measured:
     return {"s": seconds, "processor_s": processor, "mb": used.ru_maxrss / 1024}
 
 
-def best(found: Sequence[Measured]) -> Measured:
-    """The least of several: what else the machine did only ever adds."""
-    return {key: min(one[key] for one in found) for key in found[0]}
+def best(measurements: Sequence[Measured]) -> Measured:
+    """The minimum of several measurements, because other processes only add time."""
+    return {key: min(measurement[key] for measurement in measurements) for key in measurements[0]}
 
 
 def measure(name: str, size: int, folder: Path, repeats: int) -> dict[str, Measured]:
-    """One command, cold and warm."""
+    """One command with and without a cache."""
     command = [*RLEXP, *COMMANDS[name](size)]
     if name in UNCHANGED:
         return {"warm": best([run(command, folder) for _ in range(repeats)])}
@@ -94,39 +94,41 @@ def measure(name: str, size: int, folder: Path, repeats: int) -> dict[str, Measu
 def measure_size(
     size: int, folder: Path, names: Sequence[str], repeats: int
 ) -> dict[str, dict[str, Measured]]:
-    """The limits and the commands, on one experiment."""
+    """The reference times and all commands on one experiment."""
     os.environ["RLEXP_HOME"] = str(folder / "home")
-    found = {
+    results = {
         name: {"warm": best([run(command, folder) for _ in range(repeats)])}
         for name, command in LIMITS.items()
     }
-    return found | {name: measure(name, size, folder, repeats) for name in names}
+    return results | {name: measure(name, size, folder, repeats) for name in names}
 
 
 def growth(values: Mapping[int, float]) -> float:
-    """The exponent of growth between the smallest and the largest size."""
+    """The exponent of growth from the smallest to the largest size."""
     (low, first), (high, last) = min(values.items()), max(values.items())
     return math.log(last / first) / math.log(high / low) if high > low else math.nan
 
 
-def tell(results: Mapping[int, Mapping[str, Mapping[str, Measured]]]) -> None:
-    """Print a line for each command and temperature."""
+def print_table(results: Mapping[int, Mapping[str, Mapping[str, Measured]]]) -> None:
+    """Print a line for each command, with and without a cache."""
     largest = results[max(results)]
     start, least = largest["start"]["warm"]["s"], largest["json"]["warm"]["s"]
     head = "".join(f"{f'{size:,} runs':>14}" for size in results)
     print(f"{'':16}{head}{'MB':>8}{'growth':>8}{'over start':>12}{'over json':>11}")
     for name, kinds in largest.items():
         for kind, last in kinds.items():
-            seconds = {size: found[name][kind]["s"] for size, found in results.items()}
-            told = "".join(f"{s:>12.2f} s" for s in seconds.values())
+            seconds = {
+                size: results_of_size[name][kind]["s"] for size, results_of_size in results.items()
+            }
+            seconds_text = "".join(f"{s:>12.2f} s" for s in seconds.values())
             print(
-                f"{f'{name} {kind}':16}{told}{last['mb']:>8.0f}{growth(seconds):>8.2f}"
+                f"{f'{name} {kind}':16}{seconds_text}{last['mb']:>8.0f}{growth(seconds):>8.2f}"
                 f"{last['s'] / start:>12.1f}{last['s'] / least:>11.1f}"
             )
 
 
 def main() -> None:
-    """Make the experiments and measure the commands."""
+    """Create the experiments and measure the commands."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of experiments")
     parser.add_argument("--commands", nargs="+", default=list(COMMANDS), choices=COMMANDS)
@@ -134,16 +136,16 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder of the experiments, made if not there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        place = (arguments.keep or Path(temporary)).absolute()
+        root = (arguments.keep or Path(temporary)).absolute()
         results = {}
         for size in sorted(arguments.sizes):
-            folder = place / str(size)
+            folder = root / str(size)
             if not (folder / "runs").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 print(f"makes {size:,} runs", file=sys.stderr)
                 make(folder, size)
             results[size] = measure_size(size, folder, arguments.commands, arguments.repeats)
-    tell(results)
+    print_table(results)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

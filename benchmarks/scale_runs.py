@@ -41,8 +41,8 @@ MODEL = 4_096
 """Bytes of a final policy."""
 
 
-def words(runs: int, experiment: str = EXPERIMENT) -> list[str]:
-    """What asks for so many runs: up to twenty learning rates, each on equally many seeds."""
+def overrides_of(runs: int, experiment: str = EXPERIMENT) -> list[str]:
+    """Overrides for a number of runs: up to twenty learning rates with equally many seeds."""
     labels = min(LABELS, runs)
     rates = ",".join(str(round(0.0001 * (1 + i), 4)) for i in range(labels))
     return [
@@ -55,12 +55,12 @@ def words(runs: int, experiment: str = EXPERIMENT) -> list[str]:
 
 
 def make(folder: Path, runs: int) -> ExperimentPaths:
-    """Make an experiment of finished runs in the study in `folder`."""
+    """Create an experiment of finished runs in the study in `folder`."""
     study = Workspace(folder, Layout(folder / "runs"))
-    asked = words(runs)
-    request = read_request(asked, study)
+    overrides = overrides_of(runs)
+    request = read_request(overrides, study)
     paths = study.layout.experiment(request.experiment.name)
-    command = ("rlexp", "run", *asked)
+    command = ("rlexp", "run", *overrides)
     provenance = collect(read_code(folder), command, folder, os.environ)
     settings = {**request.budget.operational(), "allowed": []}
     with patch("os.fsync"):
@@ -94,7 +94,7 @@ def _finish(
 
 
 def _events(draw: random.Random, number: int, budget: Budget) -> Iterator[Event]:
-    """What a run of fifteen seconds tells, whose return grows with its steps."""
+    """The events of a simulated run of 15 s, whose return grows with its steps."""
     now = STARTED + number
     skill = draw.uniform(0.5, 1.0)
     yield RunStarted(time=now, attempt=1, pid=1000 + number, host="machine")

@@ -1,4 +1,4 @@
-"""How long each tuner thinks about a suggestion, as the history grows.
+"""How long each tuner takes for a suggestion, by the length of the history.
 
 Prints milliseconds a suggestion, after the first one of a process, and the first one apart; writes
 `benchmarks/results/suggestions.json`. The limit is 50 ms at 1,000 trials, the Gaussian process
@@ -29,7 +29,7 @@ STEPS = 10_000
 
 
 def history(problem: Problem, count: int) -> list[Trial]:
-    """So many trials at random points, with random values."""
+    """Complete trials at random points with random values."""
     draw = np.random.default_rng(0)
     size = len(problem.space.parameters)
     return [
@@ -45,7 +45,7 @@ def history(problem: Problem, count: int) -> list[Trial]:
 
 
 def measure(name: str, size: int) -> dict[str, float] | None:
-    """Milliseconds of the first and of further suggestions; nothing for a problem it refuses."""
+    """Milliseconds of the first and of later suggestions; None if the tuner refuses."""
     request = compose_sweep("ppo_cartpole", [f"tuner={name}"], HERE.parent)
     objectives = 2 if name == "nsga2" else 1
     problem = Problem(space=request.space, objectives=objectives, steps=STEPS, seed=0)
@@ -67,13 +67,15 @@ def main() -> None:
     """Measure every tuner."""
     results: dict[str, dict[int, dict[str, float]]] = {}
     for name in group_options("tuner", HERE.parent):
-        found = {size: measured for size in SIZES if (measured := measure(name, size))}
-        if not found:
+        by_size = {size: measured for size in SIZES if (measured := measure(name, size))}
+        if not by_size:
             print(f"{name}: refuses the problem", file=sys.stderr)
             continue
-        results[name] = found
-        told = ", ".join(f"{size:,}: {one['ms']:.2f} ms" for size, one in found.items())
-        print(f"{name}: {told}")
+        results[name] = by_size
+        text = ", ".join(
+            f"{size:,}: {measured_size['ms']:.2f} ms" for size, measured_size in by_size.items()
+        )
+        print(f"{name}: {text}")
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -48,14 +48,14 @@ Numbers = dict[str, Any]
 
 
 def timed(command: list[str], folder: Path) -> tuple[float, str]:
-    """Seconds that a command takes, and what it prints."""
+    """Seconds of a command, and its output."""
     begun = time.perf_counter()
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return time.perf_counter() - begun, done.stdout
 
 
 def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[float, Numbers]:
-    """The peer's seconds and best trial."""
+    """Seconds and best trial of rl-baselines3-zoo."""
     command = [
         *(str(PEER / "bin" / "python"), str(HERE / "peer_sweep.py")),
         *("--algo", "ppo", "--env", "CartPole-v1", "-n", str(steps), "--seed", str(seed)),
@@ -68,16 +68,16 @@ def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[f
     return seconds, best
 
 
-def own(folder: Path, trials: int, steps: int, seed: int, *words: str) -> tuple[float, Path]:
-    """Seconds of a search, and the folder of its records."""
+def own(folder: Path, trials: int, steps: int, seed: int, *overrides: str) -> tuple[float, Path]:
+    """Seconds of a search of rlexp, and the folder of its records."""
     command = [*RLEXP, "sweep", *COMMON, *START, *SPACE, f"budget.steps={steps}"]
-    command += [f"sweep.trials={trials}", f"seeds.root={seed}", "experiment=own", *words]
+    command += [f"sweep.trials={trials}", f"seeds.root={seed}", "experiment=own", *overrides]
     seconds, _ = timed([*command, "--until", "search", "-q"], folder)
     return seconds, folder / "runs" / "own"
 
 
-def words_of(params: Mapping[str, Any]) -> list[str]:
-    """The peer's best trial in our words."""
+def overrides_of(params: Mapping[str, Any]) -> list[str]:
+    """The best trial of rl-baselines3-zoo as overrides of rlexp."""
     network = {"tiny": "[64]", "small": "[64,64]"}[params["net_arch"]]
     return [
         f"algorithm.batch_size={2 ** params['batch_size_pow']}",
@@ -93,10 +93,10 @@ def words_of(params: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def true_score(folder: Path, words: list[str], seeds: int, steps: int) -> float:
-    """Mean score of runs on fresh test seeds, alike for both sides."""
-    command = [*RLEXP, "run", *words, f"seeds.test={seeds}", "seeds.root=77", "--json", "-q"]
-    if "--from-sweep" in words:
+def true_score(folder: Path, overrides: list[str], seeds: int, steps: int) -> float:
+    """Mean score of runs on fresh test seeds, equal for both tools."""
+    command = [*RLEXP, "run", *overrides, f"seeds.test={seeds}", "seeds.root=77", "--json", "-q"]
+    if "--from-sweep" in overrides:
         command += ["experiment=own-again"]
     else:
         command += [*COMMON, f"budget.steps={steps}", "experiment=peer-again"]
@@ -105,34 +105,36 @@ def true_score(folder: Path, words: list[str], seeds: int, steps: int) -> float:
 
 
 def measure(arguments: argparse.Namespace, seed: int) -> Numbers:
-    """One comparison of both sides."""
+    """One comparison of both tools."""
     trials, steps = arguments.trials, arguments.steps
     folder = Path(tempfile.mkdtemp(prefix="rlexp-sweep-"))
     try:
-        places = {name: folder / name for name in ("one", "two", "wall", "equal")}
-        for place in places.values():
-            place.mkdir()
-        one, best = peer(places["one"], trials, steps, 1, seed)
-        two, _ = peer(places["two"], trials, steps, 2, seed) if arguments.jobs else (None, None)
-        wall, _ = own(places["wall"], trials, steps, seed, "seeds.tuning=1")
+        folders = {name: folder / name for name in ("one", "two", "wall", "equal")}
+        for subfolder in folders.values():
+            subfolder.mkdir()
+        one_job, best = peer(folders["one"], trials, steps, 1, seed)
+        two_jobs, _ = (
+            peer(folders["two"], trials, steps, 2, seed) if arguments.jobs else (None, None)
+        )
+        wall, _ = own(folders["wall"], trials, steps, seed, "seeds.tuning=1")
         # One tuning seed for each and four more for the best: as many runs as the peer's trials.
         promoted = max(trials // 14, 1)
         screened = trials - 4 * promoted
         share = f"sweep.promoted={promoted / screened:.6f}"
-        _, records = own(places["equal"], screened, steps, seed, "seeds.tuning=5", share)
+        _, records = own(folders["equal"], screened, steps, seed, "seeds.tuning=5", share)
         ended = list(records.glob("*/attempts/1/events.jsonl"))
         return {
-            "rl_zoo3_one_job_s": one,
-            "rl_zoo3_two_jobs_s": two,
+            "rl_zoo3_one_job_s": one_job,
+            "rl_zoo3_two_jobs_s": two_jobs,
             "rlexp_s": wall,
-            "one_job_over_rlexp": one / wall,
-            "two_jobs_over_rlexp": None if two is None else two / wall,
+            "one_job_over_rlexp": one_job / wall,
+            "two_jobs_over_rlexp": None if two_jobs is None else two_jobs / wall,
             "rl_zoo3_best_value": best["value"],
             "rl_zoo3_true_score": true_score(
-                places["equal"], words_of(best["params"]), arguments.seeds, steps
+                folders["equal"], overrides_of(best["params"]), arguments.seeds, steps
             ),
             "rlexp_true_score": true_score(
-                places["equal"], ["--from-sweep", "own"], arguments.seeds, steps
+                folders["equal"], ["--from-sweep", "own"], arguments.seeds, steps
             ),
             "rlexp_runs": len(ended),
         }
@@ -141,7 +143,7 @@ def measure(arguments: argparse.Namespace, seed: int) -> Numbers:
 
 
 def main() -> None:
-    """Measure one size, several times, and keep what was measured of others."""
+    """Measure one size several times, and keep results of other sizes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--steps", type=int, default=4_000, help="of a run")
@@ -153,9 +155,9 @@ def main() -> None:
         sys.exit("the peer is not installed: python benchmarks/run.py peer")
     RESULTS.parent.mkdir(exist_ok=True)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    found = [measure(arguments, seed) for seed in range(arguments.repeats)]
-    results[f"{arguments.trials} trials of {arguments.steps} steps"] = found
-    print(json.dumps(found, indent=1))
+    measurements = [measure(arguments, seed) for seed in range(arguments.repeats)]
+    results[f"{arguments.trials} trials of {arguments.steps} steps"] = measurements
+    print(json.dumps(measurements, indent=1))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

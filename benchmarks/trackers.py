@@ -44,21 +44,21 @@ Turn = tuple[float, float, bool]
 
 
 def processes_below(root: int) -> list[int]:
-    """The process and all that came from it."""
+    """A process and all its descendants."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    found = [root]
-    for process in found:
-        found += [child for child, parent in parents.items() if parent == process]
-    return found
+    processes = [root]
+    for process in processes:
+        processes += [child for child, parent in parents.items() if parent == process]
+    return processes
 
 
 def mirror_of(command: int) -> int:
-    """The mirror process that a command has started."""
+    """The process id of the mirror process of a command."""
     ends = time.monotonic() + STARTS_WITHIN_S
     while time.monotonic() < ends:
         for process in processes_below(command):
@@ -69,7 +69,7 @@ def mirror_of(command: int) -> int:
 
 
 def in_turns(command: Sequence[str], folder: Path) -> tuple[list[Turn], float]:
-    """When the mirror worked and when not, and the seconds of processors that it took."""
+    """The times when the mirror worked and was stopped, and its processor seconds."""
     turns: list[Turn] = []
     environment = {**os.environ, "WANDB_MODE": "offline"}
     with subprocess.Popen(
@@ -90,7 +90,7 @@ def in_turns(command: Sequence[str], folder: Path) -> tuple[list[Turn], float]:
 
 
 def send(processes: Sequence[int], number: signal.Signals) -> None:
-    """Signal what is still there."""
+    """Send a signal to those processes that still exist."""
     for process in processes:
         try:
             os.kill(process, number)
@@ -99,7 +99,7 @@ def send(processes: Sequence[int], number: signal.Signals) -> None:
 
 
 def processor_seconds(processes: Sequence[int]) -> float:
-    """What these processes have taken of the processors so far."""
+    """The processor seconds of processes so far."""
     ticks = 0
     for process in processes:
         try:
@@ -111,7 +111,7 @@ def processor_seconds(processes: Sequence[int]) -> float:
 
 
 def seconds_a_step(folder: Path, turn: Turn) -> float:
-    """Of all trainings within a turn, between neighbouring measurements without an evaluation."""
+    """Seconds per step of all trainings within a turn, without evaluations."""
     seconds = steps = 0.0
     for journal in journals(folder):
         for before, after in pairwise(journal):
@@ -126,19 +126,19 @@ def seconds_a_step(folder: Path, turn: Turn) -> float:
 
 
 def ratios(folder: Path, turns: Sequence[Turn]) -> list[float]:
-    """For each pair of neighbouring turns: seconds a step while the mirror works, over stopped."""
-    found = []
-    for one, other in pairwise(turns):
-        times = {turn[2]: seconds_a_step(folder, turn) for turn in (one, other)}
-        found.append(times[True] / times[False])
-    return [ratio for ratio in found if not isnan(ratio)]
+    """For neighbouring turns: seconds per step with the mirror working, relative to stopped."""
+    values = []
+    for turn_, next_turn in pairwise(turns):
+        times = {turn[2]: seconds_a_step(folder, turn) for turn in (turn_, next_turn)}
+        values.append(times[True] / times[False])
+    return [ratio for ratio in values if not isnan(ratio)]
 
 
 def measure(steps: int, runs: int, cases: Sequence[str], cadence: str, folder: Path) -> Numbers:
-    """Trainings with healthy trackers, and with one that is dead."""
-    words = (f"budget.steps={steps}", f"seeds.test={runs}", *TRAININGS[cadence], *EVALUATED)
-    command = [*RLEXP, "run", *words, "experiment=x", ALL, "-q"]
-    found: Numbers = {
+    """Measure trainings with working trackers, and with an unreachable one."""
+    overrides = (f"budget.steps={steps}", f"seeds.test={runs}", *TRAININGS[cadence], *EVALUATED)
+    command = [*RLEXP, "run", *overrides, "experiment=x", ALL, "-q"]
+    result: Numbers = {
         "cadence": cadence,
         "steps": steps,
         "runs": runs,
@@ -149,31 +149,31 @@ def measure(steps: int, runs: int, cases: Sequence[str], cadence: str, folder: P
         uri = f"tracker.mlflow.uri=http://127.0.0.1:{hole.getsockname()[1]}"
         for name in cases:
             more = [uri] if name == "dead" else []
-            place = folder / name
-            place.mkdir()
-            turns, spent = in_turns([*command, *more], place)
-            found[name] = summary(ratios(place, turns), journals(place), spent)
-    return found
+            study = folder / name
+            study.mkdir()
+            turns, spent = in_turns([*command, *more], study)
+            result[name] = summary(ratios(study, turns), journals(study), spent)
+    return result
 
 
 def summary(
-    found: Sequence[float], journals: Sequence[Sequence[Numbers]], spent: float
+    ratios_: Sequence[float], journals: Sequence[Sequence[Numbers]], spent: float
 ) -> Numbers:
-    """The mean ratio with the standard error of neighbouring pairs, and what was spent."""
-    error = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else None
+    """The mean ratio with its standard error, and the time of the mirror."""
+    error = statistics.stdev(ratios_) / len(ratios_) ** 0.5 if len(ratios_) > 1 else None
     return {
-        "median": statistics.median(found),
-        "mean": statistics.fmean(found),
+        "median": statistics.median(ratios_),
+        "mean": statistics.fmean(ratios_),
         "standard_error": error,
-        "pairs": len(found),
+        "pairs": len(ratios_),
         "training_s": max(events[-1]["seconds"] for events in journals),
         "mirror_processor_s": spent,
-        "ratios": list(found),
+        "ratios": list(ratios_),
     }
 
 
 def main() -> None:
-    """Measure, and keep it beside the other results."""
+    """Measure, and store the result beside the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=800_000)
     parser.add_argument("--cadence", choices=TRAININGS, default="default")
@@ -184,13 +184,13 @@ def main() -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rlexp-trackers-"))
     try:
-        found = measure(arguments.steps, arguments.runs, cases, arguments.cadence, folder)
+        result = measure(arguments.steps, arguments.runs, cases, arguments.cadence, folder)
     finally:
         shutil.rmtree(folder)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{found['runs']} trainings of {found['steps']:,} steps, {found['cores']} cores")
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{result['runs']} trainings of {result['steps']:,} steps, {result['cores']} cores")
     for name in cases:
-        case = found[name]
+        case = result[name]
         error = "unknown" if case["standard_error"] is None else f"{case['standard_error']:.4f}"
         print(
             f"{name}: mirror working over stopped {case['mean']:.4f} ± {error}, median "

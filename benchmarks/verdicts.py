@@ -32,7 +32,7 @@ CONTEXT = "context/"
 
 
 def row_of(name: str) -> re.Pattern[str]:
-    """The row of a table that says how a benchmark is compared; its last column is the verdict."""
+    """The table row of a benchmark; its last column is the verdict."""
     return re.compile(rf"^(\|.*\{BENCHMARK}{name} .*\| )([^|]*)( \|)$", re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ def page_of(name: str) -> Path:
 
 
 def compared(folder: Path) -> list[dict[str, Any]]:
-    """Every pair, as `rlexp compare` decides it."""
+    """Every pair with the decision of `rlexp compare`."""
     done = subprocess.run(
         [sys.executable, "-m", "rlexp", "compare", folder.name, "--json"],
         cwd=folder.parents[1],
@@ -71,15 +71,15 @@ def pair(row: Mapping[str, Any], note: str) -> dict[str, Any]:
     }
 
 
-def runs_of(found: Records, label: str, task: str) -> Iterable[RunRecord]:
+def runs_of(records: Records, label: str, task: str) -> Iterable[RunRecord]:
     """The completed runs of a label on a task, in order of their seeds."""
-    runs = (record for name, of, record in completed(found) if (name, of) == (label, task))
+    runs = (record for name, of, record in completed(records) if (name, of) == (label, task))
     return sorted(runs, key=lambda record: record.spec.seed)
 
 
-def cell(plain: Mapping[str, Any], found: Records) -> dict[str, Any]:
-    """A label on a task: its scores, the runs that have them, and what they measured beside."""
-    runs = list(runs_of(found, plain["label"], plain["task"]))
+def cell(cell_of_page: Mapping[str, Any], records: Records) -> dict[str, Any]:
+    """A cell with its scores, its runs and their further measures."""
+    runs = list(runs_of(records, cell_of_page["label"], cell_of_page["task"]))
     measures: dict[str, list[float]] = {}
     for run in runs:
         assert run.final is not None
@@ -87,19 +87,19 @@ def cell(plain: Mapping[str, Any], found: Records) -> dict[str, Any]:
             if not name.startswith(CONTEXT):
                 measures.setdefault(name, []).append(round(fmean(values), 4))
     return {
-        **plain,
+        **cell_of_page,
         "runs": {str(run.spec.seed): run.spec.id for run in runs},
         **({"measures": measures} if measures else {}),
     }
 
 
 def number(value: float) -> str:
-    """A number as the tables of the pages show it; three decimals where it is small."""
+    """A number in the format of the pages; three decimals if it is small."""
     digits = 1 if abs(value) >= 1 else 3
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
-def told(pair: Mapping[str, Any]) -> str:
+def description(pair: Mapping[str, Any]) -> str:
     """A pair in a few words."""
     estimate, low, high = (number(pair["difference"][key]) for key in ("estimate", "low", "high"))
     return (
@@ -109,12 +109,12 @@ def told(pair: Mapping[str, Any]) -> str:
 
 
 def verdict(pairs: Iterable[Mapping[str, Any]]) -> str:
-    """The last column of the table."""
-    return "; ".join(told(pair) for pair in pairs)
+    """The text of the last column of the table."""
+    return "; ".join(description(pair) for pair in pairs)
 
 
 def write_page(name: str, pairs: Iterable[Mapping[str, Any]]) -> None:
-    """Fill in the verdict where the benchmark has a row."""
+    """Write the verdict into the page, if the benchmark has a row there."""
     page = page_of(name)
     page.write_text(
         row_of(name).sub(
@@ -125,24 +125,24 @@ def write_page(name: str, pairs: Iterable[Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Write both."""
+    """Write the JSON document and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment", type=Path, help="runs/NAME")
     folder: Path = parser.parse_args().experiment.absolute()
-    found = load(folder)
+    records = load(folder)
     source = provenance(folder)
     (name,) = (w.removeprefix(BENCHMARK) for w in source["command"] if w.startswith(BENCHMARK))
-    dates = [record.ended for *_, record in completed(found) if record.ended is not None]
+    dates = [record.ended for *_, record in completed(records) if record.ended is not None]
     pairs = compared(folder)
-    plain = {
+    document = {
         "schema": 1,
         "date": datetime.fromtimestamp(max(dates), UTC).date().isoformat(),
         **source,
-        "cells": [cell(one, found) for one in cells_of(folder, found)],
+        "cells": [cell(cell_of_page, records) for cell_of_page in cells_of(folder, records)],
         "pairs": pairs,
     }
     KEPT.mkdir(exist_ok=True)
-    (KEPT / f"{name}.json").write_text(json.dumps(plain, indent=1) + "\n")
+    (KEPT / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
     write_page(name, pairs)
     print(verdict(pairs))
 

@@ -39,9 +39,9 @@ def peer_python() -> Path:
     return python
 
 
-def timed(python: Path | str, script: str, *words: str) -> list[float]:
+def timed(python: Path | str, script: str, *arguments: str) -> list[float]:
     """Seconds that a script of this folder says something took, in a process of its own."""
-    command = [python, "-W", "ignore", HERE / script, *words]
+    command = [python, "-W", "ignore", HERE / script, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [float(word) for word in done.stdout.split()]
 
@@ -52,22 +52,22 @@ def measure(part: str, runs: int) -> Numbers:
     peer = labels * timed(peer_python(), "peer.py", part, str(runs))[0]
     first, again = timed(sys.executable, "ours.py", part, str(runs))
     ours = labels * again
-    plain = labels * timed(sys.executable, "ours.py", part, str(runs), "--numpy")[1]
-    found: Numbers = {
+    numpy_seconds = labels * timed(sys.executable, "ours.py", part, str(runs), "--numpy")[1]
+    result: Numbers = {
         "rliable_s": peer,
         "rlexp_s": ours,
-        "rlexp_numpy_s": plain,
+        "rlexp_numpy_s": numpy_seconds,
         "first_call_s": first,
         "ratio": peer / ours,
-        "ratio_numpy": peer / plain,
+        "ratio_numpy": peer / numpy_seconds,
         "target": TARGETS.get((part, runs)),
     }
     if part == "iqm":
         drawn = labels * REPETITIONS[part] * TASKS * runs / 1e9
-        words = labels * timed(sys.executable, "ours.py", "words", str(runs))[1]
-        found |= {"ns_a_run": ours / drawn, "ns_a_run_numpy": plain / drawn}
-        found["ns_a_word_on_one_thread"] = words / drawn
-    return found
+        word_seconds = labels * timed(sys.executable, "ours.py", "words", str(runs))[1]
+        result |= {"ns_a_run": ours / drawn, "ns_a_run_numpy": numpy_seconds / drawn}
+        result["ns_a_word_on_one_thread"] = word_seconds / drawn
+    return result
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Composes configurations with Hydra; the only module that knows it."""
+"""Composition of configurations with Hydra: from overrides to plain dictionaries."""
 
 import itertools
 import re
@@ -8,123 +8,185 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.checked_source import check_whatever_is_read
-from rlexp.config.matrix import Cell
-from rlexp.config.matrix_words import expand
-from rlexp.config.resolved import to_plain
-from rlexp.config.sources import check_yaml_files, group_options, groups, search_path
+from rlexp.config.matrix import MatrixCell, expand
+from rlexp.config.sources import (
+    check_yaml_files,
+    group_options,
+    groups,
+    install_yaml_check,
+    search_path,
+)
 from rlexp.config.words import (
-    FIXED,
+    EXPERIMENT_KEYS,
     OF_THE_ATTEMPT,
-    check_not_of_sweeps,
-    check_word,
+    check_no_sweep_override,
+    check_override,
     choice_texts,
+    normalise_overrides,
     parse_words,
     quoted,
     split_word,
-    with_free_form,
 )
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.budget import evaluation_interval
+
+STEPS_KEY = "budget.steps"
+EVALUATION_INTERVAL_KEY = "budget.evaluation_every"
+
+
+def resolve(config: Any) -> dict[str, Any]:
+    """A configuration as JSON values, with every reference resolved except environment variables.
+
+    A word in `budget.evaluation_every` becomes a number of steps, in `config` itself too. A copy
+    of `config` that later gets other steps keeps this number.
+
+    Raises:
+        ConfigError: A value is missing, refers to a missing key, or is an unknown word.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    # An environment variable may hold a secret: its value is filled in where it is used, and is
+    # never part of the configuration that is written to disk.
+    OmegaConf.register_new_resolver("oc.env", _keep_variable, replace=True)
+    try:
+        _resolve_evaluation_interval(config)
+        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(_missing_value_message(error)) from error
+    assert isinstance(settings, dict)
+    return {str(key): value for key, value in settings.items()}
+
+
+def _resolve_evaluation_interval(config: Any) -> None:
+    """Replace a word in `budget.evaluation_every` by its number of steps."""
+    from omegaconf import OmegaConf
+
+    value = OmegaConf.select(config, EVALUATION_INTERVAL_KEY)
+    if isinstance(value, str):
+        interval = evaluation_interval(value, OmegaConf.select(config, STEPS_KEY))
+        OmegaConf.update(config, EVALUATION_INTERVAL_KEY, interval)
+
+
+def _keep_variable(*arguments: str | None) -> str:
+    return (
+        "${oc.env:" + ",".join("null" if word is None else str(word) for word in arguments) + "}"
+    )
+
+
+def _missing_value_message(error: Exception) -> str:
+    key = getattr(error, "full_key", None)
+    first = str(error).splitlines()[0]
+    if "Missing mandatory value" in first and key:
+        return f"{key} has no value; give it one with {key}=…"
+    return f"{key}: {first}" if key else first
+
 
 Load = Callable[[Sequence[str]], Any]
-"""From words to Hydra's configuration."""
+"""A function from overrides to Hydra's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """One resolved configuration, the grid's choices that led to it, and its cell of a matrix."""
+    """A resolved configuration, the choices of the grid behind it, and its matrix cell if any."""
 
     plain: dict[str, Any]
     choices: tuple[tuple[str, str], ...]
-    cell: Cell | None = None
+    cell: MatrixCell | None = None
 
 
 def compose(overrides: Sequence[str], folder: Path) -> list[Composed]:
-    """Compose every configuration of a grid or a matrix; without either there is one.
+    """Compose every configuration of a grid or a matrix, or the single one without them.
 
     Args:
-        overrides: Words in Hydra's override grammar.
+        overrides: Overrides in Hydra's grammar.
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
-        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+        ConfigError: An override cannot be parsed, or names an unknown group, option or key.
     """
     cells = expand(overrides, folder)
     composed = []
     with hydra_session(folder) as load:
         for cell in cells:
-            composed += _grid(cell, folder, load)
+            composed += _compose_grid(cell, folder, load)
     return composed
 
 
-def _grid(cell: Cell, folder: Path, load: Load) -> list[Composed]:
-    """Every configuration of the grid that the words of a cell make."""
+def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[Composed]:
+    """Every configuration of the grid that the overrides of a cell span."""
     composed = []
     try:
-        fixed, groups, values = _sort(cell.words, folder)
-        for chosen in itertools.product(*groups):
-            config = load([*fixed, *(word for _, word in chosen)])
-            for settings in itertools.product(*values):
-                plain = _apply(config, settings) if settings else to_plain(config)
-                choices = tuple(split_word(word) for _, word in (*chosen, *settings))
+        fixed, groups, values = _split_overrides(cell.overrides, folder)
+        for group_choices in itertools.product(*groups):
+            config = load([*fixed, *(word for _, word in group_choices)])
+            for value_choices in itertools.product(*values):
+                settings = _apply(config, value_choices) if value_choices else resolve(config)
+                choices = tuple(split_word(word) for _, word in (*group_choices, *value_choices))
                 of = cell if cell.matrix else None
-                composed.append(Composed(plain, (*cell.choices, *choices), of))
+                composed.append(Composed(settings, (*cell.choices, *choices), of))
     except ConfigError as error:
-        raise error.rephrased(f"{cell.said}{error}") from error
+        raise error.rephrased(f"{cell.error_prefix}{error}") from error
     return composed
 
 
-def compose_one(entry: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Compose one configuration from another primary file than that of a run.
+def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Compose one configuration from the primary file `entry`.
 
     Raises:
-        ConfigError: A word cannot be parsed, or names an unknown group, option or key.
+        ConfigError: An override cannot be parsed, has several values, or names an unknown
+            group, option or key.
     """
-    for word, parsed in zip(words, parse_words(words), strict=True):
+    for word, parsed in zip(overrides, parse_words(overrides), strict=True):
         if parsed.is_sweep_override():
-            raise ConfigError(f"{word}: one value is wanted here; write a list as [first,second]")
+            raise ConfigError(
+                f"{word}: this key takes one value, not a choice; write a list as [first,second]"
+            )
     with hydra_session(folder, entry) as load:
-        return to_plain(load(words))
+        return resolve(load(overrides))
 
 
-Words = list[tuple[Any, str]]
+Choices = list[tuple[Any, str]]
 
 
-def _sort(overrides: Sequence[str], folder: Path) -> tuple[list[str], list[Words], list[Words]]:
-    """Split words into those without a choice, choices of a group, and choices of a value."""
+def _split_overrides(
+    overrides: Sequence[str], folder: Path
+) -> tuple[list[str], list[Choices], list[Choices]]:
+    """Split overrides into those with one value, choices of options and choices of values."""
     fixed: list[str] = []
-    groups_: list[Words] = []
-    values: list[Words] = []
-    known = set(groups(folder))
-    words = with_free_form(overrides)
-    for word, parsed in zip(words, parse_words(words), strict=True):
+    group_choices: list[Choices] = []
+    value_choices: list[Choices] = []
+    group_names = set(groups(folder))
+    texts = normalise_overrides(overrides)
+    for word, parsed in zip(texts, parse_words(texts), strict=True):
         key = parsed.key_or_group
-        check_not_of_sweeps(word, key)
-        check_word(word, parsed, known)
+        check_no_sweep_override(word, key)
+        check_override(word, parsed, group_names)
         if not parsed.is_sweep_override():
             fixed.append(word)
             continue
-        if key.split(".")[0] in FIXED or key in OF_THE_ATTEMPT:
+        if key.split(".")[0] in EXPERIMENT_KEYS or key in OF_THE_ATTEMPT:
             raise ConfigError(
                 f"{word}: {key} belongs to the whole experiment and takes one value; "
                 "start one command for each",
             )
         name = parsed.get_key_element()
         options = [(parsed, f"{name}={value}") for value in choice_texts(word, parsed)]
-        (groups_ if key in known or parsed.is_add() else values).append(options)
-    return fixed, groups_, values
+        (group_choices if key in group_names or parsed.is_add() else value_choices).append(options)
+    return fixed, group_choices, value_choices
 
 
 @contextmanager
 def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
-    """Yield a function from words to a configuration.
+    """Yield a function from overrides to a configuration.
 
     Args:
         folder: The study's folder.
-        entry: The primary file.
+        entry: The name of the primary file.
 
     Yields:
-        `load(words, hydra=False)`; with `hydra`, what Hydra knows about its choices is in it too.
+        `load(overrides, hydra=False)`. With `hydra`, the configuration holds Hydra's own
+        section, which lists the chosen options.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -133,17 +195,17 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    places = search_path(folder)
-    check_yaml_files(places)
-    check_whatever_is_read()
-    roots = ",".join(quoted(f"file://{place}") for place in places)
+    folders = search_path(folder)
+    check_yaml_files(folders)
+    install_yaml_check()
+    roots = ",".join(quoted(f"file://{path}") for path in folders)
 
-    def load(words: Sequence[str], *, hydra: bool = False) -> Any:
-        told = [f"hydra.searchpath=[{roots}]", *words]
+    def load(overrides: Sequence[str], *, hydra: bool = False) -> Any:
+        complete = [f"hydra.searchpath=[{roots}]", *overrides]
         try:
-            return hydra_compose(entry, overrides=told, return_hydra_config=hydra)
+            return hydra_compose(entry, overrides=complete, return_hydra_config=hydra)
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
-            raise _explain(error, words, folder, entry) from error
+            raise _explain_hydra_error(error, overrides, folder, entry) from error
 
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
@@ -151,16 +213,16 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
 
 
 def packaged_entry() -> Path:
-    """The primary directory: only the defaults list, so that any other file can be replaced."""
+    """The folder of the primary files, which hold a defaults list only: a study can replace all else."""
     return Path(__file__).parent.parent / "entry"
 
 
-def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
+def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     copy = config.copy()
-    for parsed, word in settings:
+    for parsed, word in value_choices:
         key, _ = split_word(word)
         element = parse_words([word])[0].value()
         try:
@@ -168,14 +230,16 @@ def _apply(config: Any, settings: Sequence[tuple[Any, str]]) -> dict[str, Any]:
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
             raise unknown_key(key, copy) from error
-    return to_plain(copy)
+    return resolve(copy)
 
 
-def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -> ConfigError:
-    """One line for what Hydra says in several."""
+def _explain_hydra_error(
+    error: Exception, overrides: Sequence[str], folder: Path, entry: str
+) -> ConfigError:
+    """One line for an error that Hydra reports in several lines."""
     text = str(error) or str(error.__cause__ or type(error).__name__)
-    if found := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
-        group, option = found.groups()
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
+        group, option = match.groups()
         options = group_options(group, folder)
         return ConfigError.unknown(
             f"there is no {group}={option}",
@@ -185,67 +249,71 @@ def _explain(error: Exception, words: Sequence[str], folder: Path, entry: str) -
             key=group,
             command=f"rlexp config list {group}",
         )
-    if found := re.search(r"Could not override '([^']+)'", text):
-        key = found.group(1)
-        others = [w for w in words if split_word(w)[0] != key and not w.startswith("~")]
-        if len(others) == len(words):
-            return _of_a_file(text, key, folder)
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match.group(1)
+        others = [w for w in overrides if split_word(w)[0] != key and not w.startswith("~")]
+        if len(others) == len(overrides):
+            return _wrong_defaults_list(text, key, folder)
         with hydra_session(folder, entry) as load:
             base = load(others)
-        return _of_a_key(text, key, base, folder)
-    if found := re.search(r"Multiple values for ([\w/]+)", text):
-        chosen = found.group(1)
+        return _unknown_override(text, key, base, folder)
+    if match := re.search(r"Multiple values for ([\w/]+)", text):
+        chosen = match.group(1)
         return ConfigError(
-            f"{chosen} is chosen already: write {chosen}=…, without the +", key=chosen
+            f"{chosen} has an option already: write {chosen}=…, without the +", key=chosen
         )
     return ConfigError(" ".join(text.split())[:400])
 
 
-def _of_a_key(text: str, key: str, base: Any, folder: Path) -> ConfigError:
-    known = groups(folder)
-    if key in known:
-        return ConfigError(f"{key} has no default to replace; write +{key}=… to add one", key=key)
+def _unknown_override(text: str, key: str, base: Any, folder: Path) -> ConfigError:
+    group_names = groups(folder)
+    if key in group_names:
+        return ConfigError(
+            f"the group {key} has no default option to replace; write +{key}=… to add an option",
+            key=key,
+        )
     if "No match in the defaults list" in text:
         return ConfigError(
-            f"there is no group {key!r}{did_you_mean(key, known)}; write +{key}=… to add one",
+            f"there is no group {key!r}{did_you_mean(key, group_names)}; "
+            f"write +{key}=… to add a setting",
             code="unknown_group",
             key=key,
-            allowed=known,
+            allowed=group_names,
             command="rlexp config list",
         )
     return unknown_key(key, base)
 
 
-def _of_a_file(text: str, key: str, folder: Path) -> ConfigError:
-    """What is wrong with the defaults list of a file, which no word of the command can mend."""
+def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
+    """An error about the defaults list of a file, which the user must edit."""
     where, name = text.partition(":")[0], key.partition("@")[0].rpartition("/")[2]
-    known = groups(folder)
-    if name not in known:
+    group_names = groups(folder)
+    if name not in group_names:
         return ConfigError(
-            f"{where}: there is no group {name!r}{did_you_mean(name, known)}",
+            f"{where}: there is no group {name!r}{did_you_mean(name, group_names)}",
             code="unknown_group",
             key=name,
-            allowed=known,
+            allowed=group_names,
         )
     return ConfigError(
-        f"{where}: {name} cannot be overridden: begin the file with the line "
-        f"'# @package _global_', and write '- override /{name}: OPTION', with the slash",
+        f"{where}: this file cannot override the group {name}: begin the file with the line "
+        f"'# @package _global_' and write '- override /{name}: OPTION', with the slash",
         key=name,
     )
 
 
 def unknown_key(key: str, config: Any) -> ConfigError:
-    """An error that says which part of a dotted key is unknown, and which are known there."""
+    """An error that names the unknown part of a dotted key and the keys that exist beside it."""
     node, path = config, ""
     for part in key.split("."):
-        known = [str(k) for k in node] if hasattr(node, "keys") else []
-        if part not in known:
+        allowed = [str(k) for k in node] if hasattr(node, "keys") else []
+        if part not in allowed:
             where = f"{path} has" if path else "there are"
-            hint = did_you_mean(part, known)
-            if not known:
+            hint = did_you_mean(part, allowed)
+            if not allowed:
                 text = f"{path} has no key {part!r}; write +{key}=… to add it"
             else:
-                text = f"unknown key {key!r}{hint} ({where}: {', '.join(known)})"
-            return ConfigError(text, code="unknown_setting", key=key, allowed=known)
+                text = f"unknown key {key!r}{hint} ({where}: {', '.join(allowed)})"
+            return ConfigError(text, code="unknown_setting", key=key, allowed=allowed)
         node, path = node[part], f"{path}.{part}".lstrip(".")
     return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)

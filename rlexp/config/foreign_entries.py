@@ -1,4 +1,4 @@
-"""A yaml file of entries that another tool wrote, each with the lines on which it stands."""
+"""Hyperparameter files of other tools: named entries of settings with their line numbers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from rlexp.config.sources import check_yaml, search_path
 from rlexp.errors import ConfigError
 
 MERGE = "<<"
-"""The key under which yaml merges what another entry holds."""
+"""The key of yaml that merges the settings of another entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The settings under one name, and the line of each."""
+    """The settings under one name, with the line number of each."""
 
     name: str
     line: int
@@ -23,46 +23,50 @@ class Entry:
     lines: Mapping[str, int]
 
     def line_of(self, key: str) -> int:
-        """The line of a key, or of the entry where it has none."""
+        """The line of a key; the line of the entry if the key is unknown."""
         return self.lines.get(key, self.line)
 
 
 def read_foreign_entries(path: Path) -> list[Entry]:
-    """The entries of a file: a mapping of names to mappings. Nothing is made of tags.
+    """The entries of a file, which must be a mapping of names to mappings.
+
+    No object is created from a tag.
 
     Raises:
-        ConfigError: It is no such yaml, or too large, too deep or full of aliases.
+        ConfigError: The file has another form, or is too large, too deep or full of aliases.
     """
     import yaml
 
-    plain = read_foreign_yaml(path)
+    values = read_foreign_yaml(path)
     root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    if not isinstance(plain, Mapping) or not isinstance(root, yaml.MappingNode) or not plain:
-        raise ConfigError(f"{path} holds no entries: name a file of hyperparameters")
-    found = []
+    if not isinstance(values, Mapping) or not isinstance(root, yaml.MappingNode) or not values:
+        raise ConfigError(f"{path} has no entries: give a file of hyperparameters")
+    entries = []
     for key, node in root.value:
-        line, own = key.start_mark.line + 1, plain[str(key.value)]
-        if not isinstance(own, Mapping):
-            raise ConfigError(f"{path}, line {line}: {key.value} holds no settings")
-        found.append(Entry(str(key.value), line, _merged(own), dict(_lines(node))))
-    return found
+        line, settings = key.start_mark.line + 1, values[str(key.value)]
+        if not isinstance(settings, Mapping):
+            raise ConfigError(
+                f"{path}, line {line}: {key.value} must be a mapping of settings to values"
+            )
+        entries.append(Entry(str(key.value), line, _merged(settings), dict(_lines(node))))
+    return entries
 
 
-def _merged(own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, over those that they are merged with."""
-    others = own.get(MERGE, [])
+def _merged(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an entry, which win over those of the entries merged into it."""
+    others = settings.get(MERGE, [])
     below: dict[str, Any] = {}
     for other in reversed(others if isinstance(others, list) else [others]):
         below |= _merged(other) if isinstance(other, Mapping) else {MERGE: other}
-    return {**below, **{key: value for key, value in own.items() if key != MERGE}}
+    return {**below, **{key: value for key, value in settings.items() if key != MERGE}}
 
 
 def _lines(node: Any) -> Iterator[tuple[str, int]]:
     import yaml
 
     if isinstance(node, yaml.SequenceNode):
-        for one in reversed(node.value):
-            yield from _lines(one)
+        for item in reversed(node.value):
+            yield from _lines(item)
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
@@ -73,18 +77,18 @@ def _lines(node: Any) -> Iterator[tuple[str, int]]:
 
 
 def environment_options(folder: Path) -> dict[str, str]:
-    """The option of `environment` that stands for each id; the study's own win.
+    """The option of `environment` for each environment id.
 
     Args:
-        folder: The study's folder, whose `conf/` is looked at first.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
     """
     import yaml
 
-    found: dict[str, str] = {}
-    for place in search_path(folder):
-        for path in sorted(place.glob("environment/*.yaml")):
+    options: dict[str, str] = {}
+    for root in search_path(folder):
+        for path in sorted(root.glob("environment/*.yaml")):
             check_yaml(path)
-            plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-            if isinstance(plain, dict) and isinstance(plain.get("id"), str):
-                found.setdefault(plain["id"], path.stem)
-    return found
+            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if isinstance(settings, dict) and isinstance(settings.get("id"), str):
+                options.setdefault(settings["id"], path.stem)
+    return options

@@ -1,4 +1,4 @@
-"""The head of a Markdown page, as YAML."""
+"""Yaml that rlexp writes: matrices and the front matter of Markdown pages."""
 
 from collections.abc import Mapping
 from math import inf
@@ -10,58 +10,58 @@ from rlexp.errors import ConfigError
 
 
 def known_reference(task: str, folder: Path) -> dict[str, Any]:
-    """What the environment with this id declares as its reference; nothing where none does.
+    """The `reference` of the environment with an id; empty if no environment declares one.
 
     Args:
-        task: An id of Gymnasium.
-        folder: Of the study, whose `conf/` is looked at first.
+        task: The id of a Gymnasium environment.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
     """
     import yaml
 
-    for place in search_path(folder):
-        for path in sorted(place.glob("environment/*.yaml")):
+    for root in search_path(folder):
+        for path in sorted(root.glob("environment/*.yaml")):
             try:
                 text = path.read_text(encoding="utf-8")
-                # Most files are of other tasks, and parsing all of them takes a second.
+                # Parsing all files takes a second; a search in the text skips most of them.
                 if task not in text:
                     continue
                 check_yaml(path)
-                plain = yaml.safe_load(text)
+                settings = yaml.safe_load(text)
             except (ConfigError, yaml.YAMLError, OSError, ValueError):
                 continue
-            if isinstance(plain, dict) and plain.get("id") == task:
-                reference = plain.get("reference")
+            if isinstance(settings, dict) and settings.get("id") == task:
+                reference = settings.get("reference")
                 return reference if isinstance(reference, dict) else {}
     return {}
 
 
-def matrix_text(plain: Mapping[str, Any], comments: str) -> str:
-    """The yaml that is read as this content.
+def matrix_text(content: Mapping[str, Any], comments: str) -> str:
+    """The content of a matrix as yaml, below comments.
 
     Args:
-        plain: JSON values.
-        comments: Lines that it begins with; without line breaks of their own they stay comments.
+        content: JSON values.
+        comments: The text of the comments, one line each.
     """
     import yaml
 
     head = "".join(f"# {line}\n" for line in comments.splitlines())
-    return head + str(yaml.safe_dump(dict(plain), sort_keys=False, width=99))
+    return head + str(yaml.safe_dump(dict(content), sort_keys=False, width=99))
 
 
-def front_matter(plain: Mapping[str, Any]) -> str:
-    """A mapping as YAML between two lines of dashes, as model cards begin.
+def front_matter(content: Mapping[str, Any]) -> str:
+    """A mapping as YAML between two lines of dashes, the front matter of a model card.
 
-    Every text stands in quotes, and in ASCII: without them, readers of YAML 1.1 and of 1.2 would
-    take some (`no`, `1e3`) for different things.
+    Every text is quoted and in ASCII, because YAML 1.1 and YAML 1.2 read some unquoted texts
+    (`no`, `1e3`) differently.
     """
     import yaml
 
     class Quoting(yaml.SafeDumper):  # type: ignore[misc]
-        """Of texts in quotes."""
+        """A dumper that quotes every text."""
 
     def quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 
     Quoting.add_representer(str, quoted)
-    text = yaml.dump(dict(plain), Dumper=Quoting, sort_keys=False, width=inf)
+    text = yaml.dump(dict(content), Dumper=Quoting, sort_keys=False, width=inf)
     return f"---\n{text}---\n"

@@ -1,4 +1,4 @@
-"""JSON Schema of a dataclass, as pydantic makes it, with what its docstrings say of its fields.
+"""JSON Schema of a dataclass, made by pydantic, with descriptions from the docstring.
 
 Dialect: https://json-schema.org/draft/2020-12/schema
 """
@@ -11,25 +11,25 @@ from pydantic.json_schema import GenerateJsonSchema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ATTRIBUTES = re.compile(r"^Attributes:\n((?:[ ]+.*\n?|\n)+)", re.MULTILINE)
-"""The section of a docstring that describes fields; its indentation is cleaned."""
+"""The section `Attributes:` of a docstring whose indentation is removed."""
 ATTRIBUTE = re.compile(r"^    (\w+): +((?:.*\n?)(?:^     +.*\n?)*)", re.MULTILINE)
-"""A field of that section, with lines that continue its description."""
+"""A field in the section `Attributes:`, with the continuation lines of its description."""
 NULL = {"type": "null"}
 
 
 def json_schema(kind: type, name: str, version: int) -> dict[str, Any]:
-    """The JSON Schema of what is written of a dataclass.
+    """The JSON Schema of the document that is written from a dataclass.
 
     Every field is required. Further fields are allowed, because a later release may add some.
     A floating-point number may be null, because JSON has neither infinity nor NaN.
 
     Args:
         kind: A dataclass, whose docstring describes its fields under `Attributes:`.
-        name: The name that its document carries under `schema`.
-        version: The version that its document carries under `schema`.
+        name: The name of the schema, which the document holds under `schema`.
+        version: The version of the schema, which the document holds under `schema`.
     """
     described = TypeAdapter(kind).json_schema(
-        mode="serialization", schema_generator=_Documented, ref_template="#/$defs/{model}"
+        mode="serialization", schema_generator=_DocumentedSchema, ref_template="#/$defs/{model}"
     )
     properties = {"schema": _schema_of(name, version), **described.pop("properties")}
     return {
@@ -72,11 +72,11 @@ def _schema_of(name: str, version: int) -> dict[str, Any]:
     }
 
 
-class _Documented(GenerateJsonSchema):
-    """Describes dataclasses by their docstrings, and numbers as they are written."""
+class _DocumentedSchema(GenerateJsonSchema):
+    """A schema generator that takes descriptions from docstrings and allows null for floats."""
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-        """A dataclass: every field is there, and described."""
+        """The schema of a dataclass: every field is required and described."""
         described = super().dataclass_schema(schema)
         described["description"] = summary(schema["cls"])
         described["required"] = list(described.get("properties", {}))
@@ -89,10 +89,11 @@ class _Documented(GenerateJsonSchema):
         return described
 
     def float_schema(self, schema: Any) -> dict[str, Any]:
-        """A number, or null where JSON cannot hold it."""
+        """The schema of a float: a number, or null for infinity and NaN."""
         return {**super().float_schema(schema), "type": ["number", "null"]}
 
     def nullable_schema(self, schema: Any) -> dict[str, Any]:
-        """What is null or else follows a schema; numbers are null already."""
+        """The schema of an optional value."""
+        # The schema of a float allows null already.
         inner = self.generate_inner(schema["schema"])
         return inner if "null" in inner.get("type", ()) else {"anyOf": [inner, dict(NULL)]}

@@ -1,223 +1,251 @@
-"""Matrices: a yaml of the group `benchmark` that stands for many cells, each a task × an algorithm."""
+"""Benchmark matrices: yaml files of the group `benchmark` with one cell per task and algorithm."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlexp.config.sources import check_yaml, group_options, search_path
-from rlexp.config.words import FIXED, OF_THE_ATTEMPT, override_word
+from rlexp.config.words import (
+    EXPERIMENT_KEYS,
+    OF_THE_ATTEMPT,
+    choice_texts,
+    format_override,
+    parse_words,
+)
 from rlexp.errors import ConfigError, did_you_mean
 
+GROUP = "benchmark"
+SELECTING = ("algorithm", "environment")
+"""Groups whose overrides select cells of a matrix; other overrides change every cell."""
+
 TASKS = "tasks"
-"""The key by which a yaml is a matrix, and no package of overrides."""
+"""A yaml of the group `benchmark` with this key is a matrix; without it, a set of overrides."""
 ALGORITHMS = "algorithms"
 SECTIONS = ("agent", "algorithm", "environment", "budget", "compute")
-"""What a cell may set: all that a configuration has, and an experiment has not."""
+"""Sections that a cell may set: those of a configuration, without those of an experiment."""
 REGISTERED = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
-"""An id of Gymnasium, for tasks that no option of the group `environment` stands for."""
+"""Id of a Gymnasium environment, for tasks that are not options of the group `environment`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """Words that are composed together.
+class MatrixCell:
+    """Overrides that are composed into one configuration.
 
     Attributes:
-        words: In Hydra's override grammar; those of a command stand last, where they win.
-        choices: The task and the algorithm, where a matrix says them.
-        matrix: The name of that matrix; nothing where there is none.
+        overrides: In Hydra's override grammar. Overrides of the command come last, so they win.
+        choices: The task and the algorithm of the cell; empty outside a matrix.
+        matrix: The name of the matrix; None outside a matrix.
     """
 
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
     choices: tuple[tuple[str, str], ...] = ()
     matrix: str | None = None
 
     @property
-    def said(self) -> str:
-        """What an error about it begins with; nothing where there is no matrix."""
+    def error_prefix(self) -> str:
+        """The first words of an error about the cell; empty outside a matrix."""
         if self.matrix is None:
             return ""
-        found = dict(self.choices)
-        return f"benchmark={self.matrix}, {found['algorithm']} on {found['environment']}: "
+        choices = dict(self.choices)
+        return f"benchmark={self.matrix}, {choices['algorithm']} on {choices['environment']}: "
 
 
 def matrix_file(name: str, folder: Path) -> Path | None:
-    """The file of an option of `benchmark`, where it is a matrix.
+    """The file of an option of `benchmark`; None if the option is not a matrix.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: The file cannot be read.
     """
     if ".." in Path(name).parts:
         return None
-    places = (place / "benchmark" / f"{name}.yaml" for place in search_path(folder))
-    path = next((path for path in places if path.is_file()), None)
+    paths = (root / "benchmark" / f"{name}.yaml" for root in search_path(folder))
+    path = next((path for path in paths if path.is_file()), None)
     return path if path is not None and TASKS in _read(path) else None
 
 
-def read_matrix(name: str, path: Path, folder: Path) -> list[Cell]:
+def read_matrix(name: str, path: Path, folder: Path) -> list[MatrixCell]:
     """The cells of a matrix, in the order of its file.
 
     Raises:
-        ConfigError: It names what does not exist, or what a cell cannot set.
+        ConfigError: The file names an unknown option, or a key that a cell cannot set.
     """
     return cells_of(_read(path), name, str(path), folder)
 
 
-def cells_of(plain: Mapping[str, Any], name: str, where: str, folder: Path) -> list[Cell]:
-    """The cells of what the file of a matrix holds.
+def cells_of(content: Mapping[str, Any], name: str, where: str, folder: Path) -> list[MatrixCell]:
+    """The cells of a matrix, from the content of its file.
 
     Args:
-        plain: Its content.
-        name: Of the matrix.
-        where: What errors begin with.
+        content: The content of the file.
+        name: The name of the matrix.
+        where: The first words of errors, usually the path of the file.
         folder: The study's folder, whose `conf/` wins over the packaged one.
 
     Raises:
-        ConfigError: It names what does not exist, or what a cell cannot set.
+        ConfigError: The content names an unknown option, or a key that a cell cannot set.
     """
-    _known(plain, (TASKS,), where)
-    found: list[Cell] = []
-    for task, own in _mapping(plain[TASKS], f"{where}: {TASKS}").items():
+    _check_keys(content, (TASKS,), where)
+    cells: list[MatrixCell] = []
+    for task, task_settings in _mapping(content[TASKS], f"{where}: {TASKS}").items():
         at = f"{where}: {TASKS}.{task}"
-        shared = _mapping(own, at)
-        chosen = _task_words(task, at, folder)
-        common = [*chosen, *_words({k: v for k, v in shared.items() if k != ALGORITHMS}, at)]
+        shared = _mapping(task_settings, at)
+        task_overrides = _task_overrides(task, at, folder)
+        common = [
+            *task_overrides,
+            *_settings_overrides({k: v for k, v in shared.items() if k != ALGORITHMS}, at),
+        ]
         algorithms = _mapping(shared.get(ALGORITHMS), f"{at}.{ALGORITHMS}")
         for algorithm, settings in algorithms.items():
-            _option("algorithm", algorithm, at, folder)
-            words = _words(settings or {}, f"{at}.{ALGORITHMS}.{algorithm}")
+            _check_option("algorithm", algorithm, at, folder)
+            overrides = _settings_overrides(settings or {}, f"{at}.{ALGORITHMS}.{algorithm}")
             choices = (("environment", task), ("algorithm", algorithm))
-            found.append(
-                Cell((f"algorithm={algorithm}", *_last_agent([*common, *words])), choices, name)
+            cells.append(
+                MatrixCell(
+                    (f"algorithm={algorithm}", *_last_agent([*common, *overrides])), choices, name
+                )
             )
-    return found
+    return cells
 
 
-def under(cells: Sequence[Cell], words: Sequence[str], keys: Sequence[str]) -> list[Cell]:
-    """The cells under the words of a command, which win.
+def with_overrides(
+    cells: Sequence[MatrixCell], overrides: Sequence[str], keys: Sequence[str]
+) -> list[MatrixCell]:
+    """The cells with the overrides of a command, which win over those of the cells.
 
     Args:
-        cells: Of a matrix.
-        words: Of the command, but for those that select cells.
-        keys: The key of each word.
+        cells: Cells of a matrix.
+        overrides: Overrides of the command, without those that select cells.
+        keys: The key of each override.
     """
-    chosen = "agent" in keys
+    replaces_agent = "agent" in keys
     return [
-        replace(cell, words=(*(_without_agent(cell.words) if chosen else cell.words), *words))
+        replace(
+            cell,
+            overrides=(
+                *(_without_agent(cell.overrides) if replaces_agent else cell.overrides),
+                *overrides,
+            ),
+        )
         for cell in cells
     ]
 
 
-def select(cells: Sequence[Cell], wanted: Mapping[str, Sequence[str]]) -> list[Cell]:
-    """The cells of the options that a command names.
+def select_cells(
+    cells: Sequence[MatrixCell], requested: Mapping[str, Sequence[str]]
+) -> list[MatrixCell]:
+    """The cells of the algorithms and environments that a command names.
 
     Args:
-        cells: Of one matrix or several.
-        wanted: Options of `algorithm` and `environment`, each of those that are named.
+        cells: Cells of one matrix or several.
+        requested: The options that the command names, by group (`algorithm`, `environment`).
 
     Raises:
-        ConfigError: An option selects no cell; says which there are.
+        ConfigError: An option selects no cell. The error lists the options of the matrix.
     """
-    found = list(cells)
-    for group, options in wanted.items():
-        known = list(dict.fromkeys(dict(cell.choices)[group] for cell in cells))
+    selected = list(cells)
+    for group, options in requested.items():
+        existing = list(dict.fromkeys(dict(cell.choices)[group] for cell in cells))
         for option in options:
-            if option not in known:
+            if option not in existing:
                 raise ConfigError.unknown(
-                    f"{group}={option} selects no cell of benchmark={_named(cells)}",
+                    f"{group}={option} selects no cell of benchmark={_matrix_names(cells)}",
                     option,
-                    known,
+                    existing,
                     code="unknown_option",
                     key=group,
                 )
-        found = [cell for cell in found if dict(cell.choices)[group] in options]
-    for group, options in wanted.items():
-        left = {dict(cell.choices)[group] for cell in found}
+        selected = [cell for cell in selected if dict(cell.choices)[group] in options]
+    for group, options in requested.items():
+        left = {dict(cell.choices)[group] for cell in selected}
         for option in options:
             if option not in left:
-                raise ConfigError(_apart(cells, group, option, wanted))
-    return found
+                raise ConfigError(_empty_selection_message(cells, group, option, requested))
+    return selected
 
 
-def _apart(
-    cells: Sequence[Cell], group: str, option: str, wanted: Mapping[str, Sequence[str]]
+def _empty_selection_message(
+    cells: Sequence[MatrixCell], group: str, option: str, requested: Mapping[str, Sequence[str]]
 ) -> str:
-    """Why an option of one group has no cell with those that are wanted of the other."""
-    (other,) = (g for g in wanted if g != group)
+    """An error text: an option of one group has no cell with the requested ones of the other."""
+    (other,) = (g for g in requested if g != group)
     there = [dict(cell.choices)[other] for cell in cells if dict(cell.choices)[group] == option]
     return (
-        f"benchmark={_named(cells)} has no cell of {group}={option} with "
-        f"{other}={','.join(wanted[other])} (with {group}={option} it has: {', '.join(there)})"
+        f"benchmark={_matrix_names(cells)} has no cell of {group}={option} with "
+        f"{other}={','.join(requested[other])} (with {group}={option} it has: {', '.join(there)})"
     )
 
 
-def _named(cells: Sequence[Cell]) -> str:
+def _matrix_names(cells: Sequence[MatrixCell]) -> str:
     return ",".join(dict.fromkeys(cell.matrix or "" for cell in cells))
 
 
-def _task_words(task: str, where: str, folder: Path) -> list[str]:
+def _task_overrides(task: str, where: str, folder: Path) -> list[str]:
     if task in group_options("environment", folder):
         return [f"environment={task}"]
     if not REGISTERED.fullmatch(task):
-        _option("environment", task, where, folder)
-    return ["environment=gymnasium", override_word("environment.id", task)]
+        _check_option("environment", task, where, folder)
+    return ["environment=gymnasium", format_override("environment.id", task)]
 
 
-def _option(group: str, option: str, where: str, folder: Path) -> None:
-    known = group_options(group, folder)
-    if option not in known:
-        also = ", nor is it an id of Gymnasium (Name-v1)" if group == "environment" else ""
+def _check_option(group: str, option: str, where: str, folder: Path) -> None:
+    existing = group_options(group, folder)
+    if option not in existing:
+        also = ", and it is not a Gymnasium id (Name-v1)" if group == "environment" else ""
         raise ConfigError(
-            f"{where}: there is no {group}={option}{also}{did_you_mean(option, known)}; "
+            f"{where}: there is no {group}={option}{also}{did_you_mean(option, existing)}; "
             f"see: rlexp config list {group}",
             code="unknown_option",
             key=group,
-            allowed=known,
+            allowed=existing,
             command=f"rlexp config list {group}",
         )
 
 
-def _words(plain: Any, where: str) -> Iterator[str]:
-    """Settings of a cell as words: of a section each setting by itself."""
-    for key, value in _mapping(plain, where, empty=True).items():
+def _settings_overrides(settings: Any, where: str) -> Iterator[str]:
+    """The settings of a cell as overrides, one for each setting of a section."""
+    for key, value in _mapping(settings, where, empty=True).items():
         head = key.partition(".")[0]
-        _known({head: None}, SECTIONS, where)
+        _check_keys({head: None}, SECTIONS, where)
         if "." not in key and isinstance(value, Mapping):
             for name, inner in value.items():
-                yield _word(f"{key}.{name}", inner, where)
+                yield _setting_override(f"{key}.{name}", inner, where)
         elif "." in key or key == "agent":
-            yield _word(key, value, where)
+            yield _setting_override(key, value, where)
         else:
-            raise ConfigError(f"{where}.{key}: give its settings, as a mapping")
+            raise ConfigError(f"{where}.{key} must be a mapping: write {key}: {{SETTING: VALUE}}")
 
 
-def _word(key: str, value: Any, where: str) -> str:
+def _setting_override(key: str, value: Any, where: str) -> str:
     if key in OF_THE_ATTEMPT:
-        raise ConfigError(f"{where}: {key} changes no number of a run: leave it to the command")
+        raise ConfigError(
+            f"{where}: {key} does not change the results of a run: "
+            f"remove it from the matrix and write {key}=… in the command"
+        )
     try:
-        return override_word(key, value)
+        return format_override(key, value)
     except ConfigError as error:
         raise error.rephrased(f"{where}: {error}") from error
 
 
-def _last_agent(words: Sequence[str]) -> list[str]:
-    """The words with one choice of the agent at most, the last one."""
-    chosen = [word for word in words if word.startswith("agent=")]
-    return [word for word in words if word not in chosen[:-1]]
+def _last_agent(overrides: Sequence[str]) -> list[str]:
+    """The overrides with at most one choice of the agent: the last one."""
+    agent_choices = [word for word in overrides if word.startswith("agent=")]
+    return [word for word in overrides if word not in agent_choices[:-1]]
 
 
-def _without_agent(words: Sequence[str]) -> tuple[str, ...]:
-    """The words but for those about an agent that a command replaces."""
-    return tuple(word for word in words if re.split(r"[.=]", word.lstrip("+"))[0] != "agent")
+def _without_agent(overrides: Sequence[str]) -> tuple[str, ...]:
+    """The overrides without those of the agent, which the command replaces."""
+    return tuple(word for word in overrides if re.split(r"[.=]", word.lstrip("+"))[0] != "agent")
 
 
-def _known(plain: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
-    for key in plain:
-        if key in FIXED:
+def _check_keys(content: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
+    for key in content:
+        if key in EXPERIMENT_KEYS:
             raise ConfigError(
                 f"{where}: {key} belongs to the whole experiment, not to a cell: "
-                "leave it to the command",
+                f"remove it from the matrix and write {key}=… in the command",
             )
         if key not in allowed:
             raise ConfigError.unknown(
@@ -225,10 +253,10 @@ def _known(plain: Mapping[str, Any], allowed: Sequence[str], where: str) -> None
             )
 
 
-def _mapping(plain: Any, where: str, *, empty: bool = False) -> dict[str, Any]:
-    if not isinstance(plain, Mapping) or not (plain or empty):
+def _mapping(value: Any, where: str, *, empty: bool = False) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not (value or empty):
         raise ConfigError(f"{where} must be a mapping with one entry or more")
-    return {str(key): value for key, value in plain.items()}
+    return {str(name): item for name, item in value.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -237,7 +265,87 @@ def _read(path: Path) -> dict[str, Any]:
 
     check_yaml(path)
     try:
-        plain = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+        content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except (OmegaConfBaseException, OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    return {str(k): v for k, v in plain.items()} if isinstance(plain, dict) else {}
+    return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}
+
+
+def expand(overrides: Sequence[str], folder: Path) -> list[MatrixCell]:
+    """The cells of the matrices that overrides name; without a matrix, one cell of the overrides.
+
+    Args:
+        overrides: The overrides of a command, in Hydra's grammar.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+
+    Raises:
+        ConfigError: An override cannot be parsed, a matrix is invalid, or no cell is selected.
+    """
+    parsed = parse_words(overrides)
+    named = [p for p in parsed if p.key_or_group == GROUP and p.is_add()]
+    names = {name: matrix_file(name, folder) for name in _option_names(named)}
+    if not any(names.values()):
+        return [MatrixCell(tuple(overrides))]
+    if len(named) > 1 or isinstance(named[0].value(), list):
+        raise ConfigError(
+            f"several matrices must be written as one choice: +{GROUP}={','.join(names)}"
+        )
+    rest = [(w, p) for w, p in zip(overrides, parsed, strict=True) if p is not named[0]]
+    every = [c for name, path in names.items() if path for c in read_matrix(name, path, folder)]
+    kept = [(w, p) for w, p in rest if not _selects_cells(p)]
+    cells = with_overrides(
+        select_cells(every, _requested_options(rest)),
+        [w for w, _ in kept],
+        [p.key_or_group for _, p in kept],
+    )
+    return [
+        cell
+        for name, path in names.items()
+        for cell in (
+            [c for c in cells if c.matrix == name] if path else [_package_cell(name, rest)]
+        )
+    ]
+
+
+def as_one_cell(overrides: Sequence[str], folder: Path) -> list[str]:
+    """The overrides of the single configuration from which a sweep starts.
+
+    Raises:
+        ConfigError: The overrides select several cells of a matrix.
+    """
+    cells = expand(overrides, folder)
+    if len(cells) > 1:
+        raise ConfigError(
+            f"a sweep tunes one configuration, and {GROUP}={cells[0].matrix} has {len(cells)} "
+            "cells left: choose one with algorithm=… environment=…",
+        )
+    return list(cells[0].overrides)
+
+
+def _package_cell(name: str, rest: Iterable[tuple[str, Any]]) -> MatrixCell:
+    """The cell of an option of `benchmark` that is not a matrix, but is named beside one."""
+    return MatrixCell((f"+{GROUP}={name}", *(word for word, _ in rest)), ((GROUP, name),))
+
+
+def _selects_cells(parsed: Any) -> bool:
+    changed = not (parsed.is_add() or parsed.is_force_add() or parsed.is_delete())
+    return changed and parsed.key_or_group in SELECTING
+
+
+def _requested_options(rest: Iterable[tuple[str, Any]]) -> Mapping[str, list[str]]:
+    """The options of `algorithm` and `environment` that the command names."""
+    return {p.key_or_group: _option_texts(word, p) for word, p in rest if _selects_cells(p)}
+
+
+def _option_names(named: Iterable[Any]) -> list[str]:
+    """The options that overrides name, without repetitions."""
+    texts = [text for parsed in named for text in _option_texts(parsed.input_line, parsed)]
+    return list(dict.fromkeys(texts))
+
+
+def _option_texts(word: str, parsed: Any) -> list[str]:
+    if parsed.is_sweep_override():
+        values = [f"{parsed.key_or_group}={text}" for text in choice_texts(word, parsed)]
+        return [str(item.value()) for item in parse_words(values)]
+    value = parsed.value()
+    return [str(element) for element in value] if isinstance(value, list) else [str(value)]

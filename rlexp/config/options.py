@@ -1,4 +1,4 @@
-"""What can be chosen in a configuration: the groups, and the options of each."""
+"""The groups of a configuration and the options of each group."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Any
 from rlexp.config.sources import check_yaml, group_options, groups, packaged_root, search_path
 from rlexp.errors import ConfigError
 
-LONGEST_LINE = 1000
+MAX_LINE_LENGTH = 1000
 DEFINITIONS = "sweeps"
-"""The folder of definitions of sweeps, beside `conf/`."""
+"""The folder of sweep definitions, beside `conf/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One yaml of a group; `own` says that it is the study's, not ours."""
+    """A yaml file of a group; `own` is true if the file belongs to the study, not to rlexp."""
 
     name: str
     description: str
@@ -23,56 +23,56 @@ class Option:
 
 
 def options(group: str, folder: Path) -> list[Option]:
-    """The options of a group, by name; the study's own hide ours of the same name.
+    """The options of a group, sorted by name; a study's option hides the packaged one.
 
     Raises:
-        ConfigError: There is no such group.
+        ConfigError: The group does not exist.
     """
-    known = listed_groups(folder)
-    if group not in known:
+    existing = listed_groups(folder)
+    if group not in existing:
         raise ConfigError.unknown(
             f"there is no group {group!r}",
             group,
-            known,
+            existing,
             code="unknown_group",
             key=group,
             command="rlexp config list",
         )
-    found: dict[str, Path] = {}
-    for place in reversed(search_path(folder)):
-        found |= {path.stem: path for path in (place / group).glob("*.yaml")}
+    paths: dict[str, Path] = {}
+    for root in reversed(search_path(folder)):
+        paths |= {path.stem: path for path in (root / group).glob("*.yaml")}
     ours = packaged_root()
     return [
-        Option(name, _description(path), path, own=not _is_within(path, ours))
-        for name, path in sorted(found.items())
+        Option(name, _description(path), path, own=not _is_packaged(path, ours))
+        for name, path in sorted(paths.items())
     ]
 
 
 def listed_groups(folder: Path) -> list[str]:
-    """The groups there are, and the definitions of sweeps where there are any."""
+    """The names of all groups, and `sweeps` if there are sweep definitions."""
     return sorted(
         {*groups(folder), *([DEFINITIONS] if group_options(DEFINITIONS, folder) else [])}
     )
 
 
-def _is_within(path: Path, root: Path) -> bool:
+def _is_packaged(path: Path, root: Path) -> bool:
     return any(path.is_relative_to(root / folder) for folder in ("conf", DEFINITIONS))
 
 
 def defaults(folder: Path, file: str = "config.yaml") -> dict[str, str]:
-    """The option that each group starts with, or the options, as a file's defaults list says."""
-    for place in search_path(folder):
-        path = place / file
+    """The default option of each group, as the defaults list of a file states it."""
+    for root in search_path(folder):
+        path = root / file
         if path.is_file():
             chosen: dict[str, str] = {}
             for entry in _read(path).get("defaults") or []:
                 if isinstance(entry, dict):
-                    chosen |= {str(k): _chosen(v) for k, v in entry.items() if v}
+                    chosen |= {str(k): _default_text(v) for k, v in entry.items() if v}
             return chosen
     return {}
 
 
-def _chosen(value: Any) -> str:
+def _default_text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -80,17 +80,17 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml
 
     check_yaml(path)
-    plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return plain if isinstance(plain, dict) else {}
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content if isinstance(content, dict) else {}
 
 
 def _description(path: Path) -> str:
-    """The first comment of a yaml, which says what the option is; nothing where there is none."""
+    """The first comment of a yaml file, which describes the option; empty without a comment."""
     try:
         with path.open(encoding="utf-8") as file:
-            first = file.readline(LONGEST_LINE)
+            first = file.readline(MAX_LINE_LENGTH)
             if first.startswith("# @package"):
-                first = file.readline(LONGEST_LINE)
+                first = file.readline(MAX_LINE_LENGTH)
     except (OSError, UnicodeDecodeError) as error:
         return f"cannot be read: {error}"
     return first.removeprefix("#").strip() if first.startswith("#") else ""

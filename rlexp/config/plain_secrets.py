@@ -1,4 +1,4 @@
-"""Secrets that stand in a configuration in plain text, and so would be written to disk."""
+"""Environment variables in settings, and a check for secrets that are written in plain text."""
 
 import os
 import re
@@ -8,49 +8,49 @@ from typing import Any
 from rlexp.config.variables import has_variable
 from rlexp.store.secrets import mask_known, secret_values
 
-RECORDED = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
-"""What records and printed commands hold word for word."""
-# Narrower than what is masked: many a harmless setting is called a key.
-_NAME = re.compile(
+RECORDED_KEYS = ("agent", "algorithm", "environment", "budget", "compute", "tracker")
+"""Sections whose values are stored in records and shown in printed commands."""
+# Narrower than the names that logs mask: many harmless settings have "key" in their names.
+_SECRET_NAME = re.compile(
     r"(.*[_-])?(api_?key|access_?key|secret(_?key)?|(access|auth|api)_?token|passw(or)?d)",
     re.IGNORECASE,
 )
-_SHORTEST = 6
+_MIN_LENGTH = 6
 
 
-def find_plain_secrets(plain: Mapping[str, Any]) -> list[str]:
-    """A sentence for each secret in the part of a configuration that is recorded.
+def find_secrets(settings: Mapping[str, Any]) -> list[str]:
+    """One sentence for each secret in the recorded sections of a configuration.
 
-    A secret is what stands under the name of one, the login of an address, and the value of a
-    variable of the environment whose name says that it is one.
+    Secrets are values of keys such as `api_key` or `password`, logins inside addresses, and the
+    values of environment variables with such names.
     """
     values = secret_values(os.environ)
-    recorded = {part: plain.get(part) for part in RECORDED}
+    recorded = {part: settings.get(part) for part in RECORDED_KEYS}
     return [
-        f"{path} holds a secret in plain text, which would be written to disk: keep it in an "
-        f"environment variable, and write '${{oc.env:{_variable(path)}}}'"
+        f"{path} holds a secret in plain text, which would be written to disk: put the secret "
+        f"into an environment variable and write '${{oc.env:{_variable_name(path)}}}'"
         for path, key, text in texts(recorded)
         if not has_variable(text) and _is_secret(key, text, values)
     ]
 
 
 def _is_secret(key: str, text: str, values: frozenset[str]) -> bool:
-    named = len(text) >= _SHORTEST and _NAME.fullmatch(key) is not None
+    named = len(text) >= _MIN_LENGTH and _SECRET_NAME.fullmatch(key) is not None
     return named or mask_known(text, values) != text
 
 
-def texts(plain: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
-    """Every text with its path, which begins with `path`, and the name that it stands under."""
-    if isinstance(plain, Mapping):
-        for name, value in plain.items():
+def texts(settings: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every text of nested settings as (its path below `path`, its key, the text)."""
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
             yield from texts(value, f"{path}.{name}".lstrip("."), str(name))
-    elif isinstance(plain, list | tuple):
-        for number, value in enumerate(plain):
+    elif isinstance(settings, list | tuple):
+        for number, value in enumerate(settings):
             yield from texts(value, f"{path}.{number}", key)
-    elif isinstance(plain, str):
-        yield path, key, plain
+    elif isinstance(settings, str):
+        yield path, key, settings
 
 
-def _variable(path: str) -> str:
-    """A name for the variable: that of the setting."""
+def _variable_name(path: str) -> str:
+    """A name for an environment variable, made from the last part of a path."""
     return re.sub(r"\W", "_", path.rpartition(".")[2]).upper()

@@ -1,4 +1,4 @@
-"""The settings of a report: composed from `conf/report.yaml`, validated, its plug-ins built."""
+"""Settings and plug-ins of a report, composed from `conf/report.yaml`."""
 
 import json
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from rlexp.reports.analysis.inquiry import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportParts:
-    """Settings, and the metrics and sections by name, in their order.
+    """The settings of a report, and its metrics and sections by name, in order.
 
-    `composed` is what they were made from, as JSON.
+    `composed` is the resolved configuration as JSON.
     """
 
     settings: Settings
@@ -26,24 +26,30 @@ class ReportParts:
     composed: str
 
 
-def read_report(words: Sequence[str], folder: Path, allowed: Sequence[str] = ()) -> ReportParts:
-    """Compose and validate what a report is told.
+def read_report(
+    overrides: Sequence[str], folder: Path, allowed: Sequence[str] = ()
+) -> ReportParts:
+    """Compose and validate the settings of a report.
 
     Args:
-        words: Overrides of `conf/report.yaml` in Hydra's grammar.
+        overrides: Overrides in Hydra's grammar.
         folder: The study's folder, whose `conf/` wins over the packaged one.
         allowed: Further packages whose classes `_target_` may name.
 
     Raises:
-        ConfigError: Something in them is unknown, mistyped or out of range.
+        ConfigError: An override is unknown, mistyped or out of range.
     """
-    plain = compose_one("report_entry", words, folder)
-    composed = json.dumps(plain, default=repr)
-    metrics, sections = (build_named(plain.pop(group, {}), group, allowed) for group in OF_REPORTS)
+    settings = compose_one("report_entry", overrides, folder)
+    composed = json.dumps(settings, default=repr)
+    metrics, sections = (
+        build_named(settings.pop(group, {}), group, allowed) for group in OF_REPORTS
+    )
     if not metrics:
-        raise ConfigError("metric is empty; name one or more, the first leads: metric=[iqm,mean]")
+        raise ConfigError(
+            "metric is empty: write one or more metrics, the main one first: metric=[iqm,mean]"
+        )
     return ReportParts(
-        settings=validate_settings(Settings, plain),
+        settings=validate_settings(Settings, settings),
         metrics=metrics,
         sections=sections,
         composed=composed,

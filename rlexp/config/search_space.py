@@ -1,57 +1,63 @@
-"""The space of a sweep, fitted to the configurations that it leads to."""
+"""The search space of a sweep, checked against the configurations that its groups compose."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.configurations import Composition, Configurations, value_at
 from rlexp.config.sources import group_options
-from rlexp.config.space import Written, holds, make_space, ordered, read_domain
+from rlexp.config.space import ParameterEntry, holds, make_space, ordered, read_domain
+from rlexp.config.sweep_configurations import Composition, Configurations, value_at
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import SWITCH, Choice, Domain, Parameter, Space
 
-Options = Mapping[str, str]
-"""An option for each group that is searched and is there."""
+GroupChoices = Mapping[str, str]
+"""The chosen option of each searched group that is active."""
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
-    """The groups that a sweep chooses from, those before others that these depend on.
+class SearchedGroups:
+    """The groups whose options a sweep searches; a group comes after those in its conditions.
 
     Attributes:
-        domains: The options of each.
-        whens: The conditions of each.
+        domains: The searched options of each group.
+        whens: The conditions of each group.
     """
 
     domains: Mapping[str, Choice]
     whens: Mapping[str, Mapping[str, tuple[Any, ...]]]
 
     def combinations(self) -> list[dict[str, str]]:
-        """Every choice of options that a trial may make."""
-        found: list[dict[str, str]] = [{}]
+        """Every combination of options that a trial can have."""
+        combinations: list[dict[str, str]] = [{}]
         for group, domain in self.domains.items():
-            found = [more for one in found for more in self._extended(one, group, domain)]
-        return found
+            combinations = [
+                more
+                for combination in combinations
+                for more in self._extended(combination, group, domain)
+            ]
+        return combinations
 
-    def _extended(self, one: Options, group: str, domain: Choice) -> Iterator[dict[str, str]]:
+    def _extended(
+        self, combination: GroupChoices, group: str, domain: Choice
+    ) -> Iterator[dict[str, str]]:
         when = self.whens[group]
-        there = self.admits(one, when)
+        there = self.admits(combination, when)
         if there:
-            yield from ({**one, group: option} for option in domain.values)
+            yield from ({**combination, group: option} for option in domain.values)
         if not there or set(when) - set(self.domains):
-            yield dict(one)
+            yield dict(combination)
 
-    def admits(self, one: Options, when: Mapping[str, tuple[Any, ...]]) -> bool:
-        """Whether conditions on groups hold, whatever else they ask for."""
+    def admits(self, combination: GroupChoices, when: Mapping[str, tuple[Any, ...]]) -> bool:
+        """Whether the conditions on groups hold; conditions on other parameters are ignored."""
         return all(
-            group in one and holds(one[group], allowed)
+            group in combination and holds(combination[group], allowed)
             for group, allowed in when.items()
             if group in self.domains
         )
 
-    def missing_defaults(self, chosen: Options) -> dict[str, str]:
-        """First options, for groups whose default option is not among those searched."""
+    def missing_defaults(self, chosen: GroupChoices) -> dict[str, str]:
+        """The first searched option of each group whose default option is not searched."""
         now, missing = dict(chosen), {}
         for group, domain in self.domains.items():
             if domain.position(now.get(group)) is None and self.admits(now, self.whens[group]):
@@ -60,13 +66,13 @@ class Groups:
 
 
 def read_groups(
-    entries: Mapping[str, Written], names: Sequence[str], base: Composition, folder: Path
-) -> Groups:
-    """The groups among the parameters.
+    entries: Mapping[str, ParameterEntry], names: Sequence[str], base: Composition, folder: Path
+) -> SearchedGroups:
+    """The parameters of a space that are groups.
 
     Args:
-        entries: The parameters, as they are written.
-        names: The groups there are.
+        entries: All parameters as written.
+        names: The names of all groups.
         base: The default configuration.
         folder: The study's folder.
 
@@ -79,22 +85,23 @@ def read_groups(
         if group in names:
             default = base.choices.get(group)
             domain = read_domain(group, entries[group].values, default)
-            domains[group] = _of_options(group, domain, folder)
-    return Groups(domains, {group: whens[group] for group in domains})
+            domains[group] = _options_domain(group, domain, folder)
+    return SearchedGroups(domains, {group: whens[group] for group in domains})
 
 
-def _of_options(group: str, domain: Domain, folder: Path) -> Choice:
-    known = group_options(group, folder)
+def _options_domain(group: str, domain: Domain, folder: Path) -> Choice:
+    existing = group_options(group, folder)
     if not isinstance(domain, Choice):
         raise ConfigError(
-            f"sweep.space.{group} is a group: choose from its options ({', '.join(known)})"
+            f"sweep.space.{group} is a group and takes a choice of its options, not a range "
+            f"({', '.join(existing)}): write choice(first, second)"
         )
     for option in domain.values:
-        if option not in known:
+        if option not in existing:
             raise ConfigError.unknown(
                 f"sweep.space.{group}: there is no {group}={option}",
                 str(option),
-                known,
+                existing,
                 code="unknown_option",
                 key=f"sweep.space.{group}",
                 command=f"rlexp config list {group}",
@@ -103,12 +110,12 @@ def _of_options(group: str, domain: Domain, folder: Path) -> Choice:
 
 
 def fit_space(
-    entries: Mapping[str, Written], groups: Groups, configurations: Configurations
+    entries: Mapping[str, ParameterEntry], groups: SearchedGroups, configurations: Configurations
 ) -> Space:
-    """Read every parameter against the configurations in which it is there.
+    """The search space, with every parameter checked in the configurations where it is active.
 
     Raises:
-        ConfigError: A configuration lacks a key, or values are none.
+        ConfigError: A configuration lacks a parameter, or the values of one are invalid.
     """
     whens = {key: entry.when or {} for key, entry in entries.items()}
     combinations = groups.combinations()
@@ -117,67 +124,81 @@ def fit_space(
         if key in groups.domains:
             domains[key] = groups.domains[key]
             continue
-        there = [one for one in combinations if groups.admits(one, whens[key])]
-        if not there:
+        admitting = [
+            combination for combination in combinations if groups.admits(combination, whens[key])
+        ]
+        if not admitting:
             raise ConfigError(
-                f"sweep.space.{key} would never be there: no combination of "
-                f"{', '.join(groups.domains)} meets its conditions; correct them",
+                f"sweep.space.{key} is never active: no combination of "
+                f"{', '.join(groups.domains)} meets its conditions; correct the conditions",
             )
-        default = None if key.startswith(SWITCH) else _default(key, there, configurations)
+        default = (
+            None if key.startswith(SWITCH) else _common_default(key, admitting, configurations)
+        )
         domains[key] = read_domain(key, entry.values, default)
     return make_space(domains, whens)
 
 
-def _default(key: str, there: Sequence[Options], configurations: Configurations) -> Any:
-    """The value that a key has by default in the first combination; it must be in all of them."""
-    values = [_value(key, one, configurations) for one in there]
+def _common_default(
+    key: str, combinations: Sequence[GroupChoices], configurations: Configurations
+) -> Any:
+    """The default value of a key in the first combination; all combinations must have the key."""
+    values = [
+        _value_in_combination(key, combination, configurations) for combination in combinations
+    ]
     return values[0]
 
 
-def _value(key: str, one: Options, configurations: Configurations) -> Any:
+def _value_in_combination(
+    key: str, combination: GroupChoices, configurations: Configurations
+) -> Any:
     try:
-        return value_at(configurations.composition(one).plain, key)
+        return value_at(configurations.composition(combination).settings, key)
     except ConfigError as error:
-        where = ", ".join(f"{group}={option}" for group, option in one.items())
-        hint = f", where {where}; say with when: where it is there" if where else ""
+        where = ", ".join(f"{group}={option}" for group, option in combination.items())
+        hint = f" (with {where}): write the condition with when: GROUP: OPTION" if where else ""
         raise error.rephrased(f"sweep.space: {error}{hint}") from error
 
 
 def default_values(space: Space, base: Composition) -> dict[str, Any]:
-    """The value of every parameter that is there in the default configuration.
+    """The value of every parameter that is active in the default configuration.
 
-    A switch has none of its own: it takes the value that agrees best with what depends on it.
+    A switch is not part of a configuration: it gets the value that fits the defaults of most of
+    its dependent parameters.
     """
     values: dict[str, Any] = {}
     for parameter in space.parameters:
         if not parameter.is_active(values):
             continue
         if parameter.is_switch:
-            values[parameter.key] = _position(parameter, space, base)
+            values[parameter.key] = _best_switch_value(parameter, space, base)
         else:
-            values[parameter.key] = _current(parameter.key, base)
+            values[parameter.key] = _default_value(parameter.key, base)
     return values
 
 
-def _current(key: str, base: Composition) -> Any:
-    return base.choices[key] if key in base.choices else value_at(base.plain, key)
+def _default_value(key: str, base: Composition) -> Any:
+    return base.choices[key] if key in base.choices else value_at(base.settings, key)
 
 
-def _position(switch: Parameter, space: Space, base: Composition) -> Any:
-    """The value at which most parameters are there just where their default is one of theirs."""
+def _best_switch_value(switch: Parameter, space: Space, base: Composition) -> Any:
+    """The value of a switch that fits the defaults of most dependent parameters.
+
+    It fits a parameter if it makes the parameter active exactly when its domain holds its default.
+    """
     if not isinstance(switch.domain, Choice):
         return switch.domain.from_unit(0.5)
     dependent = [p for p in space.parameters if switch.key in p.when and not p.is_switch]
 
     def agreement(value: Any) -> int:
-        return sum(holds(value, p.when[switch.key]) == _is_its_own(p, base) for p in dependent)
+        return sum(holds(value, p.when[switch.key]) == _default_fits(p, base) for p in dependent)
 
     return max(switch.domain.values, key=agreement)
 
 
-def _is_its_own(parameter: Parameter, base: Composition) -> bool:
+def _default_fits(parameter: Parameter, base: Composition) -> bool:
     try:
-        value = _current(parameter.key, base)
+        value = _default_value(parameter.key, base)
     except ConfigError:
         return False
     return parameter.domain.to_unit(value) is not None

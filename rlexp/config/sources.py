@@ -1,21 +1,56 @@
-"""Where yaml files come from, and which of them are refused before anything parses them."""
+"""The folders that hold yaml files, and the checks that a file passes before it is parsed."""
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rlexp.errors import ConfigError
 
-LARGEST_YAML = 1 << 20
-MOST_NODES = 10_000
-DEEPEST = 50
-CONF = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
-SWEEPS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
+
+@cache
+def install_yaml_check() -> None:
+    """Make Hydra check every file before it parses it.
+
+    `check_yaml_files` checks the usual folders only; a defaults list may name files elsewhere.
+    """
+    from hydra._internal.core_plugins import file_config_source
+    from hydra._internal.sources_registry import SourcesRegistry
+    from hydra.core.plugins import Plugins
+
+    class FileConfigSource(file_config_source.FileConfigSource):
+        """A folder of yaml files that are checked before they are parsed."""
+
+        def load_config(self, config_path: str) -> Any:
+            """Check a file, then parse it."""
+            _check(self.path, config_path, self._normalize_file_name(config_path))
+            return super().load_config(config_path)
+
+    # Hydra registers its own class when its plug-ins load: load them first, then replace the class.
+    Plugins.instance()
+    SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
 
 
-class NoYamlError(ConfigError):
-    """A file cannot be read as yaml."""
+def _check(folder: str, name: str, file: str) -> None:
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        raise ConfigError(
+            f"the yaml file {name!r} lies outside of {folder}: move the file into conf/"
+        )
+    path = Path(folder, file)
+    if path.is_file() and not path.resolve().is_relative_to(packaged_root()):
+        check_yaml(path)
+
+
+MAX_YAML_BYTES = 1 << 20
+MAX_NODES = 10_000
+MAX_DEPTH = 50
+CONF_PATTERNS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
+SWEEP_PATTERNS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
+
+
+class InvalidYamlError(ConfigError):
+    """A file is not valid yaml."""
 
 
 def packaged_root() -> Path:
@@ -25,55 +60,58 @@ def packaged_root() -> Path:
 
 
 def search_path(folder: Path) -> list[Path]:
-    """Folders in which groups are looked up: the study's `conf/` first, the packaged one next."""
+    """The folders that may hold groups: the study's `conf/` first, then the packaged one."""
     packaged = packaged_root()
     places = [folder.resolve() / "conf", packaged / "conf", folder.resolve(), packaged]
     return [p for p in dict.fromkeys(places) if p.is_dir()]
 
 
 def group_options(group: str, folder: Path) -> list[str]:
-    """The names that can be chosen in a group (`ppo`, `a2c` … in `algorithm`)."""
-    found = set()
-    for place in search_path(folder):
-        found |= {p.stem for p in (place / group).glob("*.yaml")}
-    return sorted(found)
+    """The names of the options of a group (`ppo`, `a2c` … in `algorithm`)."""
+    names = set()
+    for root in search_path(folder):
+        names |= {p.stem for p in (root / group).glob("*.yaml")}
+    return sorted(names)
 
 
 def groups(folder: Path) -> list[str]:
-    """The groups there are."""
-    roots = [place for place in search_path(folder) if place.name == "conf"]
-    return sorted({p.parent.name for root in roots for p in root.glob("*/*.yaml")})
+    """The names of all groups, sorted."""
+    roots = [root for root in search_path(folder) if root.name == "conf"]
+    return sorted({p.parent.name for conf in roots for p in conf.glob("*/*.yaml")})
 
 
-def check_yaml_files(places: Sequence[Path]) -> None:
-    """Refuse a study's yaml that is too large, too deep or full of aliases.
+def check_yaml_files(roots: Sequence[Path]) -> None:
+    """Refuse yaml files of a study that are too large, too deep or full of aliases.
 
     Raises:
-        ConfigError: Names the file and the limit.
+        ConfigError: A file exceeds a limit. The error names the file and the limit.
     """
     packaged = packaged_root()
-    for place in places:
-        if place in {packaged, packaged / "conf"}:
+    for root in roots:
+        if root in {packaged, packaged / "conf"}:
             continue
-        patterns = CONF if place.name == "conf" else SWEEPS
-        for path in sorted({found for pattern in patterns for found in place.glob(pattern)}):
+        patterns = CONF_PATTERNS if root.name == "conf" else SWEEP_PATTERNS
+        for path in sorted({match for pattern in patterns for match in root.glob(pattern)}):
             try:
                 check_yaml(path)
-            except NoYamlError:
-                # A sketch of another sweep is nobody's trouble until it is asked for.
-                if patterns is CONF:
+            except InvalidYamlError:
+                # An unfinished sweep definition must not stop commands that do not use it.
+                if patterns is CONF_PATTERNS:
                     raise
 
 
-def _expanded(path: Path) -> tuple[int, int]:
-    """Nodes after the expansion of aliases, and depth; counted without expanding anything."""
+def _expanded_size(path: Path) -> tuple[int, int]:
+    """The number of nodes with every alias expanded, and the depth."""
     import yaml
+
+    # The size of an anchored node is stored, so that each alias costs one look-up: nested aliases
+    # ("billion laughs") would otherwise take exponential time and memory.
 
     sizes: dict[int, tuple[int, int]] = {}
 
     def measure(node: yaml.Node, trail: frozenset[int]) -> tuple[int, int]:
         if id(node) in trail:
-            return MOST_NODES + 1, DEEPEST + 1
+            return MAX_NODES + 1, MAX_DEPTH + 1
         if id(node) in sizes:
             return sizes[id(node)]
         children: list[yaml.Node] = []
@@ -88,54 +126,56 @@ def _expanded(path: Path) -> tuple[int, int]:
         return sizes[id(node)]
 
     text = path.read_text(encoding="utf-8")
-    if too_large := _beyond_limits(text):
+    if too_large := _parsed_size_if_too_large(text):
         return too_large
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     return measure(root, frozenset()) if root is not None else (0, 0)
 
 
 def _check_keys(node: Any, path: Path) -> None:
-    """Refuse a key that is there twice, of which a reader would see the one and we the other."""
+    """Refuse a key that stands twice in a mapping: readers of yaml differ in which one wins."""
     keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
     for key, count in keys.items():
         if count > 1:
             line = node.start_mark.line + 1
             raise ConfigError(
-                f"{path} has the key {key!r} twice from line {line} on: leave one out"
+                f"{path} has the key {key!r} twice, from line {line} on: remove one of them"
             )
 
 
-def _beyond_limits(text: str) -> tuple[int, int] | None:
-    """Nodes and depth where they pass a limit, read no further than that."""
+def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
+    """The nodes and depth at which a text exceeds a limit; None if the text is within the limits."""
     import yaml
+
+    # Events are parsed one by one, so that a huge or deep file is refused before it is composed.
 
     nodes = depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
-        if nodes > MOST_NODES or depth > DEEPEST:
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
             return nodes, depth
     return None
 
 
 def check_yaml(path: Path) -> None:
-    """Refuse one yaml file that would blow up when it is read.
+    """Refuse a yaml file that is too large, too deep or full of aliases.
 
     Raises:
-        ConfigError: Names the file and the limit.
+        ConfigError: The file exceeds a limit or is not yaml. The error names the file.
     """
     import yaml
 
     try:
-        if path.stat().st_size > LARGEST_YAML:
-            raise ConfigError(f"{path} is larger than {LARGEST_YAML:,} bytes; make it smaller")
-        nodes, depth = _expanded(path)
+        if path.stat().st_size > MAX_YAML_BYTES:
+            raise ConfigError(f"{path} is larger than {MAX_YAML_BYTES:,} bytes; make it smaller")
+        nodes, depth = _expanded_size(path)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise NoYamlError(f"{path} is not yaml: {reason}") from error
-    if nodes > MOST_NODES or depth > DEEPEST:
+        raise InvalidYamlError(f"{path} is not yaml: {reason}") from error
+    if nodes > MAX_NODES or depth > MAX_DEPTH:
         raise ConfigError(
-            f"{path} expands to more than {MOST_NODES:,} values or {DEEPEST} levels; "
+            f"{path} expands to more than {MAX_NODES:,} values or {MAX_DEPTH} levels; "
             "write its aliases out or make it smaller",
         )

@@ -1,4 +1,4 @@
-"""Search spaces as they are written: from Hydra's grammar to domains and conditions."""
+"""Parsing of search spaces: from Hydra's grammar to domains and conditions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,72 +10,79 @@ from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
 
 TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
-"""Scales that a range can be tagged with; without a tag it is linear."""
-HOW = "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
-OF_A_PARAMETER = ("values", "when")
+"""The tags of an interval and their scales; without a tag the scale is linear."""
+VALUES_HINT = (
+    "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
+)
+ENTRY_KEYS = ("values", "when")
 MOST_CHOICES = 1_000
-"""Values of a range that is taken as a choice: one that means more is an interval."""
+"""The most values of a `range(…)`; more values need an interval."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A parameter as it is written: values in Hydra's grammar or a list, and conditions.
+class ParameterEntry:
+    """A parameter as written: values in Hydra's grammar or as a list, and conditions.
 
-    Without `when`, it says nothing about conditions.
+    If `when` is None, the conditions of an earlier entry stay.
     """
 
     values: Any
     when: Mapping[str, tuple[Any, ...]] | None = None
 
 
-def read_entries(space: Any) -> dict[str, Written | None]:
-    """The parameters of `sweep.space` by dotted key; nothing stands for one that is removed.
+def read_entries(space: Any) -> dict[str, ParameterEntry | None]:
+    """The parameters of `sweep.space` by dotted key; None for a removed parameter.
 
     Raises:
-        ConfigError: One is named twice, or is no values.
+        ConfigError: A parameter stands twice, or has no values.
     """
     if space is None:
         return {}
     if not isinstance(space, Mapping):
-        raise ConfigError(f"sweep.space={space!r} is no mapping from keys to values; {HOW}")
-    entries: dict[str, Written | None] = {}
-    for key, value in _leaves(space, ""):
+        raise ConfigError(
+            f"sweep.space={space!r} must be a mapping of parameters to values; for the values, "
+            f"{VALUES_HINT}"
+        )
+    entries: dict[str, ParameterEntry | None] = {}
+    for key, value in _dotted_entries(space, ""):
         if key in entries:
             raise ConfigError(
-                f"sweep.space.{key} stands there twice, nested and with dots; write it once"
+                f"sweep.space.{key} stands twice, nested and with dots; write it once"
             )
         entries[key] = read_entry(key, value)
     return entries
 
 
-def read_entry(key: str, value: Any) -> Written | None:
-    """One parameter as it stands behind its key.
+def read_entry(key: str, value: Any) -> ParameterEntry | None:
+    """One parameter from the value of its key; None if the value is null.
 
     Raises:
-        ConfigError: It has no values.
+        ConfigError: The parameter has no values, or an unknown key.
     """
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return Written(value)
+        return ParameterEntry(value)
     if value.get("values") is None:
-        raise ConfigError(f"sweep.space.{key} has no values; write values: beside when:")
-    if unknown := [name for name in value if name not in OF_A_PARAMETER]:
+        raise ConfigError(
+            f"sweep.space.{key} has no values; write values: VALUES on the line above when:"
+        )
+    if unknown := [name for name in value if name not in ENTRY_KEYS]:
         raise ConfigError.unknown(
             f"sweep.space.{key}: unknown key {unknown[0]!r}",
             str(unknown[0]),
-            OF_A_PARAMETER,
+            ENTRY_KEYS,
             code="unknown_setting",
             key=f"sweep.space.{key}.{unknown[0]}",
         )
-    return Written(value["values"], _conditions(key, value.get("when")))
+    return ParameterEntry(value["values"], _conditions(key, value.get("when")))
 
 
-def _leaves(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
+def _dotted_entries(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
     for part, value in space.items():
         key = f"{path}{part}"
-        if isinstance(value, Mapping) and not set(value) & set(OF_A_PARAMETER):
-            yield from _leaves(value, f"{key}.")
+        if isinstance(value, Mapping) and not set(value) & set(ENTRY_KEYS):
+            yield from _dotted_entries(value, f"{key}.")
         else:
             yield key, value
 
@@ -85,25 +92,27 @@ def _conditions(key: str, when: Any) -> dict[str, tuple[Any, ...]]:
         return {}
     if not isinstance(when, Mapping):
         raise ConfigError(
-            f"sweep.space.{key}: when={when!r} is no mapping; write when: {{KEY: VALUE}}"
+            f"sweep.space.{key}: when={when!r} must be a mapping; write when: {{KEY: VALUE}}"
         )
-    flat = {p: tuple(v) if isinstance(v, list) else (v,) for p, v in _leaves(when, "")}
+    flat = {p: tuple(v) if isinstance(v, list) else (v,) for p, v in _dotted_entries(when, "")}
     if never := [parent for parent, allowed in flat.items() if not allowed]:
-        raise ConfigError(f"sweep.space.{key}: when {never[0]} has which value? Name one or more")
+        raise ConfigError(
+            f"sweep.space.{key}: when: {never[0]} has no values; write one or more values"
+        )
     return flat
 
 
 def read_domain(key: str, values: Any, default: Any) -> Domain:
-    """The values that a parameter may take.
+    """The domain of a parameter.
 
     Args:
-        key: Names it in errors.
+        key: The key of the parameter, for errors.
         values: A text in Hydra's grammar, or a list, which is a choice.
-        default: The value that the configuration has; where it is a whole number, so are those
-            of an interval with whole ends, which Hydra reads as real numbers.
+        default: The default value of the parameter. If it is an integer, an interval with whole
+            ends holds integers, although Hydra reads such an interval as real numbers.
 
     Raises:
-        ConfigError: They are no values to choose from.
+        ConfigError: The values are not a choice, a range or an interval.
     """
     try:
         if isinstance(values, list):
@@ -113,7 +122,7 @@ def read_domain(key: str, values: Any, default: Any) -> Domain:
         raise error.rephrased(f"sweep.space.{key}: {error}") from error
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"sweep.space.{key}: {values!r} holds what records cannot, such as nan: {error}"
+            f"sweep.space.{key}: {values!r} has a value that is not JSON, such as nan: {error}"
         ) from error
 
 
@@ -121,20 +130,20 @@ def _domain(text: Any, default: Any) -> Domain:
     from hydra.core.override_parser.types import IntervalSweep
 
     if not isinstance(text, str):
-        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+        raise ConfigError(f"{text!r} is a single value, not a set of values; {VALUES_HINT}")
     value = _sweep(text)
     if isinstance(value, IntervalSweep):
         return _interval(value, default)
     _check_length(text, value)
     if value.tags:
-        raise ConfigError(f"{text}: only an interval takes a tag; {HOW}")
+        raise ConfigError(f"{text}: only an interval can have a tag; {VALUES_HINT}")
     if value.shuffle:
-        raise ConfigError(f"{text}: the order of a choice means nothing; leave shuffle() out")
-    return Choice(tuple(_chosen(text)))
+        raise ConfigError(f"{text}: the order of a choice has no effect; remove shuffle()")
+    return Choice(tuple(_listed_values(text)))
 
 
 def _check_length(text: str, value: Any) -> None:
-    """Refuse more choices than anybody means, before each of them is read and built."""
+    """Refuse a range with too many values before each value is read and its plug-in built."""
     from hydra.core.override_parser.types import RangeSweep
 
     if not isinstance(value, RangeSweep) or value.start is None or value.stop is None:
@@ -142,7 +151,7 @@ def _check_length(text: str, value: Any) -> None:
     low, high, step = float(value.start), float(value.stop), float(value.step)
     if step and (high - low) / step > MOST_CHOICES:
         raise ConfigError(
-            f"{text} names more than {MOST_CHOICES:,} values: write interval({low:g}, {high:g})"
+            f"{text} has more than {MOST_CHOICES:,} values: write interval({low:g}, {high:g})"
         )
 
 
@@ -153,20 +162,24 @@ def _sweep(text: str) -> Any:
         (parsed,) = parse_words([f"values={text}"])
     except ConfigError as error:
         reason = str(error.__cause__).splitlines()[0]
-        raise ConfigError(f"cannot read {text!r}: {reason}; {HOW}") from error
+        raise ConfigError(f"cannot read {text!r}: {reason}; {VALUES_HINT}") from error
     if not parsed.is_sweep_override():
-        raise ConfigError(f"{text!r} is one value, and nothing to search; {HOW}")
+        raise ConfigError(f"{text!r} is a single value, not a set of values; {VALUES_HINT}")
     value = parsed.value()
     if isinstance(value, Glob):
-        raise ConfigError(f"{text}: name the options one by one: choice(first, second)")
+        raise ConfigError(
+            f"{text}: patterns are not allowed; write the options as choice(first, second)"
+        )
     return value
 
 
-def _chosen(text: str) -> list[Any]:
-    """The values of a choice or a range, each read as Hydra reads it alone."""
+def _listed_values(text: str) -> list[Any]:
+    """The values of a choice or a range, each parsed as the value of a single override."""
     (parsed,) = parse_words([f"values={text}"])
-    alone = parse_words([f"value={one}" for one in parsed.sweep_string_iterator()])
-    return [one.value() for one in alone]
+    alone = parse_words(
+        [f"value={text_of_a_value}" for text_of_a_value in parsed.sweep_string_iterator()]
+    )
+    return [text_of_a_value.value() for text_of_a_value in alone]
 
 
 def _interval(interval: Any, default: Any) -> Domain:
@@ -174,12 +187,14 @@ def _interval(interval: Any, default: Any) -> Domain:
     if unknown := sorted(interval.tags - TAGS.keys()):
         raise ConfigError.unknown(f"unknown tag {unknown[0]!r}", unknown[0], TAGS)
     if len(interval.tags) > 1:
-        raise ConfigError("a range has one scale: tag it log or flipped_log")
+        raise ConfigError("an interval has one scale: tag it either log or flipped_log")
     scale: Scale = next((TAGS[tag] for tag in interval.tags), "linear")
     if not _is_whole(low, high, default):
         return Real(float(low), float(high), scale)
     if scale == "flipped_log":
-        raise ConfigError("flipped_log is a scale of real numbers below 1, not of whole ones")
+        raise ConfigError(
+            "flipped_log is a scale for real numbers below 1; for whole numbers use log or no tag"
+        )
     return Integer(int(low), int(high), log=scale == "log")
 
 
@@ -191,19 +206,21 @@ def _is_whole(low: Any, high: Any, default: Any) -> bool:
 
 
 def ordered(whens: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Keys such that each stands behind those that it depends on, else by the alphabet.
+    """The keys in topological order of their conditions, ties in alphabetical order.
 
-    So a space is the same however it was written.
+    The order of a space is therefore the same, regardless of how it was written.
 
     Raises:
-        ConfigError: Some depend on each other in a circle.
+        ConfigError: The conditions form a circle.
     """
     order: dict[str, None] = {}
 
     def visit(key: str, path: Sequence[str]) -> None:
         if key in path:
             circle = " → ".join([*path[path.index(key) :], key])
-            raise ConfigError(f"sweep.space: conditions go round in a circle: {circle}")
+            raise ConfigError(
+                f"sweep.space: the conditions form a circle: {circle}; remove one of them"
+            )
         if key in order or key not in whens:
             return
         for parent in sorted(whens[key]):
@@ -216,15 +233,15 @@ def ordered(whens: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def holds(value: Any, allowed: Sequence[Any]) -> bool:
-    """Whether a value is one of those that a condition allows; `1` is not `True`."""
-    return canonical(value) in {canonical(one) for one in allowed}
+    """Whether a condition allows a value; `1` is not `True`."""
+    return canonical(value) in {canonical(item) for item in allowed}
 
 
 def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, Any]]) -> Space:
-    """The space of these domains, parents before children.
+    """The search space of these domains, parents before children.
 
     Raises:
-        ConfigError: It is empty, or a condition is on what is no choice.
+        ConfigError: The space is empty, or a condition depends on a range.
     """
     try:
         return Space(

@@ -1,4 +1,4 @@
-"""Turns plain mappings into typed plug-ins and settings; every mistake is named, all at once."""
+"""Validation: from dictionaries to typed settings and plug-ins, with all mistakes in one error."""
 
 import importlib
 import json
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
-from rlexp.config.plain_secrets import find_plain_secrets
+from rlexp.config.plain_secrets import find_secrets
 from rlexp.config.variables import fill_variables
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
@@ -20,22 +20,28 @@ from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")
 
-HOMES = {"section": "rlexp.reports.sections."}
-"""Where the plug-ins of a group are that have no package of their own name."""
+PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections."}
+"""Packages of the plug-ins of a group, if not `rlexp.GROUPs.`"""
 COMPONENTS = "components"
-"""Key of an environment under which its components are, by name."""
-PLACES = {"component": f"environment.{COMPONENTS}"}
-"""Where the plug-ins of a group stand in a configuration, if not under its name."""
-RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"}
-ABSENT = {"missing", "missing_argument", "missing_keyword_only_argument"}
-UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
-CHOICE = {"literal_error", "enum"}
+"""The key of an environment that holds its components by name."""
+CONFIGURATION_KEYS = {"component": f"environment.{COMPONENTS}"}
+"""Keys of the plug-ins of a group in a configuration, if not the name of the group."""
+RANGE_ERRORS = {
+    "greater_than",
+    "greater_than_equal",
+    "less_than",
+    "less_than_equal",
+    "finite_number",
+}
+MISSING_ERRORS = {"missing", "missing_argument", "missing_keyword_only_argument"}
+UNKNOWN_KEY_ERRORS = {"unexpected_keyword_argument", "extra_forbidden"}
+CHOICE_ERRORS = {"literal_error", "enum"}
 QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """The whole configuration; plug-ins are validated by their own classes."""
+    """The whole configuration. The classes of the plug-ins validate their own settings."""
 
     agent: dict[str, Any]
     algorithm: dict[str, Any]
@@ -55,7 +61,7 @@ PLUG_INS = ("agent", "algorithm", "environment", "executor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """The plug-ins that decide how a run learns, built."""
+    """The built plug-ins that determine how a run learns."""
 
     agent: Any
     algorithm: Any
@@ -64,144 +70,151 @@ class Learning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Learning):
-    """The plug-ins of one configuration, built."""
+    """All built plug-ins of one configuration."""
 
     executor: Any
     trackers: Mapping[str, Any]
 
 
-def validate(plain: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
-    """Validate a whole configuration.
+def validate(settings: Mapping[str, Any], allowed: Sequence[str] = ()) -> tuple[Root, Parts]:
+    """Validate a whole configuration and build its plug-ins.
 
     Args:
-        plain: The resolved configuration.
+        settings: The resolved configuration.
         allowed: Further packages whose classes `_target_` may name.
 
     Raises:
-        ConfigError: Every mistake in it, on one line.
+        ConfigError: All mistakes of the configuration, on one line.
     """
-    mistakes = _plain_secrets(plain)
-    root = _collect(mistakes, Root, plain, "")
-    parts = [_part(mistakes, plain.get(group), group, allowed) for group in PLUG_INS]
-    trackers = _named(mistakes, plain.get("tracker"), "tracker", allowed)
+    mistakes = _secret_errors(settings)
+    root = _validate_into(mistakes, Root, settings, "")
+    parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
+    trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
     if mistakes or root is None:
-        raise _together(mistakes)
+        raise _combined(mistakes)
     return root, Parts(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
 
 
-def build(plain: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
-    """Build one plug-in from its mapping, which may hold names as records do.
+def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
+    """Build one plug-in from its settings, as configured or as recorded.
+
+    Recorded settings also hold the identity of the plug-in, which is ignored.
 
     Raises:
-        ConfigError: Every mistake in it, on one line.
+        ConfigError: All mistakes of the settings, on one line.
     """
     mistakes: list[ConfigError] = []
-    part = _part(mistakes, _as_configured(plain), group, allowed)
+    part = _build_plug_in(mistakes, _without_recorded_names(settings), group, allowed)
     if mistakes:
-        raise _together(mistakes)
+        raise _combined(mistakes)
     return part
 
 
-def _as_configured(plain: Any) -> Any:
-    """A plug-in's mapping, and those of its components, without what only records hold."""
-    if not isinstance(plain, Mapping):
-        return plain
-    part, inside = without_names(plain), plain.get(COMPONENTS)
+def _without_recorded_names(settings: Any) -> Any:
+    """The settings of a plug-in and its components without the identities that records add."""
+    if not isinstance(settings, Mapping):
+        return settings
+    part, inside = without_names(settings), settings.get(COMPONENTS)
     if not isinstance(inside, Mapping):
         return part
-    return {**part, COMPONENTS: {name: _as_configured(item) for name, item in inside.items()}}
+    return {
+        **part,
+        COMPONENTS: {name: _without_recorded_names(item) for name, item in inside.items()},
+    }
 
 
-def build_named(plain: Any, group: str, allowed: Sequence[str] = ()) -> dict[str, Any]:
+def build_named(settings: Any, group: str, allowed: Sequence[str] = ()) -> dict[str, Any]:
     """Build several plug-ins of a group, by name.
 
     Raises:
-        ConfigError: Every mistake in them, on one line.
+        ConfigError: All mistakes of their settings, on one line.
     """
-    mistakes = _plain_secrets({group: plain})
-    built = _named(mistakes, plain, group, allowed)
+    mistakes = _secret_errors({group: settings})
+    built = _build_named_plug_ins(mistakes, settings, group, allowed)
     if mistakes:
-        raise _together(mistakes)
+        raise _combined(mistakes)
     return built
 
 
-def validate_settings(kind: type[T], plain: Mapping[str, Any], prefix: str = "") -> T:
+def validate_settings(kind: type[T], settings: Mapping[str, Any], prefix: str = "") -> T:
     """Validate settings that belong to no plug-in.
 
     Args:
-        kind: Their class.
-        plain: Their values.
-        prefix: What stands before their names in errors.
+        kind: The dataclass of the settings.
+        settings: The values.
+        prefix: Text before the keys in errors, such as `sweep.`.
 
     Raises:
-        ConfigError: Every mistake in them, on one line.
+        ConfigError: All mistakes of the settings, on one line.
     """
     mistakes: list[ConfigError] = []
-    settings = _collect(mistakes, kind, fill_variables(plain), prefix)
-    if settings is None:
-        raise _together(mistakes)
-    return settings
+    validated = _validate_into(mistakes, kind, fill_variables(settings), prefix)
+    if validated is None:
+        raise _combined(mistakes)
+    return validated
 
 
-def _plain_secrets(plain: Mapping[str, Any]) -> list[ConfigError]:
-    return [ConfigError(sentence) for sentence in find_plain_secrets(plain)]
+def _secret_errors(settings: Mapping[str, Any]) -> list[ConfigError]:
+    return [ConfigError(sentence) for sentence in find_secrets(settings)]
 
 
-def _together(mistakes: Sequence[ConfigError]) -> ConfigError:
-    """All mistakes as one error; its code, its key and what is allowed are those of the first."""
+def _combined(mistakes: Sequence[ConfigError]) -> ConfigError:
+    """All mistakes as one error, with the code, the key and the allowed values of the first."""
     first = mistakes[0] if mistakes else ConfigError()
     return first.rephrased(mask("; ".join(map(str, mistakes)), secret_values(os.environ)))
 
 
-def _part(mistakes: list[ConfigError], plain: Any, group: str, allowed: Sequence[str]) -> Any:
-    if not isinstance(plain, Mapping):
-        text = f"{group} must be one of the group's options, not {plain!r}"
+def _build_plug_in(
+    mistakes: list[ConfigError], settings: Any, group: str, allowed: Sequence[str]
+) -> Any:
+    if not isinstance(settings, Mapping):
+        text = f"{group} must be one of the group's options, not {settings!r}"
         command = f"rlexp config list {group}"
         mistakes.append(ConfigError(text, code="unknown_option", key=group, command=command))
         return None
     try:
-        target = load_target(plain.get("_target_"), group, allowed)
+        target = load_target(settings.get("_target_"), group, allowed)
     except ConfigError as error:
         mistakes.append(error)
         return None
     composed = group == "environment"
     ours = {"_target_", COMPONENTS} if composed else {"_target_"}
-    settings = {k: v for k, v in plain.items() if k not in ours}
-    part = _collect(mistakes, target, fill_variables(settings), f"{group}.")
-    if not composed or not plain.get(COMPONENTS):
+    fields = {k: v for k, v in settings.items() if k not in ours}
+    part = _validate_into(mistakes, target, fill_variables(fields), f"{group}.")
+    if not composed or not settings.get(COMPONENTS):
         return part
-    components = _named(mistakes, plain[COMPONENTS], "component", allowed)
+    components = _build_named_plug_ins(mistakes, settings[COMPONENTS], "component", allowed)
     return None if part is None else ComposedTask(part, components)
 
 
-def _named(
-    mistakes: list[ConfigError], plain: Any, group: str, allowed: Sequence[str]
+def _build_named_plug_ins(
+    mistakes: list[ConfigError], settings: Any, group: str, allowed: Sequence[str]
 ) -> dict[str, Any]:
     """Several plug-ins of a group, by name."""
-    place = PLACES.get(group, group)
-    if not isinstance(plain, Mapping):
-        if plain != []:
-            text = f"{place} must be a list of options, {group}=[first,second]"
-            mistakes.append(ConfigError(text, code="wrong_type", key=place))
+    key = CONFIGURATION_KEYS.get(group, group)
+    if not isinstance(settings, Mapping):
+        if settings != []:
+            text = f"{key} must be a list of options, {group}=[first,second]"
+            mistakes.append(ConfigError(text, code="wrong_type", key=key))
         return {}
-    found: dict[str, Any] = {}
-    for name, part in plain.items():
-        own: list[ConfigError] = []
-        found[name] = _part(own, part, group, allowed)
-        mistakes += [_placed(mistake, group, f"{place}.{name}") for mistake in own]
-    return found
+    plug_ins: dict[str, Any] = {}
+    for name, part in settings.items():
+        in_plug_in: list[ConfigError] = []
+        plug_ins[name] = _build_plug_in(in_plug_in, part, group, allowed)
+        mistakes += [_with_path(mistake, group, f"{key}.{name}") for mistake in in_plug_in]
+    return plug_ins
 
 
-def _placed(mistake: ConfigError, group: str, place: str) -> ConfigError:
-    """A mistake in a plug-in with the place in the configuration where the plug-in stands."""
+def _with_path(mistake: ConfigError, group: str, path: str) -> ConfigError:
+    """The mistake of a plug-in, with the key of the plug-in in the configuration."""
 
-    def at_place(text: str) -> str:
-        return re.sub(rf"\b{group}(?=\.|$| must)", place, text, count=1)
+    def with_path(text: str) -> str:
+        return re.sub(rf"\b{group}(?=\.|$| must)", path, text, count=1)
 
     return ConfigError(
-        at_place(str(mistake)),
+        with_path(str(mistake)),
         code=mistake.code,
-        key=mistake.key and at_place(mistake.key),
+        key=mistake.key and with_path(mistake.key),
         allowed=mistake.allowed,
         command=mistake.command,
     )
@@ -211,9 +224,12 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     """Import the class that a plug-in's `_target_` names.
 
     Raises:
-        ConfigError: It is outside the allowed packages, or there is no such dataclass.
+        ConfigError: The class is outside the allowed packages, or is not an importable dataclass.
     """
-    prefixes = (HOMES.get(group, f"rlexp.{group}s."), *(f"{package}." for package in allowed))
+    prefixes = (
+        PLUG_IN_PACKAGES.get(group, f"rlexp.{group}s."),
+        *(f"{package}." for package in allowed),
+    )
     if not isinstance(path, str) or not path.startswith(prefixes):
         raise ConfigError(
             f"{group}._target_={path!r} is not allowed: it must start with "
@@ -229,43 +245,52 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
     if not isinstance(target, type) or not is_dataclass(target):
-        raise ConfigError(f"{group}._target_={path!r} is no plug-in: name a dataclass")
+        raise ConfigError(
+            f"{group}._target_={path!r} is not a plug-in: write the path of a dataclass"
+        )
     return target
 
 
-def _collect(mistakes: list[ConfigError], kind: type[T], plain: Any, prefix: str) -> T | None:
+def _validate_into(
+    mistakes: list[ConfigError], kind: type[T], settings: Any, prefix: str
+) -> T | None:
     from pydantic import TypeAdapter, ValidationError
 
     adapter = TypeAdapter(kind)
     try:
-        value: T = _validated(adapter, plain)
+        value: T = _validated(adapter, settings)
     except ValidationError as error:
-        found = error.errors(include_url=False)
+        problems = error.errors(include_url=False)
     else:
         return value
-    if repaired := _repair(plain, found):
-        return _collect(mistakes, kind, repaired, prefix)
-    mistakes.extend(_explain_all(found, plain, kind, prefix))
+    if repaired := _repair(settings, problems):
+        return _validate_into(mistakes, kind, repaired, prefix)
+    mistakes.extend(_explain_problems(problems, settings, kind, prefix))
     return None
 
 
-def _validated(adapter: Any, plain: Any) -> Any:
+def _validated(adapter: Any, settings: Any) -> Any:
     try:
-        text = json.dumps(plain)
+        text = json.dumps(settings)
     except TypeError as error:
-        raise ConfigError(f"a value is no plain data: {error}") from error
+        raise ConfigError(
+            f"a value is not JSON: {error}; use numbers, texts, lists and mappings"
+        ) from error
+    # Through JSON, pydantic takes a list for a tuple and a text for an enum, and stays strict
+    # about everything else.
     return adapter.validate_json(text, strict=True, extra="forbid")
 
 
-def _repair(plain: Any, found: Sequence[Any]) -> Any:
-    """Take `1e6` for an integer where one is meant; nothing where that repairs nothing."""
-    copy, repaired = json.loads(json.dumps(plain)), False
-    for item in found:
+def _repair(settings: Any, problems: Sequence[Any]) -> Any:
+    """The settings with whole floats (`1e6`) as integers where required; None without a change."""
+    # YAML and Hydra read 1e6 as a float, and users write step counts like this.
+    copy, repaired = json.loads(json.dumps(settings)), False
+    for item in problems:
         value = item["input"]
         if item["type"] != "int_type" or not isinstance(value, float) or not value.is_integer():
             continue
         node = copy
-        path = _location(item, plain)
+        path = _location(item, settings)
         for part in path[:-1]:
             node = node[part]
         if node[path[-1]] == value and isinstance(node[path[-1]], float):
@@ -273,24 +298,30 @@ def _repair(plain: Any, found: Sequence[Any]) -> Any:
     return copy if repaired else None
 
 
-def _explain_all(found: Sequence[Any], plain: Any, kind: type, prefix: str) -> list[ConfigError]:
-    """One mistake for each place; of a union's complaints, those about the value itself."""
+def _explain_problems(
+    problems: Sequence[Any], settings: Any, kind: type, prefix: str
+) -> list[ConfigError]:
+    """One mistake for each key with problems.
+
+    For a union, pydantic reports a problem for every member. Problems of range, if any, say most.
+    """
     places: dict[tuple[Any, ...], list[Any]] = {}
-    for item in found:
-        places.setdefault(_location(item, plain), []).append(item)
+    for item in problems:
+        places.setdefault(_location(item, settings), []).append(item)
     mistakes = []
     for location, items in places.items():
-        of_range = [item for item in items if item["type"] in RANGE] or items
-        told = [_explain(item, location, kind, prefix) for item in of_range]
-        first, *others = dict.fromkeys(str(mistake) for mistake in told)
+        of_range = [item for item in items if item["type"] in RANGE_ERRORS] or items
+        explained = [_explain_problem(item, location, kind, prefix) for item in of_range]
+        first, *others = dict.fromkeys(str(mistake) for mistake in explained)
         text = " or ".join([first, *(other.split(": ", 1)[-1] for other in others)])
-        mistakes.append(told[0].rephrased(text))
+        mistakes.append(explained[0].rephrased(text))
     return mistakes
 
 
-def _location(item: Any, plain: Any) -> tuple[Any, ...]:
-    """Where a mistake is, without the names that pydantic gives to members of a union."""
-    node, path = plain, []
+def _location(item: Any, settings: Any) -> tuple[Any, ...]:
+    """The path of a problem in the settings."""
+    # pydantic puts the names of union members into the path; a part is kept if the settings have it.
+    node, path = settings, []
     last = len(item["loc"]) - 1
     for position, part in enumerate(item["loc"]):
         inside = isinstance(node, Mapping) and part in node
@@ -298,36 +329,40 @@ def _location(item: Any, plain: Any) -> tuple[Any, ...]:
         if inside:
             node = node[part]
             path.append(part)
-        elif position == last and item["type"] in ABSENT | UNKNOWN:
+        elif position == last and item["type"] in MISSING_ERRORS | UNKNOWN_KEY_ERRORS:
             path.append(part)
     return tuple(path)
 
 
-def _explain(item: Any, place: Sequence[Any], kind: type, prefix: str) -> ConfigError:
-    """One mistake: where, what was given, what is allowed."""
-    location = [str(part) for part in place]
+def _explain_problem(
+    item: Any, location_parts: Sequence[Any], kind: type, prefix: str
+) -> ConfigError:
+    """A problem of pydantic as an error: the key, the given value and what is allowed."""
+    location = [str(part) for part in location_parts]
     path = prefix + ".".join(location)
-    if item["type"] in UNKNOWN:
-        known = _fields_at(kind, location[:-1])
+    if item["type"] in UNKNOWN_KEY_ERRORS:
+        allowed = _fields_at(kind, location[:-1])
         text = f"unknown key {path!r}"
-        return ConfigError.unknown(text, location[-1], known, code="unknown_setting", key=path)
-    if item["type"] in ABSENT:
-        return ConfigError(f"{path} is missing", code="missing_value", key=path)
+        return ConfigError.unknown(text, location[-1], allowed, code="unknown_setting", key=path)
+    if item["type"] in MISSING_ERRORS:
+        return ConfigError(
+            f"{path} is missing: give it a value with {path}=…", code="missing_value", key=path
+        )
     if item["type"] == "value_error":
-        return _of_the_class(item, path)
+        return _class_error(item, path)
     message = str(item["msg"])
     text = f"{path}={json.dumps(item['input'])}: {message.replace('Input should', 'must', 1)}"
-    if item["type"] in RANGE:
-        allowed = [message.removeprefix("Input should be ")]
-        return ConfigError(text, code="out_of_range", key=path, allowed=allowed)
-    if item["type"] in CHOICE:
+    if item["type"] in RANGE_ERRORS:
+        bounds = [message.removeprefix("Input should be ")]
+        return ConfigError(text, code="out_of_range", key=path, allowed=bounds)
+    if item["type"] in CHOICE_ERRORS:
         values = QUOTED.findall(str(item["ctx"]["expected"]))
         return ConfigError(text, code="unknown_value", key=path, allowed=values)
     return ConfigError(text, code="wrong_type", key=path)
 
 
-def _of_the_class(item: Any, path: str) -> ConfigError:
-    """What a class itself says against its settings."""
+def _class_error(item: Any, path: str) -> ConfigError:
+    """The error that a class raised about its own settings."""
     text = str(item["msg"]).removeprefix("Value error, ")
     raised = item.get("ctx", {}).get("error")
     if isinstance(raised, ConfigError):

@@ -1,4 +1,4 @@
-"""Environment variables in a configuration: kept as written, filled in where they are used."""
+"""Environment variables in settings: stored as written, replaced where they are used."""
 
 import os
 import re
@@ -10,32 +10,35 @@ from rlexp.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{oc\.env:([^,}]+)(?:,([^}]*))?\}")
 
 
-def fill_variables(plain: Any) -> Any:
-    """Replace `${oc.env:NAME}` by the variable's value, where the value is used.
+def fill_variables(value: Any) -> Any:
+    """The settings with every `${oc.env:NAME}` replaced by the value of the variable.
 
     Raises:
-        ConfigError: The variable is not set and has no default.
+        ConfigError: A variable is not set and has no default.
     """
-    if isinstance(plain, Mapping):
-        return {key: fill_variables(value) for key, value in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [fill_variables(value) for value in plain]
-    if not isinstance(plain, str):
-        return plain
-    alone = _VARIABLE.fullmatch(plain)
+    if isinstance(value, Mapping):
+        return {key: fill_variables(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill_variables(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    alone = _VARIABLE.fullmatch(value)
     if alone and alone[2] == "null" and alone[1] not in os.environ:
         return None
-    return _VARIABLE.sub(_variable, plain)
+    return _VARIABLE.sub(_variable, value)
 
 
-def has_variable(plain: Any) -> bool:
-    """Whether a value is text that holds `${oc.env:NAME}`."""
-    return isinstance(plain, str) and _VARIABLE.search(plain) is not None
+def has_variable(value: Any) -> bool:
+    """Whether a value is a text with `${oc.env:NAME}` in it."""
+    return isinstance(value, str) and _VARIABLE.search(value) is not None
 
 
-def _variable(found: re.Match[str]) -> str:
-    name, default = found.groups()
+def _variable(match: re.Match[str]) -> str:
+    name, default = match.groups()
     value = os.environ.get(name, default)
     if value is None:
-        raise ConfigError(f"the environment variable {name} is not set; set it or give a default")
+        raise ConfigError(
+            f"the environment variable {name} is not set: set it, or write a default value: "
+            f"${{oc.env:{name},DEFAULT}}"
+        )
     return value

@@ -1,4 +1,4 @@
-"""Words of the command line, in Hydra's override grammar: read, and refused where misplaced."""
+"""Overrides of the command line in Hydra's grammar: parsing, formatting and first checks."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,36 +7,38 @@ from typing import Any
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import OPERATIONAL
 
-FIXED = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
-"""What neither a grid nor a sweep can vary: it belongs to the experiment, not to a configuration."""
+EXPERIMENT_KEYS = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
+"""Keys of the whole experiment: neither a grid nor a sweep can vary them."""
 OF_REPORTS = ("metric", "section")
-"""Groups that no run has."""
-OF_SWEEPS = ("tuner", "pruner", "sweep", "sweeps")
-"""What only a sweep has."""
+"""Groups that only reports have."""
+SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")
+"""Groups that only sweeps have."""
 OF_THE_ATTEMPT = tuple(f"budget.{name}" for name in OPERATIONAL)
-"""What a grid cannot vary either: it changes no number of a run."""
+"""Keys that do not change the results of a run; a grid cannot vary them either."""
 
-NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-"""A key inside a value."""
-FREE_FORM = re.compile(r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]")
-"""Keys whose content is the library's, not ours: any may be set without a `+`."""
-TEXT = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
-"""A value that is text as it stands, braces, commas and signs included, unless it is quoted."""
+MAPPING_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""A key of a mapping inside a value."""
+FREE_FORM_KEYS = re.compile(
+    r"(environment\.arguments|agent\.policy_kwargs|algorithm\.settings)[.=]"
+)
+"""Keys whose content belongs to a library. Any key below them may be set without a `+`."""
+TEXT_VALUE = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)
+"""An override whose unquoted value is text, including braces, commas and signs."""
 
 
-def parse_words(words: Sequence[str]) -> list[Any]:
-    """Read words as Hydra's overrides.
+def parse_words(overrides: Sequence[str]) -> list[Any]:
+    """Parse overrides with Hydra's parser.
 
     Raises:
-        ConfigError: A word cannot be parsed.
+        ConfigError: An override cannot be parsed.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     parsed = []
-    for word in words:
+    for word in overrides:
         try:
-            parsed.append(OverridesParser.create().parse_override(_as_text(word)))
+            parsed.append(OverridesParser.create().parse_override(_quote_text(word)))
         except HydraException as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(
@@ -46,107 +48,113 @@ def parse_words(words: Sequence[str]) -> list[Any]:
 
 
 def split_word(word: str) -> tuple[str, str]:
-    """The key of a word, without what stands before it, and the text of its value."""
+    """The key of an override, without a leading `+`, and the text of its value."""
     key, _, value = word.lstrip("+").partition("=")
     return key, value
 
 
-def override_word(key: str, value: Any) -> str:
-    """The word that sets a key to a value of JSON.
+def format_override(key: str, value: Any) -> str:
+    """The override that sets a key to a JSON value.
 
     Raises:
-        ConfigError: A name in the value cannot be written in the grammar.
+        ConfigError: The value holds a key that Hydra's grammar cannot express.
     """
-    word = f"{key}={_written(value, key)}"
-    return f"++{word}" if FREE_FORM.match(word) else word
+    word = f"{key}={_format_value(value, key)}"
+    return f"++{word}" if FREE_FORM_KEYS.match(word) else word
 
 
-def _written(value: Any, key: str) -> str:
+def _format_value(value: Any, key: str) -> str:
     if isinstance(value, Mapping):
         for name in value:
-            if not NAME.fullmatch(str(name)):
-                raise ConfigError(f"{key}: {name!r} is no name: use letters, digits and _")
-        inside = (f"{name}:{_written(item, key)}" for name, item in value.items())
+            if not MAPPING_KEY.fullmatch(str(name)):
+                raise ConfigError(f"{key}: {name!r} is not a valid key: use letters, digits and _")
+        inside = (f"{name}:{_format_value(item, key)}" for name, item in value.items())
         return "{" + ",".join(inside) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_written(item, key) for item in value) + "]"
+        return "[" + ",".join(_format_value(item, key) for item in value) + "]"
     if isinstance(value, str):
         return quoted(value)
     return "null" if value is None else str(value).lower()
 
 
 def quoted(text: str) -> str:
-    """Quote for Hydra's grammar, which reads backslashes as such but before a quote."""
+    """A text in quotes for Hydra's grammar."""
+    # Hydra keeps a backslash as it is, except before a quote, where two stand for one.
     escaped = re.sub(r"(\\*)'", r"\1\1\\'", text)
     return "'" + re.sub(r"(\\+)$", r"\1\1", escaped) + "'"
 
 
-def with_free_form(words: Sequence[str]) -> list[str]:
-    """The words, such that keys of free form need no `+`, and text no quotes."""
-    return [f"++{word}" if FREE_FORM.match(word) else _as_text(word) for word in words]
+def normalise_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides with `++` before free-form keys and with quotes around free text."""
+    return [f"++{word}" if FREE_FORM_KEYS.match(word) else _quote_text(word) for word in overrides]
 
 
-def _as_text(word: str) -> str:
-    found = TEXT.fullmatch(word)
-    return f"{found[1]}{quoted(found[2])}" if found else word
+def _quote_text(word: str) -> str:
+    match = TEXT_VALUE.fullmatch(word)
+    return f"{match[1]}{quoted(match[2])}" if match else word
 
 
-def check_word(word: str, parsed: Any, known: Collection[str]) -> None:
-    """Refuse a word that is about something that no configuration of a run has.
+def check_override(word: str, parsed: Any, groups: Collection[str]) -> None:
+    """Refuse an override of a key that the configuration of a run does not have.
 
     Args:
-        word: As it was written.
-        parsed: As Hydra reads it.
-        known: The groups there are.
+        word: The override as the user wrote it.
+        parsed: The override as Hydra parsed it.
+        groups: The names of all groups.
 
     Raises:
-        ConfigError: It is of reports, or names a group that does not exist.
+        ConfigError: The key belongs to reports, or the group does not exist.
     """
     key = parsed.key_or_group
     if key in OF_REPORTS:
         raise ConfigError(
-            f"{word}: no run has a {key}, reports have: rlexp report … --set {key}=…"
+            f"{word}: {key} belongs to reports, not to runs; use it with: "
+            f"rlexp report … --set {key}=…"
         )
     if key == "tracker" and parsed.is_delete():
-        raise ConfigError(f"{word}: name the trackers that are wanted, or none: tracker=[]")
+        raise ConfigError(
+            f"{word}: trackers cannot be deleted one by one: write the list of all trackers, "
+            "tracker=[mlflow,wandb], or tracker=[] for none"
+        )
     if key == "tracker" and parsed.is_sweep_override():
         names = split_word(word)[1]
-        raise ConfigError(f"{word}: several trackers are a list: tracker=[{names}]")
-    if parsed.is_add() and key not in known and "." not in key and "/" not in key:
+        raise ConfigError(f"{word}: several trackers must be a list: write tracker=[{names}]")
+    if parsed.is_add() and key not in groups and "." not in key and "/" not in key:
         raise ConfigError.unknown(
             f"{word}: there is no group {key!r}",
             key,
-            sorted(known),
+            sorted(groups),
             code="unknown_group",
             key=key,
             command="rlexp config list",
         )
 
 
-def check_not_of_sweeps(word: str, key: str) -> None:
-    """Refuse a word about tuning where a run is meant.
+def check_no_sweep_override(word: str, key: str) -> None:
+    """Refuse an override that only `rlexp sweep` understands.
 
     Raises:
-        ConfigError: Only a sweep has it.
+        ConfigError: The key belongs to sweeps.
     """
     first = re.split(r"[./]", key)[0]
-    if first not in OF_SWEEPS:
+    if first not in SWEEP_GROUPS:
         return
     if first == "sweeps":
         raise ConfigError(
-            f"{word}: a definition is no word of a run; use it with: rlexp sweep NAME"
+            f"{word}: sweep definitions cannot be used with `rlexp run`; "
+            "use them with: rlexp sweep NAME"
         )
-    what = "sweep settings" if first == "sweep" else f"a {first}"
+    what = "sweep settings belong" if first == "sweep" else f"{first} belongs"
     raise ConfigError(
-        f"{word}: no run has {what}, sweeps have: rlexp sweep NAME {word.lstrip('+~')}"
+        f"{word}: {what} to sweeps, not to runs; use it with: rlexp sweep NAME {word.lstrip('+~')}"
     )
 
 
 def choice_texts(word: str, parsed: Any) -> list[str]:
-    """The values that a word chooses from, each in Hydra's grammar.
+    """The values that an override chooses from, each in Hydra's grammar.
 
     Raises:
-        ConfigError: They are no values one by one.
+        ConfigError: The values are an interval or a pattern, which a grid cannot list.
     """
     from hydra.errors import HydraException
 
@@ -154,5 +162,5 @@ def choice_texts(word: str, parsed: Any) -> list[str]:
         return list(parsed.sweep_string_iterator())
     except HydraException as error:
         raise ConfigError(
-            f"{word}: a grid needs its values one by one: key=first,second or range(…)",
+            f"{word}: a grid needs a list of values: write key=first,second or key=range(…)",
         ) from error

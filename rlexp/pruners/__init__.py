@@ -1,4 +1,4 @@
-"""Pruners: whether a trial is worth its remaining environment steps."""
+"""Pruners: end trials early that are unlikely to be good."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,21 +7,22 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Where a trial stands: at an evaluation of one of its runs, or at the end of one.
+    """The state of a trial at an evaluation, or at the end, of one of its runs.
 
-    All numbers are such that greater is better.
+    Greater numbers are better.
 
     Attributes:
-        number: Of the trial.
-        position: Of the run's seed among the tuning seeds, from 0. The runs before it are over.
-        step: Environment steps, a multiple of `every`; `steps` at the end of the run.
+        number: The number of the trial.
+        position: The position of the run's seed among the tuning seeds, from 0. Earlier runs are
+            over.
+        step: Environment steps, a multiple of `every`; equals `steps` at the end of the run.
         steps: Environment steps of the whole run.
         every: Environment steps between evaluations.
         value: Mean evaluation at this step over the seeds up to this one; at the end, mean score.
-        peers: The same of earlier trials that came to the same point, by number.
-        scores: Own scores of the runs that are over.
-        best: Scores of the best earlier trial that is complete, in the same order of the seeds;
-            empty where there is none.
+        peers: The values of earlier trials that reached the same point, by trial number.
+        scores: The scores of the finished runs of this trial.
+        best: The scores of the best complete earlier trial, in the same order of seeds; empty if
+            there is none.
     """
 
     number: int
@@ -36,17 +37,17 @@ class Point:
 
     @property
     def ends_run(self) -> bool:
-        """Whether the run is over, so that only further seeds can be saved."""
+        """Whether the run is over; pruning then saves the remaining seeds only."""
         return self.step >= self.steps
 
 
 class Pruner(Protocol):
-    """A rule by which trials are given up: its fields are its settings.
+    """A rule that ends trials early: the fields are its settings.
 
-    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
-    without one is named by its module path.
+    The class variable `identity` (`rlexp.protocol.identity.Identity`) names the pruner in records.
+    A class without `identity` is named by its module path.
     """
 
     def prunes(self, point: Point) -> str | None:
-        """Why the trial ends here, or nothing where it goes on. A function of `point` alone."""
+        """The reason to end the trial here; None to continue. Depends on `point` only."""
         ...

@@ -1,4 +1,4 @@
-"""Hyperband: brackets of successive halving that begin to prune later and later."""
+"""Hyperband: brackets of successive halving; each bracket begins to prune later than the one before."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -13,16 +13,16 @@ from rlexp.pruners.rungs import rung_at, rungs, stops_at_rung
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hyperband:
-    """Deals the trials out to brackets, each of which halves from a later rung on.
+    """Assigns each trial to a bracket of successive halving.
 
     Li et al. 2018, "Hyperband: a novel bandit-based approach to hyperparameter optimization".
-    Bracket b leaves out the first b rungs, and its trials are compared among themselves only.
-    Trial numbers decide the bracket, in the shares that Optuna has, but in a fixed cycle and not
-    by a hash of the study's name.
+    Bracket b skips the first b rungs, and compares its trials with each other only. The trial
+    number determines the bracket, with the same shares as in Optuna, but in a fixed cycle instead
+    of a hash of the study's name.
 
     Attributes:
-        minimum: Share of the budget at which the first rung of the first bracket lies.
-        eta: Reduction factor η: of the trials at a rung one in so many goes on.
+        minimum: Share of the budget at the first rung of the first bracket.
+        eta: Reduction factor η: one in η trials at a rung continues.
     """
 
     identity: ClassVar = Identity("pruner", "hyperband")
@@ -32,17 +32,17 @@ class Hyperband:
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """Trials of each bracket in a cycle: ⌈B ηˢ / (s + 1)⌉ with s = B − 1 … 0."""
+        """Number of trials of each bracket in a cycle: ⌈B ηˢ / (s + 1)⌉ with s = B − 1 … 0."""
         brackets = len(rungs(self.minimum, self.eta))
         return tuple(-(-brackets * self.eta**s // (s + 1)) for s in range(brackets - 1, -1, -1))
 
     def bracket(self, number: int) -> int:
-        """The bracket of a trial, from 0, which prunes first."""
+        """The bracket of a trial, from 0; bracket 0 prunes earliest."""
         cycle = interleaved(self.weights)
         return cycle[number % len(cycle)]
 
     def prunes(self, point: Point) -> str | None:
-        """Why the trial ends here, or nothing where it goes on."""
+        """The reason to end the trial here; None to continue."""
         bracket = self.bracket(point.number)
         rung = rung_at(point, self.minimum, self.eta, skipped=bracket)
         if rung is None:
@@ -54,18 +54,18 @@ class Hyperband:
 
 @cache
 def interleaved(weights: tuple[int, ...]) -> tuple[int, ...]:
-    """A cycle in which each position stands as often as its weight, spread evenly.
+    """A cycle that has each index as often as its weight, spread evenly.
 
-    Each turn goes to the one that is furthest behind its share, the first of equals.
+    Each turn goes to the index that is furthest behind its share; ties go to the first index.
     """
     total = sum(weights)
-    had = [0] * len(weights)
+    counts = [0] * len(weights)
     cycle = []
     for turn in range(1, total + 1):
-        behind = [
-            weight * turn - total * count for weight, count in zip(weights, had, strict=True)
+        deficits = [
+            weight * turn - total * count for weight, count in zip(weights, counts, strict=True)
         ]
-        chosen = behind.index(max(behind))
-        had[chosen] += 1
+        chosen = deficits.index(max(deficits))
+        counts[chosen] += 1
         cycle.append(chosen)
     return tuple(cycle)

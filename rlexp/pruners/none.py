@@ -1,4 +1,4 @@
-"""No pruning: every trial is run to its end."""
+"""No pruning: every trial runs to its end."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,11 +9,11 @@ from rlexp.pruners import Point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Never:
-    """Gives up no trial."""
+    """Ends no trial early."""
 
     identity: ClassVar = Identity("pruner", "none")
 
     def prunes(self, point: Point) -> str | None:
-        """Nothing: the trial goes on."""
+        """None: the trial continues."""
         del point
         return None

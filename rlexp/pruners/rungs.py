@@ -1,4 +1,4 @@
-"""The rungs of successive halving: where trials are compared, and which of them go on."""
+"""The rungs of successive halving: steps at which trials are compared, and which continue."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -8,54 +8,55 @@ from math import ceil, inf, isfinite
 from rlexp.pruners import Point
 
 
-def comparable(values: Iterable[float]) -> list[float]:
-    """The values from the greatest down; what is no finite number stands below all others."""
-    return sorted(map(or_worst, values), reverse=True)
+def descending(values: Iterable[float]) -> list[float]:
+    """The values in descending order; values that are not finite come last."""
+    return sorted(map(finite_or_worst, values), reverse=True)
 
 
-def or_worst(value: float) -> float:
-    """The value, or what is worse than every value where it is no finite number."""
+def finite_or_worst(value: float) -> float:
+    """The value; −∞ if it is not finite."""
     return value if isfinite(value) else -inf
 
 
-def middle(values: Iterable[float]) -> float:
-    """The median, computed such that it is no NaN and overflows nowhere.
+def robust_median(values: Iterable[float]) -> float:
+    """The median, which is never NaN and never overflows.
 
     Raises:
         IndexError: There are no values.
     """
-    ranked = comparable(values)
+    ranked = descending(values)
     above, below = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
     return above / 2 + below / 2
 
 
 def rung_at(point: Point, minimum: float, eta: int, skipped: int = 0) -> int | None:
-    """Which rung is decided at this point, counted from 0, if one is.
+    """The rung that is decided at this point, from 0; None if there is none.
 
-    Rung k lies at minimum · ηᵏ of the budget and is decided at the first evaluation at or after
-    it: at exactly one point of a trial, on its first seed. The full budget is no rung. Where
-    several rungs fall on one evaluation it is the last of them.
+    Rung k lies at minimum · ηᵏ of the budget. It is decided at the first evaluation at or after
+    this share, on the first seed of a trial, exactly once. The full budget is not a rung. If
+    several rungs fall on one evaluation, the last one counts.
 
     Args:
-        point: Where the trial stands.
-        minimum: Share of the budget of rung 0.
+        point: The state of the trial.
+        minimum: Share of the budget at rung 0.
         eta: Reduction factor η.
-        skipped: Rungs at the bottom that are not decided.
+        skipped: Number of lowest rungs that are skipped.
     """
     if point.position > 0 or point.ends_run:
         return None
-    found = None
+    decided = None
     for rung, share in enumerate(rungs(minimum, eta)):
         at = ceil(share * point.steps / point.every) * point.every
         if rung >= skipped and point.step == at:
-            found = rung
-    return found
+            decided = rung
+    return decided
 
 
 @cache
 def rungs(minimum: float, eta: int) -> tuple[Fraction, ...]:
-    """The shares minimum · ηᵏ of the budget, from k = 0, that are no more than all of it."""
-    # As it is written: 0.1 · 3 is 0.3, where no rung may slip to the next evaluation.
+    """The shares minimum · ηᵏ of the budget for k = 0, 1, …, up to the full budget."""
+    # Exact decimal arithmetic: in floats 0.1 · 3 exceeds 0.3, which would move a rung to the next
+    # evaluation.
     shares, share = [], Fraction(str(minimum))
     while share <= 1:
         shares.append(share)
@@ -64,16 +65,16 @@ def rungs(minimum: float, eta: int) -> tuple[Fraction, ...]:
 
 
 def stops_at_rung(point: Point, peers: list[float], rung: int, eta: int) -> str | None:
-    """Why a trial ends at a rung: it is not among the best 1 / η of those that came to it.
+    """The reason to end a trial at a rung; None if it is among the best 1 / η of its trials.
 
-    max(⌊n / η⌋, 1) of n trials go on, the trial itself counted; what equals the last of them
-    does too. As Optuna's asynchronous successive halving.
+    max(⌊n / η⌋, 1) of n trials continue, the trial itself included, and all that tie with the
+    last of them, as in Optuna's asynchronous successive halving.
     """
-    ranked = comparable([*peers, point.value])
+    ranked = descending([*peers, point.value])
     promoted = max(len(ranked) // eta, 1)
-    if or_worst(point.value) >= ranked[promoted - 1]:
+    if finite_or_worst(point.value) >= ranked[promoted - 1]:
         return None
     return (
         f"its value {point.value:g} at {point.step:,} steps is not among the best {promoted} of "
-        f"{len(ranked)} that came to rung {rung}"
+        f"{len(ranked)} trials at rung {rung}"
     )

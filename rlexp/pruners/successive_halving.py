@@ -1,4 +1,4 @@
-"""Asynchronous successive halving: at each rung only the best fraction of the trials goes on."""
+"""Asynchronous successive halving: at each rung, only the best fraction of trials continues."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -12,15 +12,15 @@ from rlexp.pruners.rungs import rung_at, stops_at_rung
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuccessiveHalving:
-    """Ends a trial that is not in the best 1 / η of those that came to a rung.
+    """Ends a trial that is not among the best 1 / η of the trials that reached a rung.
 
     Li et al. 2020, "A system for massively parallel hyperparameter tuning" (ASHA), without
-    pauses, as in Optuna: who is not promoted at once is given up. Rungs lie at minimum · ηᵏ of
+    pauses, as in Optuna: a trial that is not promoted at once ends. Rungs lie at minimum · ηᵏ of
     the budget, on the first seed of a trial.
 
     Attributes:
-        minimum: Share of the budget at which the first rung lies.
-        eta: Reduction factor η: of the trials at a rung one in so many goes on.
+        minimum: Share of the budget at the first rung.
+        eta: Reduction factor η: one in η trials at a rung continues.
     """
 
     identity: ClassVar = Identity("pruner", "successive_halving")
@@ -29,7 +29,7 @@ class SuccessiveHalving:
     eta: Annotated[int, Ge(2)]
 
     def prunes(self, point: Point) -> str | None:
-        """Why the trial ends here, or nothing where it goes on."""
+        """The reason to end the trial here; None to continue."""
         rung = rung_at(point, self.minimum, self.eta)
         if rung is None:
             return None

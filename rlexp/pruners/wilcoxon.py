@@ -1,4 +1,4 @@
-"""Racing over seeds: a trial gets no further seed where it is worse than the best one."""
+"""Racing over seeds: a trial that is worse than the best trial gets no further seeds."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -12,14 +12,14 @@ from rlexp.stats.sequential.racing import worse_than_best
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wilcoxon:
-    """Ends a trial between two seeds where it is worse than the best one on those it had.
+    """Ends a trial between two seeds if it is worse than the best trial on the same seeds.
 
-    One-sided signed-rank test on common seeds. With n seeds no p-value is below 2⁻ⁿ: at 0.1
-    nothing ends before its fourth seed.
+    One-sided signed-rank test. With n seeds no p-value is below 2⁻ⁿ: at a threshold of 0.1, no
+    trial ends before its fourth seed.
 
     Attributes:
         threshold: The p-value below which a trial is worse.
-        startup_seeds: Runs of the trial that it takes.
+        startup_seeds: Fewest finished runs of a trial for a decision.
     """
 
     identity: ClassVar = Identity("pruner", "wilcoxon")
@@ -28,7 +28,7 @@ class Wilcoxon:
     startup_seeds: Annotated[int, Ge(1)]
 
     def prunes(self, point: Point) -> str | None:
-        """Why the trial ends here, or nothing where it goes on."""
+        """The reason to end the trial here; None to continue."""
         if not point.ends_run or len(point.scores) < self.startup_seeds:
             return None
         p = worse_than_best(point.scores, point.best, self.threshold)

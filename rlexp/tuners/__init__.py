@@ -1,4 +1,4 @@
-"""Tuners: from finished tuning trials to the next configuration, and from nothing else."""
+"""Tuners: suggest the next configuration from finished tuning trials only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from rlexp.records.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A configuration to try: values for parameters, and with how many environment steps.
+    """A configuration to try: values of the parameters and environment steps.
 
-    Without `steps`, at the full budget. `parent` is the trial whose configuration is taken up
-    again with more steps, if it is one.
+    `steps` is None for the full budget. `parent` is the number of the trial whose configuration
+    is run again with more steps, if any.
     """
 
     parameters: Mapping[str, Any]
@@ -23,13 +23,13 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What a tuner has to solve.
+    """A search problem for a tuner.
 
     Attributes:
-        space: Where to search.
-        objectives: How many numbers each trial has; all are maximised.
+        space: The search space.
+        objectives: Number of objectives of each trial; all are maximised.
         steps: Environment steps of a run at the full budget.
-        seed: Of everything that the tuner draws.
+        seed: The seed of all random draws of the tuner.
     """
 
     space: Space
@@ -39,38 +39,39 @@ class Problem:
 
 
 class Suggester(Protocol):
-    """A tuner at work on one problem.
+    """A tuner that was opened on one problem.
 
-    Its suggestions are a function of their arguments alone: what it keeps between calls only
-    makes them faster, and a fresh one suggests the same.
+    Suggestions are a function of the arguments only. State between calls is a cache: a fresh
+    suggester returns the same suggestions.
     """
 
     def needs(self, number: int) -> int:
-        """How many of the first trials must have ended before trial `number` is suggested."""
+        """The number of first trials that must have ended before trial `number` is suggested."""
         ...
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """Suggest trial `number`, from 1; nothing where the space is exhausted.
+        """Suggest trial `number`, from 1; None if the space is exhausted.
 
         Args:
-            trials: Ended trials in order of their numbers, `needs(number)` of the first at
-                least; with failed ones left out where the sweep excludes them.
-            number: Of the trial. Trial 0 is the default configuration, which is not suggested.
+            trials: Ended trials in order of their numbers, at least the first `needs(number)`.
+                Failed trials are missing if the sweep excludes them.
+            number: The number of the trial. Trial 0 is the default configuration and is never
+                suggested.
         """
         ...
 
 
 class Tuner(Protocol):
-    """A way to search: its fields are its settings, `open` is the behaviour.
+    """A search method: the fields are its settings, `open` starts a search.
 
-    Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
-    without one is named by its module path.
+    The class variable `identity` (`rlexp.protocol.identity.Identity`) names the tuner in records.
+    A class without `identity` is named by its module path.
     """
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It cannot be solved this way; says why.
+            ConfigError: The method cannot solve the problem.
         """
         ...

@@ -15,63 +15,65 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.points import generator
-from rlexp.tuners.rounds import (
-    Candidate,
-    Member,
-    Replay,
-    has_values,
+from rlexp.tuners.generational import (
+    CandidatePoint,
+    EvaluatedPoint,
+    ReplaySuggester,
+    is_complete,
     last_intermediate,
 )
+from rlexp.tuners.unit_cube import trial_generator
 
-Points = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
-NEEDED = 3
-"""Members that rand/1 draws."""
+MUTANT_PARENTS = 3
+"""Number of different members in a rand/1 mutant."""
 
 
-def rand1(first: Points, second: Points, third: Points, factor: float) -> Points:
+def rand1(first: FloatArray, second: FloatArray, third: FloatArray, factor: float) -> FloatArray:
     """The mutant first + factor · (second − third), which may lie outside the unit cube.
 
     Args:
-        first: Point of shape (d,), as the others.
-        second: Where the difference ends.
-        third: Where the difference begins.
+        first: The base point, of shape (d,) like the others.
+        second: The end of the difference vector.
+        third: The beginning of the difference vector.
         factor: The mutation factor F.
     """
     return first + factor * (second - third)
 
 
-def mutate(pool: Points, parent: Points, factor: float, random: np.random.Generator) -> Points:
-    """A mutant of three different members of the pool, none of them the parent.
+def mutate(
+    pool: FloatArray, parent: FloatArray, factor: float, random: np.random.Generator
+) -> FloatArray:
+    """A mutant of three different members of the pool without the parent.
 
     Args:
-        pool: Points to draw from, of shape (n, d), n ≥ 1; filled up with uniform ones where it
-            is too small without the parent.
-        parent: Of shape (d,).
+        pool: Points to draw from, of shape (n, d), n ≥ 1. If fewer than three remain without
+            the parent, uniform points are added.
+        parent: The parent, of shape (d,).
         factor: The mutation factor F.
-        random: Where the draws come from.
+        random: The random generator.
 
     Returns:
-        A point of shape (d,), perhaps outside the unit cube.
+        A point of shape (d,), which may lie outside the unit cube.
     """
     others = _without(pool, parent) if len(pool) > 1 else pool
-    if (lacking := NEEDED - len(others)) > 0:
+    if (lacking := MUTANT_PARENTS - len(others)) > 0:
         others = np.concatenate((others, random.uniform(size=(lacking, len(parent)))))
-    first, second, third = others[random.choice(len(others), NEEDED, replace=False)]
+    first, second, third = others[random.choice(len(others), MUTANT_PARENTS, replace=False)]
     return rand1(first, second, third, factor)
 
 
 def cross(
-    parent: Points, mutant: Points, probability: float, random: np.random.Generator
-) -> Points:
-    """Binomial crossover: each gene is the mutant's with a probability, at least one of them.
+    parent: FloatArray, mutant: FloatArray, probability: float, random: np.random.Generator
+) -> FloatArray:
+    """Binomial crossover: each gene comes from the mutant with a probability, at least one does.
 
     Args:
-        parent: Of shape (d,).
-        mutant: Of shape (d,).
+        parent: The parent, of shape (d,).
+        mutant: The mutant, of shape (d,).
         probability: The crossover rate CR.
-        random: Where the draws come from.
+        random: The random generator.
     """
     taken = random.random(len(parent)) < probability
     if not taken.any():
@@ -79,43 +81,43 @@ def cross(
     return np.where(taken, mutant, parent)
 
 
-def redraw_outside(point: Points, random: np.random.Generator) -> Points:
-    """The point of shape (d,) with each gene outside [0, 1] drawn anew, uniformly."""
+def redraw_outside(point: FloatArray, random: np.random.Generator) -> FloatArray:
+    """The point of shape (d,) where each gene outside [0, 1] is drawn again, uniformly."""
     outside = (point > 1) | (point < 0)
     inside = point.copy()
     inside[outside] = random.uniform(size=int(outside.sum()))
     return inside
 
 
-def child(
-    parent: Points,
-    pool: Points,
-    everyone: Points,
+def make_child(
+    parent: FloatArray,
+    pool: FloatArray,
+    everyone: FloatArray,
     *,
     factor: float,
     probability: float,
     random: np.random.Generator,
-) -> Points:
+) -> FloatArray:
     """A child of a parent in the unit cube (Awad, Mallik and Hutter 2021, DEHB).
 
     Args:
-        parent: Of shape (d,).
-        pool: Whom the mutant is made of, of shape (n, d); with fewer than three, mutants of
-            everyone are added.
+        parent: The parent, of shape (d,).
+        pool: The points of which the mutant is made, of shape (n, d). If there are fewer than
+            three, mutants of all members are added.
         everyone: The members of all subpopulations, of shape (m, d), m ≥ 1.
         factor: The mutation factor F.
         probability: The crossover rate CR.
-        random: Where the draws come from.
+        random: The random generator.
     """
-    if len(pool) < NEEDED:
-        count = NEEDED - len(pool) + 1
+    if len(pool) < MUTANT_PARENTS:
+        count = MUTANT_PARENTS - len(pool) + 1
         added = [mutate(everyone, parent, factor, random) for _ in range(count)]
         pool = np.concatenate((pool, added))
     mutant = mutate(pool, parent, factor, random)
     return redraw_outside(cross(parent, mutant, probability, random), random)
 
 
-def _without(pool: Points, parent: Points) -> Points:
+def _without(pool: FloatArray, parent: FloatArray) -> FloatArray:
     same = np.flatnonzero((pool == parent).all(axis=1))
     return np.delete(pool, same[0], axis=0) if len(same) else pool
 
@@ -125,11 +127,11 @@ class Rung:
     """Trials with equally many environment steps that are suggested together.
 
     Attributes:
-        bracket: From 0, counted on for ever.
-        position: In its bracket; 0 has the fewest steps.
-        fidelity: Index of its environment steps among the fidelities.
-        size: How many trials it has.
-        first: Number of its first trial.
+        bracket: Number of the bracket, from 0, over all cycles.
+        position: Position in the bracket; 0 has the fewest steps.
+        fidelity: Index of the environment steps among the fidelities.
+        size: Number of trials.
+        first: Number of the first trial.
     """
 
     bracket: int
@@ -140,14 +142,14 @@ class Rung:
 
 
 def bracket_sizes(rungs: int, eta: int) -> list[list[int]]:
-    """How many configurations each rung of each bracket has, in one cycle.
+    """The number of configurations of each rung of each bracket in one cycle.
 
-    From Awad, Mallik and Hutter 2021 (DEHB) as its reference implementation 0.1.2 computes it:
-    bracket i has s + 1 rungs, s = M − 1 − i, and begins with ⌊M / (s + 1)⌋ · η^s.
+    From Awad, Mallik and Hutter 2021 (DEHB), computed like the reference implementation 0.1.2:
+    bracket i has s + 1 rungs, s = M − 1 − i, and begins with ⌊M / (s + 1)⌋ · η^s configurations.
 
     Args:
         rungs: M, the number of fidelities.
-        eta: η, by which a rung is narrower than the one below it.
+        eta: η, the factor by which a rung has fewer configurations than the rung below.
     """
     return [
         [max(rungs // (s + 1) * eta**s // eta**j, 1) for j in range(s + 1)]
@@ -156,39 +158,39 @@ def bracket_sizes(rungs: int, eta: int) -> list[list[int]]:
 
 
 def fidelities(steps: int, minimum: float, eta: int) -> tuple[int, ...]:
-    """Environment steps of the rungs, whole numbers that go up; the last one is `steps`.
+    """Environment steps of the rungs, ascending integers; the last one is `steps`.
 
     Args:
         steps: The full budget.
-        minimum: Share of it below which no rung lies.
-        eta: By which factor they grow.
+        minimum: The smallest share of the budget.
+        eta: The factor between two rungs.
 
     Raises:
-        ConfigError: There are fewer than two rungs, or too few steps to tell them apart.
+        ConfigError: There are fewer than two rungs, or two rungs have equal steps.
     """
-    # 1/27 as it is typed is a little less or more than that.
+    # A user types 1/27 as 0.037037, which is a little less or more: the tolerance keeps its rung.
     rungs = floor(log(1 / minimum) / log(eta) + 1e-6) + 1
     if rungs < 2:
         raise ConfigError(
-            f"tuner.minimum = {minimum:g} leaves one rung, the full budget: it must be at most "
-            f"1 / tuner.eta = {1 / eta:g}, or choose another tuner"
+            f"tuner.minimum = {minimum:g} leaves one rung, the full budget: set tuner.minimum to "
+            f"1 / tuner.eta = {1 / eta:g} or less, or choose another tuner"
         )
-    found = tuple(round(steps / eta ** (rungs - 1 - k)) for k in range(rungs))
-    if found[0] < 1 or any(low >= high for low, high in pairwise(found)):
+    steps_of_rungs = tuple(round(steps / eta ** (rungs - 1 - k)) for k in range(rungs))
+    if steps_of_rungs[0] < 1 or any(low >= high for low, high in pairwise(steps_of_rungs)):
         raise ConfigError(
             f"{steps} environment steps are too few for {rungs} rungs of dehb: "
-            "raise the budget or tuner.minimum"
+            "raise budget.steps or tuner.minimum"
         )
-    return found
+    return steps_of_rungs
 
 
 @dataclass(frozen=True)
 class Brackets:
-    """The schedule of all trials, from number 1; number 0 is the default configuration.
+    """The schedule of all trials from number 1. Trial 0 is the default configuration.
 
     Attributes:
         rungs: M, the number of fidelities.
-        eta: η.
+        eta: η, the factor between two rungs.
     """
 
     rungs: int
@@ -196,7 +198,7 @@ class Brackets:
 
     @cached_property
     def cycle(self) -> tuple[Rung, ...]:
-        """The rungs of the first M brackets, which come again for ever, further on."""
+        """The rungs of the first M brackets, which are repeated without end."""
         sizes = bracket_sizes(self.rungs, self.eta)
         flat = [(b, j, n) for b, bracket in enumerate(sizes) for j, n in enumerate(bracket)]
         ends = accumulate(n for _, _, n in flat)
@@ -207,18 +209,18 @@ class Brackets:
 
     @cached_property
     def members(self) -> tuple[int, ...]:
-        """How many members the subpopulation of each fidelity has: its widest rung."""
+        """The number of members of each fidelity's subpopulation: the size of its largest rung."""
         return tuple(max(r.size for r in self.cycle if r.fidelity == k) for k in range(self.rungs))
 
     @cached_property
     def trials(self) -> int:
-        """How many trials a cycle has."""
+        """The number of trials of a cycle."""
         return sum(rung.size for rung in self.cycle)
 
     def rung(self, index: int) -> Rung:
         """The rung of a round."""
-        cycles, place = divmod(index, len(self.cycle))
-        rung = self.cycle[place]
+        cycles, position = divmod(index, len(self.cycle))
+        rung = self.cycle[position]
         return Rung(
             bracket=cycles * self.rungs + rung.bracket,
             position=rung.position,
@@ -230,23 +232,23 @@ class Brackets:
     def locate(self, number: int) -> tuple[int, int]:
         """The round of a trial, from number 1, and its slot in that rung."""
         cycles, left = divmod(number - 1, self.trials)
-        place = next(i for i, r in enumerate(self.cycle) if left < r.first - 1 + r.size)
-        return cycles * len(self.cycle) + place, left - self.cycle[place].first + 1
+        position = next(i for i, r in enumerate(self.cycle) if left < r.first - 1 + r.size)
+        return cycles * len(self.cycle) + position, left - self.cycle[position].first + 1
 
     def first(self, index: int) -> int:
         """The number of the first trial of a round."""
         return self.rung(index).first
 
     def promotes(self, index: int) -> bool:
-        """Whether a rung takes up configurations of the one below it, as plain Hyperband does."""
+        """Whether a rung runs configurations of the rung below again, as Hyperband does."""
         rung = self.rung(index)
         return rung.position > 0 and rung.bracket < self.rungs
 
     def reads(self, index: int) -> int:
-        """How many of the first rounds must be over before a round is asked for.
+        """The number of first rounds that must be over before a round can be suggested.
 
         The lowest rung of a bracket reads its own subpopulation only, if that is large enough
-        for a mutant, and need not wait for what goes on with more steps.
+        for a mutant. It does not wait for rungs with more steps.
         """
         rung = self.rung(index)
         if rung.position > 0 or rung.size < 3:
@@ -255,11 +257,11 @@ class Brackets:
         return next((i + 1 for i in before if self.rung(i).fidelity == rung.fidelity), 0)
 
     def parents(self, index: int) -> list[int]:
-        """The members that the trials of a round compete with: each in turn, round and round."""
-        cycles, place = divmod(index, len(self.cycle))
-        rung = self.cycle[place]
+        """The members that the trials of a round may replace: cyclically, one after another."""
+        cycles, position = divmod(index, len(self.cycle))
+        rung = self.cycle[position]
         same = [r.size for r in self.cycle if r.fidelity == rung.fidelity]
-        earlier = [r.size for r in self.cycle[:place] if r.fidelity == rung.fidelity]
+        earlier = [r.size for r in self.cycle[:position] if r.fidelity == rung.fidelity]
         begin = cycles * sum(same) + sum(earlier)
         return [(begin + slot) % self.members[rung.fidelity] for slot in range(rung.size)]
 
@@ -268,14 +270,15 @@ class Brackets:
 class DEHB:
     """Differential evolution and Hyperband (Awad, Mallik and Hutter 2021), in synchronous rungs.
 
-    Fidelity is environment steps. With the first brackets the best of a rung are run again with
-    more steps; later ones evolve the members of each fidelity from the best of the one below.
+    The fidelity is the number of environment steps. In the first brackets, the best trials of a
+    rung are run again with more steps. In later brackets, the members of each fidelity evolve
+    from the best of the fidelity below.
 
     Attributes:
-        minimum: Share of the budget below which no trial is run.
-        eta: By which factor a rung has more steps and fewer trials than the one below it.
-        mutation_factor: F of rand/1.
-        crossover_probability: CR: how likely a parameter is the mutant's.
+        minimum: The smallest share of the budget of a trial.
+        eta: The factor by which a rung has more steps and fewer trials than the rung below.
+        mutation_factor: The factor F of rand/1.
+        crossover_probability: The rate CR: how likely a parameter comes from the mutant.
     """
 
     identity: ClassVar = Identity("tuner", "dehb")
@@ -286,20 +289,20 @@ class DEHB:
     crossover_probability: Annotated[float, Interval(ge=0, le=1)]
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It has several objectives, or too few environment steps for the rungs.
+            ConfigError: The problem has several objectives, or too few environment steps.
         """
         if problem.objectives > 1:
             raise ConfigError(
-                f"tuner=dehb optimises one thing, and sweep.objective names {problem.objectives}: "
-                "choose tuner=nsga2 or tuner=tpe, or name one"
+                f"tuner=dehb optimises one objective, and sweep.objective has "
+                f"{problem.objectives}: choose tuner=nsga2 or tuner=tpe, or write one objective"
             )
         steps = fidelities(problem.steps, self.minimum, self.eta)
         brackets = Brackets(rungs=len(steps), eta=self.eta)
         evolution = Evolution(self, brackets, steps, len(problem.space.parameters), problem.seed)
-        return Replay(problem.space, brackets, evolution)
+        return ReplaySuggester(problem.space, brackets, evolution)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,9 +310,9 @@ class Subpopulation:
     """The members of one fidelity.
 
     Attributes:
-        points: Of shape (n, d).
-        fitness: Of shape (n,), greater is better, −inf where never evaluated.
-        numbers: The trials that evaluated them, of shape (n,), −1 where there is none.
+        points: The members, of shape (n, d).
+        fitness: Their fitness, of shape (n,); greater is better, −inf if never evaluated.
+        numbers: The numbers of their trials, of shape (n,); −1 if never evaluated.
     """
 
     points: NDArray[np.float64]
@@ -317,11 +320,11 @@ class Subpopulation:
     numbers: NDArray[np.int64]
 
     def order(self) -> NDArray[np.int64]:
-        """The members from best to worst; of equal ones the first comes first."""
+        """The positions of the members from best to worst; ties keep their order."""
         return np.argsort(-self.fitness, kind="stable")
 
-    def put(self, position: int, member: Member, fitness: float) -> "Subpopulation":
-        """The subpopulation with a member at a position."""
+    def put(self, position: int, member: EvaluatedPoint, fitness: float) -> "Subpopulation":
+        """A copy of the subpopulation with a new member at a position."""
         points, values, numbers = self.points.copy(), self.fitness.copy(), self.numbers.copy()
         points[position], values[position] = member.point, fitness
         numbers[position] = member.number
@@ -333,14 +336,14 @@ Populations = tuple[Subpopulation, ...]
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """DEHB on one problem: a state is a subpopulation for each fidelity.
+    """DEHB on one problem. A state has one subpopulation for each fidelity.
 
     Attributes:
-        settings: Of the tuner.
-        brackets: Which trial is run where.
+        settings: The settings of the tuner.
+        brackets: The schedule of the trials.
         steps: Environment steps of the fidelities.
-        dimensions: How many parameters the space has.
-        seed: Of everything that is drawn.
+        dimensions: The number of parameters of the space.
+        seed: The seed of all random draws.
     """
 
     settings: DEHB
@@ -350,9 +353,9 @@ class Evolution:
     seed: int
 
     def begin(self) -> Populations:
-        """Random members, which are parents and are never evaluated themselves."""
-        # Trial 0 is never suggested, so that its stream is free for this.
-        random = generator(self.seed, 0)
+        """Random members, which are parents only and are never evaluated."""
+        # Trial 0 is never suggested, so its random stream is free for the first members.
+        random = trial_generator(self.seed, 0)
         return tuple(
             Subpopulation(
                 random.uniform(size=(size, self.dimensions)),
@@ -362,8 +365,8 @@ class Evolution:
             for size in self.brackets.members
         )
 
-    def ask(self, state: Populations, index: int) -> Sequence[Candidate]:
-        """The trials of a rung: promoted ones, and children for the slots that are left."""
+    def ask(self, state: Populations, index: int) -> Sequence[CandidatePoint]:
+        """The trials of a rung: promoted members, then children for the remaining slots."""
         promoted = self._promoted(state, index) if self.brackets.promotes(index) else []
         parents = self.brackets.parents(index)
         return promoted + [
@@ -372,52 +375,54 @@ class Evolution:
             if slot >= len(promoted)
         ]
 
-    def tell(self, state: Populations, index: int, members: Sequence[Member]) -> Populations:
-        """Let each trial take its parent's place, if it is not worse (and did not fail)."""
+    def tell(
+        self, state: Populations, index: int, members: Sequence[EvaluatedPoint]
+    ) -> Populations:
+        """The populations after a round: a trial replaces its parent unless it is worse or failed."""
         fidelity = self.brackets.rung(index).fidelity
         for parent, member in zip(self.brackets.parents(index), members, strict=True):
-            value = fitness_of(member.trial)
+            value = trial_fitness(member.trial)
             if value > -inf and value >= state[fidelity].fitness[parent]:
                 changed = state[fidelity].put(parent, member, value)
                 state = (*state[:fidelity], changed, *state[fidelity + 1 :])
         return state
 
-    def _promoted(self, state: Populations, index: int) -> list[Candidate]:
-        """The best of the fidelity below that the rung's own one does not hold yet."""
+    def _promoted(self, state: Populations, index: int) -> list[CandidatePoint]:
+        """The best members of the fidelity below that the fidelity of the rung does not have."""
         rung = self.brackets.rung(index)
-        below, own = state[rung.fidelity - 1], state[rung.fidelity]
-        fresh = [
+        below, target = state[rung.fidelity - 1], state[rung.fidelity]
+        new = [
             i
             for i in below.order()
-            if below.fitness[i] > -inf and not (own.points == below.points[i]).all(axis=1).any()
+            if below.fitness[i] > -inf and not (target.points == below.points[i]).all(axis=1).any()
         ]
         return [
-            Candidate(
+            CandidatePoint(
                 tuple(below.points[i].tolist()), self.steps[rung.fidelity], int(below.numbers[i])
             )
-            for i in fresh[: rung.size]
+            for i in new[: rung.size]
         ]
 
-    def _child(self, state: Populations, index: int, slot: int, parent: int) -> Candidate:
+    def _child(self, state: Populations, index: int, slot: int, parent: int) -> CandidatePoint:
         rung = self.brackets.rung(index)
         source = state[rung.fidelity - 1] if rung.position else state[rung.fidelity]
-        point = child(
+        point = make_child(
             state[rung.fidelity].points[parent],
             source.points[source.order()[: rung.size]],
             np.concatenate([population.points for population in state]),
             factor=self.settings.mutation_factor,
             probability=self.settings.crossover_probability,
-            random=generator(self.seed, rung.first + slot),
+            random=trial_generator(self.seed, rung.first + slot),
         )
-        return Candidate(tuple(point.tolist()), self.steps[rung.fidelity])
+        return CandidatePoint(tuple(point.tolist()), self.steps[rung.fidelity])
 
 
-def fitness_of(trial: Trial | None) -> float:
-    """What a trial is worth at its fidelity; −inf where it failed.
+def trial_fitness(trial: Trial | None) -> float:
+    """The fitness of a trial at its fidelity; −inf if the trial failed.
 
-    A pruned one counts as what it came to before it was given up.
+    The fitness of a pruned trial is its last intermediate value.
     """
-    if trial is not None and has_values(trial):
+    if trial is not None and is_complete(trial):
         return trial.values[0]
     given_up = last_intermediate(trial)
     return -inf if given_up is None else given_up[1]

@@ -11,35 +11,35 @@ from numpy.typing import NDArray
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
 
 if TYPE_CHECKING:
     from optuna.samplers import GPSampler
     from optuna.trial import FrozenTrial
 
-    from rlexp.tuners.optuna_trials import Converted, Internal
+    from rlexp.tuners.optuna_trials import ConvertedTrials, Internal
 
-FAILED = -0.1
-"""Where the model puts a failed trial: a little below the worst, at 0, on the way to the best."""
-PRUNED = 0.25
-"""Which quantile of the complete trials the model takes a pruned one for. Pruners stop about the
-worse half; without them, the model would suggest the same again."""
+FAILED_SHARE = -0.1
+"""Value of a failed trial for the model, where the worst complete trial has 0 and the best 1."""
+PRUNED_QUANTILE = 0.25
+"""Quantile of the complete trials that a pruned trial gets for the model. Pruners stop about the
+worse half; without a value for pruned trials, the model would suggest them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianProcess:
     """Fits a Gaussian process to the trials and suggests where it expects to improve most.
 
-    Optuna's sampler (Matérn 5/2 kernel, one length scale a parameter, fitted noise), freshly
-    seeded for each trial: log expected improvement (Ament et al., 2023), or the logarithm of the
-    expected hypervolume improvement where there are several objectives. Parameters that are not
-    there stand in the middle of their domains. Pruned trials count as the lower quartile of the
-    complete ones; failed ones as a little worse than the worst.
+    Optuna's sampler (Matérn 5/2 kernel, one length scale per parameter, fitted noise), freshly
+    seeded for each trial. It maximises the log expected improvement (Ament et al., 2023), or the
+    log expected hypervolume improvement for several objectives. Inactive parameters get the
+    middle of their domains. Pruned trials count as the lower quartile of the complete ones;
+    failed trials as slightly worse than the worst.
 
     Attributes:
-        startup: Ended trials before which points of a Sobol' sequence are suggested.
-        most: Trials that the process is fitted to, for its cost grows with their cube: the best
-            half, and the latest of the others.
+        startup: Number of first trials that are points of a Sobol' sequence.
+        most: Maximal number of trials in the fit, whose cost grows with the cube: the best half,
+            and the latest of the others.
     """
 
     identity: ClassVar = Identity("tuner", "gp")
@@ -48,18 +48,18 @@ class GaussianProcess:
     most: Annotated[int, Ge(2)]
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It has more parameters than the first points have dimensions.
+            ConfigError: The space has more parameters than a Sobol' sequence has dimensions.
         """
         check_sobol_point(len(problem.space.parameters), 1)
-        return _Process(self, problem)
+        return _GaussianProcessSuggester(self, problem)
 
 
 @dataclass(frozen=True, slots=True)
-class _Observed:
-    """A trial as the process sees it; `values` are empty where it was pruned or failed."""
+class _ObservedTrial:
+    """A trial in the form of the model; `values` is empty if the trial was pruned or failed."""
 
     number: int
     params: "dict[str, Internal]"
@@ -68,56 +68,63 @@ class _Observed:
 
 
 @dataclass(slots=True)
-class _Process:
+class _GaussianProcessSuggester:
     tuner: GaussianProcess
     problem: Problem
-    _history: "Converted[_Observed] | None" = None
+    _history: "ConvertedTrials[_ObservedTrial] | None" = None
 
     @property
-    def history(self) -> "Converted[_Observed]":
-        """The trials as the process sees them; Optuna is imported at the first suggestion."""
+    def history(self) -> "ConvertedTrials[_ObservedTrial]":
+        """The trials in the form of the model."""
+        # Importing Optuna is slow: wait for the first suggestion.
         if self._history is None:
-            from rlexp.tuners.optuna_trials import Converted
+            from rlexp.tuners.optuna_trials import ConvertedTrials
 
-            self._history = Converted(self._observed)
+            self._history = ConvertedTrials(self._observed)
         return self._history
 
     def needs(self, number: int) -> int:
-        """No trial: with few, the first points go on."""
+        """0: with too few trials, the suggestion is a Sobol' point."""
         del number
         return 0
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
-        """Where the process expects to improve most; a Sobol' point while it knows too little."""
-        from rlexp.tuners.optuna_study import ask
+        """The point with the greatest expected improvement, or a Sobol' point at the start."""
+        from rlexp.tuners.optuna_study import suggest_parameters
 
         space = self.problem.space
-        known = self.history.of(trials)
-        enough = len(known) >= self.tuner.startup and any(one.values for one in known)
+        observed = self.history.of(trials)
+        enough = len(observed) >= self.tuner.startup and any(trial.values for trial in observed)
         if number <= self.tuner.startup or not enough:
             point = sobol_point(len(space.parameters), self.problem.seed, number)
             return Suggestion(space.decode(point.tolist()))
-        finished = self._finished(known)
-        return Suggestion(ask(self._sampler(number), finished, space, self.problem.objectives))
+        finished = self._finished(observed)
+        return Suggestion(
+            suggest_parameters(self._sampler(number), finished, space, self.problem.objectives)
+        )
 
-    def _observed(self, trial: Trial) -> _Observed | None:
-        from rlexp.tuners.optuna_trials import finite_values, internals, middles
+    def _observed(self, trial: Trial) -> _ObservedTrial | None:
+        from rlexp.tuners.optuna_trials import finite_values, internal_values, middle_values
 
-        params = internals(self.problem.space, trial.parameters)
+        params = internal_values(self.problem.space, trial.parameters)
         if params is None or trial.steps < self.problem.steps:
             return None
-        params = {**middles(self.problem.space), **params}
+        params = {**middle_values(self.problem.space), **params}
         pruned = trial.state is TrialState.PRUNED
-        return _Observed(trial.number, params, finite_values(trial), pruned)
+        return _ObservedTrial(trial.number, params, finite_values(trial), pruned)
 
-    def _finished(self, known: Sequence[_Observed]) -> "list[FrozenTrial]":
-        from rlexp.tuners.optuna_trials import distributions, frozen
+    def _finished(self, observed: Sequence[_ObservedTrial]) -> "list[FrozenTrial]":
+        from rlexp.tuners.optuna_trials import distributions, frozen_trial
 
         searched = distributions(self.problem.space)
-        values = shares([one.values for one in known], [one.pruned for one in known])
+        values = scaled_values(
+            [trial.values for trial in observed], [trial.pruned for trial in observed]
+        )
         return [
-            frozen(known[i].number, known[i].params, searched, values=values[i].tolist())
-            for i in kept(values, self.tuner.most)
+            frozen_trial(
+                observed[i].number, observed[i].params, searched, values=values[i].tolist()
+            )
+            for i in select_trials(values, self.tuner.most)
         ]
 
     def _sampler(self, number: int) -> "GPSampler":
@@ -136,48 +143,50 @@ class _Process:
         )
 
 
-def shares(values: Sequence[tuple[float, ...]], pruned: Sequence[bool]) -> NDArray[np.float64]:
-    """Values as shares of the way from the worst to the best complete trial.
+def scaled_values(
+    values: Sequence[tuple[float, ...]], pruned: Sequence[bool]
+) -> NDArray[np.float64]:
+    """The values of trials, scaled so that the worst complete trial has 0 and the best has 1.
 
     Args:
-        values: Of each trial, greater is better; empty where it is not complete.
-        pruned: Whether it was pruned rather than failed, where it is not complete.
+        values: Values of each trial, greater is better; empty if the trial is not complete.
+        pruned: For each trial that is not complete, whether it was pruned rather than failed.
 
     Returns:
-        Of shape (trials, objectives).
+        The scaled values, of shape (trials, objectives).
     """
-    complete = np.array([bool(one) for one in values])
-    seen = np.array([one for one in values if one])
-    # The squares of the greatest numbers are infinite, and so is their distance.
+    complete = np.array([bool(trial_values) for trial_values in values])
+    seen = np.array([trial_values for trial_values in values if trial_values])
+    # Scaling first keeps differences of values near the largest float finite.
     seen /= np.maximum(np.abs(seen).max(axis=0), np.finfo(float).tiny)
     low, high = seen.min(axis=0), seen.max(axis=0)
     seen = (seen - low) / np.where(high > low, high - low, 1.0)
-    found = np.full((len(values), seen.shape[1]), FAILED)
-    found[complete] = seen
-    found[~complete & np.array(pruned)] = np.quantile(seen, PRUNED, axis=0)
-    return found
+    scaled = np.full((len(values), seen.shape[1]), FAILED_SHARE)
+    scaled[complete] = seen
+    scaled[~complete & np.array(pruned)] = np.quantile(seen, PRUNED_QUANTILE, axis=0)
+    return scaled
 
 
-def kept(values: NDArray[np.float64], most: int) -> list[int]:
-    """Which trials are looked at: the best half of `most`, and the latest of the others.
+def select_trials(values: NDArray[np.float64], most: int) -> list[int]:
+    """The positions of the trials for the fit: the best half of `most`, and the latest others.
 
     Args:
-        values: Of shape (trials, objectives), in order of the trials' numbers.
-        most: How many at most.
+        values: Values of shape (trials, objectives), in order of the trials' numbers.
+        most: Maximal number of trials.
 
     Returns:
-        Their positions, ascending. The best are those that the fewest others dominate (the rank
-        of Fonseca and Fleming, 1993), earlier ones first among equals.
+        Ascending positions. The best trials are dominated by the fewest others (the rank of
+        Fonseca and Fleming, 1993); among ties, earlier trials come first.
     """
     if len(values) <= most:
         return list(range(len(values)))
-    best = np.argsort(_dominators(values), kind="stable")[: most // 2].tolist()
+    best = np.argsort(_count_dominating(values), kind="stable")[: most // 2].tolist()
     others = sorted(set(range(len(values))) - set(best))
     return sorted([*best, *others[len(best) - most :]])
 
 
-def _dominators(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many others are nowhere worse and somewhere better, of shape (trials,)."""
+def _count_dominating(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each trial, the number of trials that dominate it, of shape (trials,)."""
     return np.array(
-        [np.sum((values >= one).all(axis=1) & (values > one).any(axis=1)) for one in values]
+        [np.sum((values >= row).all(axis=1) & (values > row).any(axis=1)) for row in values]
     )

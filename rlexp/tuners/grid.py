@@ -12,16 +12,16 @@ from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
 
-LIMIT = 1_000_000
+MAX_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Every combination once, the last parameter changing fastest; then nothing more.
+    """Suggests every combination once; the last parameter changes fastest.
 
     Attributes:
-        points: Values of each range, evenly spaced on its scale, both ends included. A range of
-            no more whole numbers than that has all of them, a choice all of its values.
+        points: Number of values of each range, evenly spaced on its scale with both ends. A range
+            of fewer integers has all of them, and a choice has all its values.
     """
 
     identity: ClassVar = Identity("tuner", "grid")
@@ -29,10 +29,10 @@ class Grid:
     points: Annotated[int, Ge(2)]
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: The grid is so large that no sweep would see more than a corner of it.
+            ConfigError: The grid has too many points.
         """
         return _Combinations(
             problem.space, {p.key: levels(p.domain, self.points) for p in problem.space.parameters}
@@ -40,7 +40,7 @@ class Grid:
 
 
 def levels(domain: Domain, points: int) -> list[Any]:
-    """The values of a domain that are on the grid, in order."""
+    """The values of a domain on the grid, in order."""
     match domain:
         case Choice():
             return list(domain.values)
@@ -51,35 +51,35 @@ def levels(domain: Domain, points: int) -> list[Any]:
 
 
 def _shares(domain: Real | Integer, points: int) -> Iterator[float]:
-    # The ends of a range of whole numbers lie half a step inside its unit interval.
+    # The ends of an integer range lie half a step inside the unit interval.
     low, high = domain.to_unit(domain.low) or 0.0, domain.to_unit(domain.high) or 1.0
     return (low + (high - low) * i / (points - 1) for i in range(points))
 
 
 @dataclass(slots=True)
 class _Combinations:
-    """The leaves of the tree in which each active parameter branches into its levels.
+    """The leaves of a tree in which each active parameter branches into its levels.
 
-    A leaf is found by counting those before it, so that none has to be kept.
+    Leaves are counted, not stored: leaf n is found by counting the leaves before it.
     """
 
     space: Space
     levels: Mapping[str, Sequence[Any]]
     decisive: frozenset[str] = field(init=False)
-    known: dict[tuple[int, str], int] = field(init=False, default_factory=dict)
+    counts: dict[tuple[int, str], int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Count the leaves, and refuse too many."""
+        """Count the leaves; raises ConfigError if there are too many."""
         self.decisive = frozenset(key for p in self.space.parameters for key in p.when)
         self._count(0, {})
 
     def needs(self, number: int) -> int:
-        """No trial: the grid does not depend on any."""
+        """0: the grid does not depend on trials."""
         del number
         return 0
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """The combination that belongs to the number, or nothing after the last one."""
+        """The combination with this number; None after the last one."""
         del trials
         index = number - 1
         if index >= self._count(0, {}):
@@ -92,7 +92,7 @@ class _Combinations:
         return Suggestion(values)
 
     def _branch(self, position: int, values: Mapping[str, Any], index: int) -> tuple[Any, int]:
-        """The level under which leaf `index` is, and its index there."""
+        """The level whose subtree has leaf `index`, and the index of the leaf in the subtree."""
         parameter = self.space.parameters[position]
         for level in self.levels[parameter.key]:
             leaves = self._count(position + 1, {**values, parameter.key: level})
@@ -102,14 +102,14 @@ class _Combinations:
         raise IndexError(index)
 
     def _count(self, position: int, values: Mapping[str, Any]) -> int:
-        """Leaves below a node: it depends only on the values that decide about others."""
+        """The number of leaves below a node, which depends on the values in conditions only."""
         if position == len(self.space.parameters):
             return 1
         decided = {key: values[key] for key in values if key in self.decisive}
         node = position, canonical(decided)
-        if node not in self.known:
-            self.known[node] = self._counted(self.space.parameters[position], position, decided)
-        return self.known[node]
+        if node not in self.counts:
+            self.counts[node] = self._counted(self.space.parameters[position], position, decided)
+        return self.counts[node]
 
     def _counted(self, parameter: Parameter, position: int, decided: Mapping[str, Any]) -> int:
         if not parameter.is_active(decided):
@@ -119,9 +119,9 @@ class _Combinations:
             leaves = sum(self._count(position + 1, {**decided, parameter.key: w}) for w in ways)
         else:
             leaves = len(ways) * self._count(position + 1, decided)
-        if leaves > LIMIT:
+        if leaves > MAX_POINTS:
             raise ConfigError(
-                f"the grid has more than {LIMIT:,} points; give tuner.points less than now, "
-                "tune fewer parameters, or take tuner=sobol"
+                f"the grid has more than {MAX_POINTS:,} points: lower tuner.points, "
+                "search fewer parameters, or choose tuner=sobol"
             )
         return leaves

@@ -14,29 +14,29 @@ from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.points import generator, random_point
-from rlexp.tuners.rounds import (
-    Candidate,
+from rlexp.tuners.generational import (
+    CandidatePoint,
+    EvaluatedPoint,
     Generations,
-    Member,
-    Point,
-    Replay,
-    has_values,
+    ReplaySuggester,
+    UnitPoint,
+    is_complete,
     is_continuous,
     last_intermediate,
 )
+from rlexp.tuners.unit_cube import random_point, trial_generator
 
 
 def non_dominated_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The front of each point: 0 for those that none dominates, 1 behind these, and so on.
+    """The front of each point: 0 for points that no point dominates, 1 for the next front, etc.
 
-    A point dominates another if it is nowhere worse and somewhere better.
+    A point dominates another if it is no worse in every objective and better in at least one.
 
     Args:
         values: Objectives, greater is better, of shape (n, objectives).
 
     Returns:
-        Of shape (n,).
+        The fronts, of shape (n,).
     """
     no_worse: NDArray[np.bool_] = np.all(values[:, None] >= values[None], axis=2)
     dominates = no_worse & ~no_worse.T
@@ -49,17 +49,17 @@ def non_dominated_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def crowding_distances(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far the neighbours of each point of one front lie apart, over all objectives.
+    """The crowding distance of each point of one front.
 
-    The sum over objectives of the distance between the next smaller and the next greater value,
-    in units of the front's range; infinite at the ends. An objective in which all are equal
-    says nothing.
+    It is the sum over objectives of the distance between the next smaller and the next greater
+    value, in units of the range of the front; infinite at the ends. An objective in which all
+    points are equal adds 0.
 
     Args:
         values: Objectives of shape (n, objectives).
 
     Returns:
-        Of shape (n,).
+        The distances, of shape (n,).
     """
     distances = np.zeros(len(values))
     for column in values.T:
@@ -72,24 +72,24 @@ def crowding_distances(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return distances
 
 
-ATTEMPTS = 20
-"""Children that are drawn before one is accepted that the population holds already."""
+MAX_ATTEMPTS = 20
+"""Draws of a child before a duplicate of the population is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NSGA2:
     """The elitist genetic algorithm of Deb, Pratap, Agarwal and Meyarivan (2002).
 
-    A generation is suggested when the one before it is over. The default configuration is in
-    the first one; what failed ranks behind everything else.
+    A generation is suggested after the previous one has ended. The default configuration is in
+    the first generation; failed trials rank last.
 
     Attributes:
-        population: Trials of a generation.
-        crossover_probability: How likely a child has two parents, and each parameter from
-            either with the same probability; otherwise it is a mutant of one.
+        population: Number of trials of a generation.
+        crossover_probability: How likely a child has two parents, with each parameter from either
+            one with probability ½; otherwise the child is a mutant of one parent.
         mutation_probability: How likely each parameter is mutated; null: 1 / parameters.
         mutation_index: η of polynomial mutation: the greater, the smaller the changes. Choices
-            and short ranges of whole numbers are drawn anew instead.
+            and short ranges of integers are drawn uniformly instead.
     """
 
     identity: ClassVar = Identity("tuner", "nsga2")
@@ -100,41 +100,41 @@ class NSGA2:
     mutation_index: Annotated[float, Interval(ge=0, le=1000)]
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It has one objective only.
+            ConfigError: The problem has a single objective.
         """
         if problem.objectives < 2:
             raise ConfigError(
-                "tuner=nsga2 is for several objectives, and sweep.objective names one: "
-                "choose tuner=tpe, or name several"
+                "tuner=nsga2 needs several objectives, and sweep.objective has one: "
+                "choose tuner=tpe, or write several objectives"
             )
         generations = Generations(initial=1 + self.population, size=self.population)
-        method = Genetic(self, generations, problem.space, problem.seed)
-        return Replay(problem.space, generations, method)
+        method = GeneticMethod(self, generations, problem.space, problem.seed)
+        return ReplaySuggester(problem.space, generations, method)
 
 
 @dataclass(frozen=True, slots=True)
 class Individual:
-    """A member of the population, and how it stands there.
+    """A member of the population with its rank.
 
     Attributes:
-        point: Where it was run.
-        trial: Its trial, if it is known.
-        number: Of the trial.
-        rank: Its front, from 0.
-        crowding: Its crowding distance in that front.
+        point: The point that was evaluated.
+        trial: The trial; None if it failed and the sweep excludes failed trials.
+        number: The number of the trial.
+        rank: The front of the individual, from 0.
+        crowding: The crowding distance in the front.
     """
 
-    point: Point
+    point: UnitPoint
     trial: Trial | None
     number: int
     rank: int
     crowding: float
 
     def precedes(self, other: "Individual") -> bool:
-        """Whether it is better by the crowded comparison."""
+        """Whether the individual is better by the crowded-comparison operator."""
         return (self.rank, -self.crowding) < (other.rank, -other.crowding)
 
 
@@ -142,7 +142,7 @@ Population = tuple[Individual, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Genetic:
+class GeneticMethod:
     """NSGA-II on one problem: a state is the population, best first.
 
     Attributes:
@@ -161,37 +161,40 @@ class Genetic:
         """Nobody."""
         return ()
 
-    def ask(self, state: Population, index: int) -> Sequence[Candidate]:
-        """Uniform points at first, then children."""
+    def ask(self, state: Population, index: int) -> Sequence[CandidatePoint]:
+        """The candidates of a generation: uniform points in the first one, then children."""
         numbers = range(self.generations.first(index), self.generations.first(index + 1))
         if not state:
             dimensions = len(self.space.parameters)
             points = [random_point(dimensions, self.seed, number) for number in numbers]
-            return [Candidate(tuple(point.tolist())) for point in points]
-        known = [self.space.decode(one.point) for one in state]
-        randoms = [generator(self.seed, number) for number in numbers]
-        return [Candidate(self._unknown_child(state, known, random)) for random in randoms]
+            return [CandidatePoint(tuple(point.tolist())) for point in points]
+        existing = [self.space.decode(individual.point) for individual in state]
+        randoms = [trial_generator(self.seed, number) for number in numbers]
+        return [CandidatePoint(self._new_child(state, existing, random)) for random in randoms]
 
     def tell(
         self,
         state: Population,
         index: int,  # noqa: ARG002  all generations are alike
-        members: Sequence[Member],
+        members: Sequence[EvaluatedPoint],
     ) -> Population:
-        """The best of the population and its children."""
-        before = [Member(one.number, one.point, one.trial) for one in state]
+        """The best individuals of the population and its children."""
+        before = [
+            EvaluatedPoint(individual.number, individual.point, individual.trial)
+            for individual in state
+        ]
         return ranked([*before, *members])[: self.settings.population]
 
-    def _unknown_child(
-        self, state: Population, known: list[dict[str, object]], random: np.random.Generator
-    ) -> Point:
-        for _ in range(ATTEMPTS):
+    def _new_child(
+        self, state: Population, existing: list[dict[str, object]], random: np.random.Generator
+    ) -> UnitPoint:
+        for _ in range(MAX_ATTEMPTS):
             point = self._child(state, random)
-            if self.space.decode(point) not in known:
+            if self.space.decode(point) not in existing:
                 break
         return point
 
-    def _child(self, state: Population, random: np.random.Generator) -> Point:
+    def _child(self, state: Population, random: np.random.Generator) -> UnitPoint:
         parent = tournament(state, random).point
         other = tournament(state, random).point
         point = np.array(parent)
@@ -209,19 +212,19 @@ class Genetic:
 
 
 def tournament(population: Population, random: np.random.Generator) -> Individual:
-    """The better of two members; the first drawn where neither is."""
+    """The better of two random individuals; the first one if they tie."""
     first, second = random.choice(len(population), 2, replace=False)
     holder, challenger = population[int(first)], population[int(second)]
     return challenger if challenger.precedes(holder) else holder
 
 
 def polynomial_mutation(share: float, draw: float, index: float) -> float:
-    """A share in [0, 1] near another one (Deb and Agrawal 1999, with the bounds respected).
+    """A mutated share in [0, 1] (Deb and Agrawal 1999, the variant that respects the bounds).
 
     Args:
-        share: What is mutated.
-        draw: Uniform in [0, 1): below ½ it goes down, above up.
-        index: η: the greater, the nearer.
+        share: The share before mutation.
+        draw: Uniform in [0, 1): below ½ the share decreases, above ½ it increases.
+        index: η: the greater, the smaller the change.
     """
     power = index + 1
     if draw < 0.5:
@@ -231,15 +234,15 @@ def polynomial_mutation(share: float, draw: float, index: float) -> float:
     return min(max(share + step, 0.0), 1.0)
 
 
-def ranked(members: Sequence[Member]) -> Population:
+def ranked(members: Sequence[EvaluatedPoint]) -> Population:
     """All members, best first: by front, then by crowding distance, then by number.
 
-    Behind the fronts of those with values stand the pruned ones, and behind them the failed.
+    Pruned trials follow the fronts of complete trials; failed trials are last.
     """
-    valued = [m for m in members if has_values(m.trial)]
-    rest = [m for m in members if not has_values(m.trial)]
+    valued = [m for m in members if is_complete(m.trial)]
+    rest = [m for m in members if not is_complete(m.trial)]
     fronts = _fronts(valued)
-    behind = 1 + max((one.rank for one in fronts), default=-1)
+    behind = 1 + max((individual.rank for individual in fronts), default=-1)
     others = [
         Individual(m.point, m.trial, m.number, behind + (last_intermediate(m.trial) is None), 0.0)
         for m in rest
@@ -247,7 +250,7 @@ def ranked(members: Sequence[Member]) -> Population:
     return tuple(sorted([*fronts, *others], key=lambda i: (i.rank, -i.crowding, i.number)))
 
 
-def _fronts(members: Sequence[Member]) -> list[Individual]:
+def _fronts(members: Sequence[EvaluatedPoint]) -> list[Individual]:
     if not members:
         return []
     values = np.array([m.trial.values for m in members if m.trial is not None])

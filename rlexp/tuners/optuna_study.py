@@ -1,4 +1,4 @@
-"""A study in Optuna's terms that knows finished trials and suggests one. Import it late."""
+"""Suggestions of Optuna's samplers from finished trials. Imports Optuna: import it late."""
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
@@ -13,11 +13,11 @@ from optuna.trial import TrialState as State
 
 from rlexp.protocol.space import Space
 from rlexp.tuners.optuna_trials import Internal, distribution, from_internal
-from rlexp.tuners.points import generator
+from rlexp.tuners.unit_cube import trial_generator
 
 
-class History(InMemoryStorage):
-    """A storage whose finished trials are given, not copied, and never change."""
+class OptunaHistory(InMemoryStorage):
+    """A storage with a given list of finished trials, which are neither copied nor changed."""
 
     def __init__(self, finished: list[FrozenTrial]) -> None:
         super().__init__()
@@ -27,18 +27,19 @@ class History(InMemoryStorage):
         self, study_id: int, deepcopy: bool = True, states: Container[State] | None = None
     ) -> list[FrozenTrial]:
         """The finished trials, then the one that is being suggested."""
+        # Optuna's own storage copies every trial on every call, which is slow for long histories.
         finished = [t for t in self._finished if states is None or t.state in states]
         return finished + super().get_all_trials(study_id, deepcopy, states)
 
 
 def sampler_seed(seed: int, number: int) -> int:
-    """The seed of the sampler that suggests trial `number`, a number of 32 bits."""
-    return int(generator(seed, number).integers(2**32))
+    """The 32-bit seed of the sampler that suggests trial `number`."""
+    return int(trial_generator(seed, number).integers(2**32))
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Optuna from logging what only its own users would understand."""
+def silence_optuna() -> Iterator[None]:
+    """Suppress Optuna's log messages below errors inside a `with` block."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -47,37 +48,37 @@ def quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def ask(
+def suggest_parameters(
     sampler: BaseSampler, finished: list[FrozenTrial], space: Space, objectives: int
 ) -> dict[str, Any]:
-    """The configuration that a sampler suggests after these trials.
+    """The parameters that a sampler suggests after finished trials.
 
     Args:
-        sampler: A fresh one: what it keeps from call to call would be part of the answer.
-        finished: In order of their numbers.
-        space: Where to search.
-        objectives: How many values each complete trial has; all are maximised.
+        sampler: A fresh sampler: state from earlier calls would change the suggestion.
+        finished: The finished trials in order of their numbers.
+        space: The search space.
+        objectives: Number of values of each complete trial; all are maximised.
     """
-    with quiet():
+    with silence_optuna():
         study = optuna.create_study(
-            storage=History(finished),
+            storage=OptunaHistory(finished),
             sampler=sampler,
             pruner=optuna.pruners.NopPruner(),
             directions=["maximize"] * objectives,
         )
-        return _values(study.ask(), space)
+        return _suggested_values(study.ask(), space)
 
 
-def _values(trial: optuna.Trial, space: Space) -> dict[str, Any]:
+def _suggested_values(trial: optuna.Trial, space: Space) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for parameter in space.parameters:
         if parameter.is_active(values):
-            internal = _internal(trial, parameter.key, distribution(parameter.domain))
+            internal = _suggested_internal(trial, parameter.key, distribution(parameter.domain))
             values[parameter.key] = from_internal(parameter.domain, internal)
     return values
 
 
-def _internal(trial: optuna.Trial, key: str, searched: BaseDistribution) -> Internal:
+def _suggested_internal(trial: optuna.Trial, key: str, searched: BaseDistribution) -> Internal:
     match searched:
         case CategoricalDistribution():
             position: Any = trial.suggest_categorical(key, searched.choices)

@@ -1,4 +1,4 @@
-"""Trials and spaces in Optuna's terms. Imports Optuna: import it late."""
+"""Conversion of trials and spaces to Optuna's types. Imports Optuna: import it late."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ from rlexp.records.trial import Trial
 
 T = TypeVar("T")
 Internal = int | float
-"""A share of a range, a whole number, or the position of a choice."""
+"""A value in Optuna's form: a share of a range, an integer, or the position of a choice."""
 
-WIDE = 100
-"""Steps from which on a range of whole numbers is as good as continuous."""
+MIN_CONTINUOUS_WIDTH = 100
+"""A range of integers with this many steps or more is searched as continuous."""
 
 
 def distribution(domain: Domain) -> BaseDistribution:
-    """Where a sampler searches for a domain's values.
+    """The distribution of Optuna for a domain.
 
-    Ranges become the unit interval, whatever their scale: the samplers are equivariant under
-    it, and it knows `flipped_log` as well. Choices become their positions, for they may be lists.
+    Ranges of every scale become the unit interval, because Optuna has no `flipped_log` scale.
+    Choices become their positions, because values may be lists.
     """
     match domain:
         case Choice():
@@ -41,15 +41,15 @@ def distribution(domain: Domain) -> BaseDistribution:
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Those of all parameters."""
+    """The distributions of all parameters, by key."""
     return {p.key: distribution(p.domain) for p in space.parameters}
 
 
 def to_internal(domain: Domain, value: Any) -> Internal | None:
-    """A value as `distribution` has it; one outside goes to the nearer end.
+    """A value in the form of `distribution`; a value outside a range becomes the nearer end.
 
     Returns:
-        Nothing for what is no choice or no number.
+        None for a value that is not among the choices, or not a number.
     """
     match domain:
         case Choice():
@@ -73,51 +73,51 @@ def from_internal(domain: Domain, value: Internal) -> Any:
 
 
 def _is_narrow(domain: Integer) -> bool:
-    return domain.high - domain.low < WIDE
+    return domain.high - domain.low < MIN_CONTINUOUS_WIDTH
 
 
-def internals(space: Space, values: Mapping[str, Any]) -> dict[str, Internal] | None:
-    """The values of the active parameters as the samplers have them.
+def internal_values(space: Space, values: Mapping[str, Any]) -> dict[str, Internal] | None:
+    """The values of the active parameters in Optuna's form.
 
     Returns:
-        Nothing where one of them is missing or has a value that the space does not know.
+        None if a value is missing or outside the choices of the space.
     """
-    found: dict[str, Internal] = {}
+    result: dict[str, Internal] = {}
     for parameter in space.active(values):
         value = to_internal(parameter.domain, values.get(parameter.key))
         if value is None:
             return None
-        found[parameter.key] = value
-    return found
+        result[parameter.key] = value
+    return result
 
 
-def middles(space: Space) -> dict[str, Internal]:
-    """The middle of each domain as the samplers have it: stands for what is not there."""
+def middle_values(space: Space) -> dict[str, Internal]:
+    """The middle of each domain in Optuna's form, a substitute for inactive parameters."""
     values = {p.key: to_internal(p.domain, p.domain.from_unit(0.5)) for p in space.parameters}
     return {key: value for key, value in values.items() if value is not None}
 
 
 def finite_values(trial: Trial) -> tuple[float, ...]:
-    """The values of a complete trial; none where one of them is no finite number.
+    """The values of a complete trial; empty if a value is not finite.
 
-    Such a number is a training that broke, so that the trial counts as failed.
+    A value that is not finite comes from a diverged training: the trial counts as failed.
     """
     return trial.values if all(map(isfinite, trial.values)) else ()
 
 
 @dataclass(slots=True)
-class Converted(Generic[T]):
-    """Trials in another form, each converted once.
+class ConvertedTrials(Generic[T]):
+    """A cache of converted trials: each trial is converted once.
 
     Attributes:
-        convert: Gives the other form of a trial, or nothing where the model leaves it out.
+        convert: Converts a trial; None if the model must ignore the trial.
     """
 
     convert: Callable[[Trial], T | None]
     _known: dict[int, tuple[Trial, T | None]] = field(default_factory=dict)
 
     def of(self, trials: Sequence[Trial]) -> list[T]:
-        """The other forms, in order of the trials' numbers."""
+        """The converted trials, in order of their numbers."""
         forms = (self._form(trial) for trial in sorted(trials, key=lambda trial: trial.number))
         return [form for form in forms if form is not None]
 
@@ -130,16 +130,17 @@ class Converted(Generic[T]):
         return form
 
 
-class Finished(FrozenTrial):
+class FinishedTrial(FrozenTrial):
     """A trial that has ended."""
 
     @property
     def constraints(self) -> dict[str, float]:
-        """None. Samplers ask each trial for them many times, and searching them takes long."""
+        """No constraints."""
+        # Samplers read this property of every trial many times; Optuna's own version is slow.
         return {}
 
 
-def frozen(
+def frozen_trial(
     number: int,
     params: dict[str, Internal],
     searched: Mapping[str, BaseDistribution],
@@ -147,8 +148,8 @@ def frozen(
     values: Sequence[float] | None = None,
     intermediate: Mapping[int, float] | None = None,
 ) -> FrozenTrial:
-    """A trial as Optuna keeps it: complete if it has values, pruned otherwise."""
-    return Finished(
+    """A finished trial of Optuna: complete if it has values, otherwise pruned."""
+    return FinishedTrial(
         number=number,
         trial_id=number,
         state=State.PRUNED if values is None else State.COMPLETE,

@@ -7,34 +7,34 @@ from typing import ClassVar
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import random_point
+from rlexp.tuners.unit_cube import random_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomSearch:
-    """Independent draws from the space, uniform on each range's own scale.
+    """Independent draws from the space, uniform on the scale of each range.
 
-    The reference that every other tuner has to beat (Bergstra and Bengio, 2012).
+    Random search is the baseline for every other tuner (Bergstra and Bengio, 2012).
     """
 
     identity: ClassVar = Identity("tuner", "random")
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem; it can always be solved this way."""
-        return _Draws(problem)
+        """A suggester for a problem; every problem is accepted."""
+        return _RandomSuggester(problem)
 
 
 @dataclass(frozen=True, slots=True)
-class _Draws:
+class _RandomSuggester:
     problem: Problem
 
     def needs(self, number: int) -> int:
-        """No trial: draws do not depend on any."""
+        """0: draws do not depend on trials."""
         del number
         return 0
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
-        """The draw that belongs to the number."""
+        """The draw with this number."""
         del trials
         space = self.problem.space
         return Suggestion(

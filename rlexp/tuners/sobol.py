@@ -7,40 +7,40 @@ from typing import ClassVar
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SobolSequence:
-    """Points that fill the space more evenly than random ones: a scrambled Sobol' sequence.
+    """A scrambled Sobol' sequence, which fills the space more evenly than random points.
 
-    Trial n is point n of the sequence, whose scrambling depends on the seed (Sobol', 1967; linear
+    Trial n is point n of the sequence. The seed determines the scrambling (Sobol', 1967; linear
     matrix scrambling and a digital shift, Matoušek, 1998).
     """
 
     identity: ClassVar = Identity("tuner", "sobol")
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It has more parameters than the sequence has dimensions.
+            ConfigError: The space has more parameters than the sequence has dimensions.
         """
         check_sobol_point(len(problem.space.parameters), 1)
-        return _Points(problem)
+        return _SobolSuggester(problem)
 
 
 @dataclass(frozen=True, slots=True)
-class _Points:
+class _SobolSuggester:
     problem: Problem
 
     def needs(self, number: int) -> int:
-        """No trial: points do not depend on any."""
+        """0: points do not depend on trials."""
         del number
         return 0
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
-        """The point of the sequence that belongs to the number."""
+        """The point of the sequence with this number."""
         del trials
         space = self.problem.space
         return Suggestion(

@@ -11,32 +11,33 @@ from annotated_types import Ge
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.points import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import TPESampler
     from optuna.trial import FrozenTrial
 
-    from rlexp.tuners.optuna_trials import Converted
+    from rlexp.tuners.optuna_trials import ConvertedTrials
 
-FAILED_FOR_EACH = 9
-"""Failed trials that the model hears of for each other one. It calls a tenth of all trials good,
-and no failed one may be among them."""
+MAX_FAILED_PER_TRIAL = 9
+"""Most failed trials in the model for each other trial. TPE takes the best tenth of all trials
+as good, and no failed trial may be in that tenth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TPE:
-    """Samples where good trials are dense and bad ones are not (Bergstra et al., 2011).
+    """Samples where good trials are dense and bad trials are rare (Bergstra et al., 2011).
 
-    Optuna's sampler, freshly seeded for each trial. Pruned trials count by how far they came;
-    failed ones rank below all others.
+    Optuna's sampler, freshly seeded for each trial. Pruned trials rank by their last step;
+    failed trials rank below all others.
 
     Attributes:
-        startup: Ended trials before which points of a Sobol' sequence are suggested.
-        candidates: Samples of the good density, the most promising of which is suggested.
-        multivariate: Model parameters jointly (Falkner et al., 2018); where there are several
-            objectives, each parameter is modelled alone regardless.
+        startup: Number of ended trials before the model is used; before, suggestions are points
+            of a Sobol' sequence.
+        candidates: Number of samples of the good density; the most promising one is suggested.
+        multivariate: Whether to model parameters jointly (Falkner et al., 2018). With several
+            objectives, each parameter is always modelled alone.
     """
 
     identity: ClassVar = Identity("tuner", "tpe")
@@ -46,10 +47,10 @@ class TPE:
     multivariate: bool
 
     def open(self, problem: Problem) -> Suggester:
-        """Begin to work on a problem.
+        """A suggester for a problem.
 
         Raises:
-            ConfigError: It has more parameters than the first points have dimensions.
+            ConfigError: The space has more parameters than a Sobol' sequence has dimensions.
         """
         check_sobol_point(len(problem.space.parameters), 1)
         return _Parzen(self, problem)
@@ -59,33 +60,40 @@ class TPE:
 class _Parzen:
     tuner: TPE
     problem: Problem
-    _history: "Converted[FrozenTrial] | None" = None
+    _history: "ConvertedTrials[FrozenTrial] | None" = None
 
     @property
-    def history(self) -> "Converted[FrozenTrial]":
-        """The trials in Optuna's form; Optuna is imported at the first suggestion."""
+    def history(self) -> "ConvertedTrials[FrozenTrial]":
+        """The trials in Optuna's form."""
+        # Importing Optuna is slow: wait for the first suggestion.
         if self._history is None:
-            from rlexp.tuners.optuna_trials import Converted, distributions
+            from rlexp.tuners.optuna_trials import ConvertedTrials, distributions
 
             searched = distributions(self.problem.space)
-            self._history = Converted(lambda trial: _frozen(trial, self.problem, searched))
+            self._history = ConvertedTrials(
+                lambda trial: _frozen_trial(trial, self.problem, searched)
+            )
         return self._history
 
     def needs(self, number: int) -> int:
-        """No trial: with few, the first points go on."""
+        """0: with too few trials, the suggestion is a Sobol' point."""
         del number
         return 0
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
-        """What the model expects most of; a Sobol' point while it knows too little."""
-        from rlexp.tuners.optuna_study import ask
+        """The most promising sample of the model, or a Sobol' point at the start."""
+        from rlexp.tuners.optuna_study import suggest_parameters
 
         space = self.problem.space
-        known = audible(self.history.of(trials))
-        if number <= self.tuner.startup or len(known) < self.tuner.startup:
+        trials_for_model = without_excess_failures(self.history.of(trials))
+        if number <= self.tuner.startup or len(trials_for_model) < self.tuner.startup:
             point = sobol_point(len(space.parameters), self.problem.seed, number)
             return Suggestion(space.decode(point.tolist()))
-        return Suggestion(ask(self._sampler(number), known, space, self.problem.objectives))
+        return Suggestion(
+            suggest_parameters(
+                self._sampler(number), trials_for_model, space, self.problem.objectives
+            )
+        )
 
     def _sampler(self, number: int) -> "TPESampler":
         from optuna.exceptions import ExperimentalWarning
@@ -96,7 +104,8 @@ class _Parzen:
         joint = self.tuner.multivariate and self.problem.objectives == 1
         conditional = any(parameter.when for parameter in self.problem.space.parameters)
         with warnings.catch_warnings():
-            # What is experimental about `group` is its name.
+            # `group` fits one joint model per branch of a conditional space. Optuna marks the
+            # argument as experimental, which is no reason to warn users of rlexp.
             warnings.simplefilter("ignore", ExperimentalWarning)
             return TPESampler(
                 n_startup_trials=0,
@@ -109,26 +118,28 @@ class _Parzen:
             )
 
 
-def _frozen(
+def _frozen_trial(
     trial: Trial, problem: Problem, searched: "dict[str, BaseDistribution]"
 ) -> "FrozenTrial | None":
-    """The trial as the model sees it, or nothing where it was cheaper or has foreign values."""
-    from rlexp.tuners.optuna_trials import finite_values, frozen, internals
+    """The trial in Optuna's form; None if it had fewer steps or values outside the space."""
+    from rlexp.tuners.optuna_trials import finite_values, frozen_trial, internal_values
 
-    params = internals(problem.space, trial.parameters)
+    params = internal_values(problem.space, trial.parameters)
     if params is None or trial.steps < problem.steps:
         return None
     if values := finite_values(trial):
-        return frozen(trial.number, params, searched, values=values)
+        return frozen_trial(trial.number, params, searched, values=values)
     steps = trial.intermediate if trial.state is TrialState.PRUNED else {}
-    return frozen(trial.number, params, searched, intermediate=_ranked(steps, problem.objectives))
+    return frozen_trial(
+        trial.number, params, searched, intermediate=_last_intermediate(steps, problem.objectives)
+    )
 
 
-def _ranked(intermediate: Mapping[int, float], objectives: int) -> dict[int, float]:
-    """Where a pruned trial ended; what its value was is comparable under one objective only.
+def _last_intermediate(intermediate: Mapping[int, float], objectives: int) -> dict[int, float]:
+    """The last step of a pruned trial and its value there; NaN for several objectives.
 
-    The sampler ranks pruned trials by their last steps, then by the values there, with NaN last,
-    and those without steps below all.
+    The sampler ranks pruned trials by their last steps, then by the values there, with NaN last.
+    Trials without steps, which are failed trials here, rank below all others.
     """
     if not intermediate:
         return {}
@@ -137,13 +148,13 @@ def _ranked(intermediate: Mapping[int, float], objectives: int) -> dict[int, flo
     return {last: value if objectives == 1 and isfinite(value) else nan}
 
 
-def audible(trials: "Sequence[FrozenTrial]") -> "list[FrozenTrial]":
-    """The trials without the oldest failed ones, where those are too large a share.
+def without_excess_failures(trials: "Sequence[FrozenTrial]") -> "list[FrozenTrial]":
+    """The trials without the oldest failed ones, if the share of failed trials is too large.
 
     Args:
-        trials: In order of their numbers; a failed one is neither complete nor has it steps.
+        trials: Trials in order of their numbers; a failed one has neither values nor steps.
     """
     failed = [t.number for t in trials if t.values is None and not t.intermediate_values]
-    most = FAILED_FOR_EACH * (len(trials) - len(failed))
-    unheard = set(failed[: max(len(failed) - most, 0)])
-    return [t for t in trials if t.number not in unheard]
+    most = MAX_FAILED_PER_TRIAL * (len(trials) - len(failed))
+    left_out = set(failed[: max(len(failed) - most, 0)])
+    return [t for t in trials if t.number not in left_out]

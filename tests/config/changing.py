@@ -1,4 +1,4 @@
-"""The default configuration, and how tests change it."""
+"""The default configuration, and helpers that change it in tests."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from rlexp.errors import ConfigError
 (DEFAULT,) = compose([], Path(__file__).parent)
 
 
-def changed(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with values at dotted keys; `...` takes a key away."""
+def changed(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with new values at dotted keys; `...` removes a key."""
     for key, value in changes.items():
-        node = plain
+        node = settings
         *path, last = key.split(".")
         for part in path:
             node = node[part]
@@ -23,12 +23,12 @@ def changed(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
             del node[last]
         else:
             node[last] = value
-    return plain
+    return settings
 
 
-def refusal(plain: dict[str, Any], **changes: Any) -> str:
-    """Why the changed configuration is refused, which is one line."""
+def refusal(settings: dict[str, Any], **changes: Any) -> str:
+    """The error about the changed configuration, which must be one line."""
     with pytest.raises(ConfigError) as caught:
-        validate(changed(plain, changes))
+        validate(changed(settings, changes))
     assert "\n" not in str(caught.value)
     return str(caught.value)

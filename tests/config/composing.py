@@ -1,4 +1,4 @@
-"""Compositions, and the words of tests about them."""
+"""Helpers that compose configurations in tests."""
 
 from pathlib import Path
 from typing import Any
@@ -10,30 +10,30 @@ from rlexp.config.sources import packaged_root
 from rlexp.errors import ConfigError
 
 MINE = "defaults: [gymnasium, _self_]\nid: Acrobot-v1\nname: mine\n"
-GROUPS = sorted(place.name for place in (packaged_root() / "conf").iterdir() if place.is_dir())
+GROUPS = sorted(path.name for path in (packaged_root() / "conf").iterdir() if path.is_dir())
 
 
-def one(folder: Path, *words: str) -> dict[str, Any]:
-    """The only configuration that the words lead to."""
-    (composed,) = compose(words, folder)
+def one(folder: Path, *overrides: str) -> dict[str, Any]:
+    """The single configuration that overrides compose."""
+    (composed,) = compose(overrides, folder)
     return composed.plain
 
 
-def at(plain: Any, key: str) -> Any:
+def at(settings: Any, key: str) -> Any:
     """The value at a dotted key."""
     for part in key.split("."):
-        plain = plain[part]
-    return plain
+        settings = settings[part]
+    return settings
 
 
-def grid(folder: Path, *words: str) -> list[tuple[tuple[str, str], ...]]:
-    """The choices of every configuration."""
-    return [composed.choices for composed in compose(words, folder)]
+def grid(folder: Path, *overrides: str) -> list[tuple[tuple[str, str], ...]]:
+    """The choices of every configuration of a grid."""
+    return [composed.choices for composed in compose(overrides, folder)]
 
 
-def refusal(folder: Path, *words: str) -> str:
-    """Why the words are refused, which is one line."""
+def refusal(folder: Path, *overrides: str) -> str:
+    """The error about invalid overrides, which must be one line."""
     with pytest.raises(ConfigError) as caught:
-        compose(words, folder)
+        compose(overrides, folder)
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""Sweeps, and the words of tests about them."""
+"""Helpers that compose sweeps in tests."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,13 +39,13 @@ def domains(request: SweepRequest) -> dict[str, Domain]:
 
 
 def conditions(request: SweepRequest) -> dict[str, Mapping[str, Any]]:
-    """The conditions of every parameter that has some."""
+    """The conditions of every parameter with conditions."""
     return {p.key: dict(p.when) for p in request.space.parameters if p.when}
 
 
-def refusal(folder: Path, name: str | None, *words: str) -> str:
-    """Why a sweep is refused, which is one line."""
+def refusal(folder: Path, name: str | None, *overrides: str) -> str:
+    """The error about an invalid sweep, which must be one line."""
     with pytest.raises(ConfigError) as caught:
-        check_sweep(compose_sweep(name, words, folder))
+        check_sweep(compose_sweep(name, overrides, folder))
     assert "\n" not in str(caught.value)
     return str(caught.value)

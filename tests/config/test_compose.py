@@ -1,4 +1,4 @@
-"""Composition: every word of the command line, and a study's own files over the packaged ones."""
+"""Composition: every kind of override, and errors about wrong ones."""
 
 import re
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_defaults_are_those_that_are_documented(folder: Path) -> None:
-    """Without a word: PPO on CartPole, five test seeds."""
-    plain = one(folder)
-    assert "rlexp.algorithms.ppo.PPO" == at(plain, "algorithm._target_")
-    assert "CartPole-v1" == at(plain, "environment.id")
-    assert {"root": 0, "tuning": 3, "selection": 0, "test": 5} == plain["seeds"]
+def test_defaults_are_the_documented_ones(folder: Path) -> None:
+    """The default is PPO on CartPole with five test seeds and no tracker."""
+    settings = one(folder)
+    assert "rlexp.algorithms.ppo.PPO" == at(settings, "algorithm._target_")
+    assert "CartPole-v1" == at(settings, "environment.id")
+    assert {"root": 0, "tuning": 3, "selection": 0, "test": 5} == settings["seeds"]
     assert ("test", "missing", None, {}) == (
-        plain["phase"],
-        plain["failures"],
-        plain["experiment"],
-        plain["tracker"],
+        settings["phase"],
+        settings["failures"],
+        settings["experiment"],
+        settings["tracker"],
     )
 
 
@@ -99,12 +99,14 @@ SETTINGS = (
 """Words that can be given together, by word: where the value is then, and which."""
 
 
-@pytest.mark.parametrize("words", SETTINGS, ids=range(len(SETTINGS)))
-def test_every_word_sets_its_value(folder: Path, words: Mapping[str, tuple[str, object]]) -> None:
-    """In Hydra's grammar, with the type that was written."""
-    plain = one(folder, *words)
-    set_ = {word: repr(at(plain, key)) for word, (key, _) in words.items()}
-    assert {word: repr(expected) for word, (_, expected) in words.items()} == set_
+@pytest.mark.parametrize("overrides", SETTINGS, ids=range(len(SETTINGS)))
+def test_override_sets_its_value(
+    folder: Path, overrides: Mapping[str, tuple[str, object]]
+) -> None:
+    """An override in Hydra's grammar sets its key, with the type that was written."""
+    settings = one(folder, *overrides)
+    set_ = {word: repr(at(settings, key)) for word, (key, _) in overrides.items()}
+    assert {word: repr(expected) for word, (_, expected) in overrides.items()} == set_
 
 
 @pytest.mark.parametrize(
@@ -117,20 +119,23 @@ def test_every_word_sets_its_value(folder: Path, words: Mapping[str, tuple[str, 
         ("~agent=mlp", "agent"),
     ],
 )
-def test_a_tilde_takes_away(folder: Path, word: str, key: str) -> None:
-    """A key, or a whole group; validation says later what is missing."""
+def test_tilde_removes_a_key(folder: Path, word: str, key: str) -> None:
+    """`~` removes a key or a whole group; validation reports what is missing."""
     with pytest.raises(KeyError):
         at(one(folder, word), key)
 
 
-def test_a_word_beats_a_benchmark(folder: Path) -> None:
-    """What is said on the command line counts most."""
-    plain = one(folder, "+benchmark=cartpole", "algorithm.n_steps=64", "environment=acrobot")
-    assert (64, "Acrobot-v1") == (at(plain, "algorithm.n_steps"), at(plain, "environment.id"))
+def test_override_wins_over_benchmark(folder: Path) -> None:
+    """An override on the command line wins over the values of a benchmark."""
+    settings = one(folder, "+benchmark=cartpole", "algorithm.n_steps=64", "environment=acrobot")
+    assert (64, "Acrobot-v1") == (
+        at(settings, "algorithm.n_steps"),
+        at(settings, "environment.id"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "message"),
     [
         (["algoritm=ppo"], "unknown key 'algoritm'; did you mean 'algorithm'? (there are: agent,"),
         (["algorithm=ppoo"], "no algorithm=ppoo; did you mean 'ppo'? (there are: a2c, ars,"),
@@ -171,21 +176,26 @@ def test_a_word_beats_a_benchmark(folder: Path) -> None:
             ["environment=gymnasium"],
             "environment.id has no value; give it one with environment.id=…",
         ),
-        (["algorithm=glob(*)"], "a grid needs its values one by one"),
-        (["algorithm.gamma=interval(0,1)"], "a grid needs its values one by one"),
+        (["algorithm=glob(*)"], "a grid needs a list of values"),
+        (["algorithm.gamma=interval(0,1)"], "a grid needs a list of values"),
         (["tracker=[wandbb]"], "there is no tracker=wandbb; did you mean 'wandb'?"),
-        (["tracker=wandb,mlflow"], "several trackers are a list: tracker=[wandb,mlflow]"),
-        (["~tracker"], "name the trackers that are wanted, or none: tracker=[]"),
+        (
+            ["tracker=wandb,mlflow"],
+            "several trackers must be a list: write tracker=[wandb,mlflow]",
+        ),
+        (["~tracker"], "tracker=[mlflow,wandb], or tracker=[] for none"),
         (["+budget.steps=5"], "remove + prefix: 'budget.steps=5'"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(folder: Path, words: list[str], message: str) -> None:
-    """What was wrong, what there is, and what was probably meant."""
-    assert message in refusal(folder, *words)
+def test_wrong_override_is_reported_in_one_line(
+    folder: Path, overrides: list[str], message: str
+) -> None:
+    """The error names the wrong text, what is allowed and the most similar name."""
+    assert message in refusal(folder, *overrides)
 
 
-def test_composing_leaves_no_state_behind(folder: Path) -> None:
-    """Not even after a mistake: the next composition is as the first."""
+def test_composition_leaves_no_state(folder: Path) -> None:
+    """A composition, also a failed one, does not change later compositions."""
     before = compose([], folder)
     refusal(folder, "algorithm=nothing")
     refusal(folder, "nothing=1")
@@ -196,8 +206,8 @@ def test_composing_leaves_no_state_behind(folder: Path) -> None:
     assert [Composed(before[0].plain, ())] == after
 
 
-def test_what_is_composed_is_plain(folder: Path) -> None:
-    """Nothing of Hydra's is left in it."""
+def test_composed_values_are_plain_python(folder: Path) -> None:
+    """A composed configuration has no objects of Hydra or OmegaConf."""
 
     def kinds(value: Any) -> set[type]:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The head of a page: YAML that no name can leave, and that every reader takes alike."""
+"""Front matter: YAML that no text can escape and that every YAML version reads alike."""
 
 import sys
 from pathlib import Path
@@ -22,8 +22,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 @given(
     st.dictionaries(st.sampled_from(("tags", "name")), st.lists(TEXTS | st.floats() | st.none()))
 )
-def test_a_head_reads_as_it_was_meant(value: dict[str, list[str | float | None]]) -> None:
-    """In ASCII, between two lines of dashes, of which the texts hold none."""
+def test_front_matter_can_be_read_back(value: dict[str, list[str | float | None]]) -> None:
+    """YAML reads the front matter back as the values that were written."""
     text = front_matter(value)
     assert text.isascii()
     begin, body, end = text.split("---\n")
@@ -32,6 +32,6 @@ def test_a_head_reads_as_it_was_meant(value: dict[str, list[str | float | None]]
 
 
 @pytest.mark.parametrize("text", ["no", "1e3", "0o17", "2001-01-01", "null", "~", *HOSTILE])
-def test_a_text_stands_in_quotes(text: str) -> None:
-    """YAML 1.2 reads some numbers that 1.1 takes for texts, and the other way round."""
+def test_texts_are_quoted(text: str) -> None:
+    """Texts that YAML 1.1 or 1.2 would read as another type are quoted."""
     assert front_matter({"name": text}).startswith('---\n"name": "')

@@ -1,4 +1,4 @@
-"""Grids: comma choices of groups and of values, multiplied."""
+"""Grids: choices of options and of values, and their products."""
 
 from pathlib import Path
 from typing import Any
@@ -20,27 +20,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_choices_of_a_group_make_a_grid(folder: Path) -> None:
-    """Each choice brings its own settings."""
-    found = compose(["algorithm=ppo,sac"], folder)
-    assert [(("algorithm", "ppo"),), (("algorithm", "sac"),)] == [c.choices for c in found]
-    assert [False, True] == ["tau" in c.plain["algorithm"] for c in found]
+    """Each option of a group brings its own settings."""
+    composed = compose(["algorithm=ppo,sac"], folder)
+    assert [(("algorithm", "ppo"),), (("algorithm", "sac"),)] == [c.choices for c in composed]
+    assert [False, True] == ["tau" in c.plain["algorithm"] for c in composed]
 
 
 def test_choices_of_a_value_make_a_grid(folder: Path) -> None:
-    """Each with the value and nothing else changed."""
-    found = compose(["algorithm.learning_rate=1e-3,1e-4"], folder)
-    assert [0.001, 0.0001] == [c.plain["algorithm"].pop("learning_rate") for c in found]
-    assert found[0].plain == found[1].plain
+    """The configurations of a grid of values differ in that value only."""
+    composed = compose(["algorithm.learning_rate=1e-3,1e-4"], folder)
+    assert [0.001, 0.0001] == [c.plain["algorithm"].pop("learning_rate") for c in composed]
+    assert composed[0].plain == composed[1].plain
 
 
 def test_choices_of_groups_and_values_are_multiplied(folder: Path) -> None:
-    """The first word varies slowest."""
-    words = ("algorithm=ppo,a2c", "environment=cartpole,acrobot", "algorithm.gamma=0.9,0.8")
-    found = grid(folder, *words)
-    assert (8, 8) == (len(found), len(set(found)))
+    """A grid is the product of its choices; the first choice varies slowest."""
+    overrides = ("algorithm=ppo,a2c", "environment=cartpole,acrobot", "algorithm.gamma=0.9,0.8")
+    choices_of_all = grid(folder, *overrides)
+    assert (8, 8) == (len(choices_of_all), len(set(choices_of_all)))
     keys = ("algorithm", "environment", "algorithm.gamma")
-    assert {keys} == {tuple(key for key, _ in choices) for choices in found}
-    assert ["ppo"] * 4 + ["a2c"] * 4 == [choices[0][1] for choices in found]
+    assert {keys} == {tuple(key for key, _ in choices) for choices in choices_of_all}
+    assert ["ppo"] * 4 + ["a2c"] * 4 == [choices[0][1] for choices in choices_of_all]
 
 
 @pytest.mark.parametrize(
@@ -59,30 +59,30 @@ def test_choices_of_groups_and_values_are_multiplied(folder: Path) -> None:
     ],
 )
 def test_every_kind_of_choice_is_expanded(folder: Path, word: str, values: list[str]) -> None:
-    """In the order in which it was written."""
+    """Every form of a choice lists its values in the order of writing."""
     assert values == [value for ((_, value),) in grid(folder, word)]
 
 
-def test_a_choice_reaches_what_refers_to_it(folder: Path) -> None:
-    """Interpolations are resolved in every configuration by itself."""
-    found = compose(["environment.name=${algorithm.gamma}", "algorithm.gamma=0.9,0.8"], folder)
-    assert [0.9, 0.8] == [c.plain["environment"]["name"] for c in found]
+def test_references_follow_each_choice(folder: Path) -> None:
+    """References are resolved in each configuration separately."""
+    composed = compose(["environment.name=${algorithm.gamma}", "algorithm.gamma=0.9,0.8"], folder)
+    assert [0.9, 0.8] == [c.plain["environment"]["name"] for c in composed]
 
 
-def test_one_configuration_has_no_choices(folder: Path) -> None:
-    """A value that was set is none."""
+def test_single_values_are_not_choices(folder: Path) -> None:
+    """An override with a single value is not a choice of the grid."""
     assert [()] == grid(folder, "algorithm=a2c", "algorithm.gamma=0.9")
 
 
 def test_a_large_grid_of_values_is_composed_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hydra takes a tenth of a second; a thousand values must not take a thousand of them."""
+    """Hydra composes once for all values of a grid, because it takes 0.1 s each time."""
     hydra_compose, composed = hydra.compose, []
 
-    def counted(*words: Any, **settings: Any) -> Any:
-        composed.append(words)
-        return hydra_compose(*words, **settings)
+    def counted(*overrides: Any, **settings: Any) -> Any:
+        composed.append(overrides)
+        return hydra_compose(*overrides, **settings)
 
     monkeypatch.setattr(hydra, "compose", counted)
     assert 40 == len(compose(["algorithm.n_steps=range(1,41)"], folder))
@@ -102,6 +102,6 @@ def test_a_large_grid_of_values_is_composed_once(
         "budget.checkpoint_every=1,2",
     ],
 )
-def test_what_belongs_to_the_experiment_takes_one_value(folder: Path, word: str) -> None:
-    """A configuration cannot have its own seeds, or processes."""
+def test_experiment_keys_take_one_value(folder: Path, word: str) -> None:
+    """A grid over seeds, executor or other keys of the experiment is refused."""
     assert "belongs to the whole experiment and takes one value" in refusal(folder, word)

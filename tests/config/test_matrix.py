@@ -1,4 +1,4 @@
-"""Matrices of benchmarks: one word that stands for many cells, which other words narrow or change."""
+"""Matrices: benchmarks with many cells, which overrides select or change."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -47,14 +47,14 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path)
 
 
-def cells(folder: Path, *words: str) -> list[tuple[str, str]]:
+def cells(folder: Path, *overrides: str) -> list[tuple[str, str]]:
     """Task and algorithm of every configuration."""
-    found = [dict(choices) for choices in grid(folder, "+benchmark=two", *words)]
-    return [(choices["environment"], choices["algorithm"]) for choices in found]
+    all_choices = [dict(choices) for choices in grid(folder, "+benchmark=two", *overrides)]
+    return [(choices["environment"], choices["algorithm"]) for choices in all_choices]
 
 
-def test_a_matrix_is_all_its_cells_with_their_own_settings(folder: Path) -> None:
-    """What a task's cells share, and what each sets by itself."""
+def test_matrix_has_all_cells_with_their_settings(folder: Path) -> None:
+    """A cell has the settings of its task and its own settings."""
     first, second, third, fourth = (c.plain for c in compose(["+benchmark=two"], folder))
     assert CELLS == cells(folder)
     assert [1000, 1000, 100_000, 100_000] == [
@@ -73,7 +73,7 @@ def test_a_matrix_is_all_its_cells_with_their_own_settings(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "left"),
+    ("overrides", "left"),
     [
         (["algorithm=ppo"], [0, 2]),
         (["algorithm=ppo,sac"], [0, 2, 3]),
@@ -82,15 +82,15 @@ def test_a_matrix_is_all_its_cells_with_their_own_settings(folder: Path) -> None
         (["environment='Pendulum-v1',cartpole", "algorithm=ppo"], [0, 2]),
     ],
 )
-def test_algorithm_and_environment_narrow_a_matrix(
-    folder: Path, words: list[str], left: list[int]
+def test_algorithm_and_environment_select_cells(
+    folder: Path, overrides: list[str], left: list[int]
 ) -> None:
-    """In the order of its file, whatever the order of the words."""
-    assert [CELLS[position] for position in left] == cells(folder, *words)
+    """The selected cells keep the order of the file."""
+    assert [CELLS[position] for position in left] == cells(folder, *overrides)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("overrides", "message"),
     [
         (["algorithm=sacc"], "did you mean 'sac'? (there are: ppo, a2c, sac)"),
         (["algorithm=ppo,dqn"], "algorithm=dqn selects no cell of benchmark=two"),
@@ -102,64 +102,68 @@ def test_algorithm_and_environment_narrow_a_matrix(
         (["algorithm=a2c,ppo", "environment=Pendulum-v1"], "no cell of algorithm=a2c"),
         (["algorithm.n_epochs=1"], "benchmark=two, a2c on cartpole: unknown key"),
         (["seeds.test=1,2"], "belongs to the whole experiment"),
-        (["+benchmark=two"], "several matrices are a choice"),
+        (["+benchmark=two"], "several matrices must be written as one choice"),
     ],
 )
-def test_what_selects_or_fits_nothing_is_refused(
-    folder: Path, words: list[str], said: str
+def test_override_without_a_matching_cell_is_refused(
+    folder: Path, overrides: list[str], message: str
 ) -> None:
-    """With what there is, and with the cell that a word does not fit."""
-    assert said in refusal(folder, "+benchmark=two", *words)
+    """The error lists the existing options, or names the cell that fails."""
+    assert message in refusal(folder, "+benchmark=two", *overrides)
 
 
-def test_words_win_over_every_cell(folder: Path) -> None:
-    """Wherever they stand among the words."""
-    found = compose(["budget.steps=7", "+benchmark=two", "agent.network=[3]"], folder)
+def test_overrides_win_over_every_cell(folder: Path) -> None:
+    """Overrides win over the settings of cells, regardless of their order."""
+    result = compose(["budget.steps=7", "+benchmark=two", "agent.network=[3]"], folder)
     assert {(7, (3,))} == {
-        (at(c.plain, "budget.steps"), tuple(at(c.plain, "agent.network"))) for c in found
+        (at(c.plain, "budget.steps"), tuple(at(c.plain, "agent.network"))) for c in result
     }
 
 
-def test_an_agent_of_the_command_comes_without_the_agent_of_the_cell(folder: Path) -> None:
-    """Whose settings it would not have."""
+def test_agent_of_the_command_replaces_the_agent_of_the_cell(folder: Path) -> None:
+    """The agent settings of the cell do not reach another agent."""
     chosen = one(folder, "+benchmark=two", "algorithm=a2c", "agent=linear")
     assert "rlexp.agents.linear.Linear" == at(chosen, "agent._target_")
     assert "network" not in chosen["agent"]
 
 
 def test_choices_of_values_multiply_the_cells(folder: Path) -> None:
-    """Each cell with each value."""
-    found = grid(folder, "+benchmark=two", "environment=cartpole", "algorithm.gamma=0.9,0.8")
+    """A choice of values makes one configuration per cell and value."""
+    result = grid(folder, "+benchmark=two", "environment=cartpole", "algorithm.gamma=0.9,0.8")
     assert [("ppo", "0.9"), ("ppo", "0.8"), ("a2c", "0.9"), ("a2c", "0.8")] == [
-        (dict(choices)["algorithm"], dict(choices)["algorithm.gamma"]) for choices in found
+        (dict(choices)["algorithm"], dict(choices)["algorithm.gamma"]) for choices in result
     ]
 
 
-def test_several_benchmarks_stand_side_by_side(folder: Path) -> None:
-    """Matrices, and what is none."""
-    found = compose(["+benchmark=two,cartpole", "budget.steps=9"], folder)
-    assert ["two"] * 4 + [None] == [c.cell and c.cell.matrix for c in found]
-    assert (("benchmark", "cartpole"),) == found[-1].choices
+def test_several_benchmarks_can_be_chosen(folder: Path) -> None:
+    """A choice may have both matrices and ordinary benchmarks."""
+    result = compose(["+benchmark=two,cartpole", "budget.steps=9"], folder)
+    assert ["two"] * 4 + [None] == [c.cell and c.cell.matrix for c in result]
+    assert (("benchmark", "cartpole"),) == result[-1].choices
 
 
-def test_several_matrices_are_narrowed_together(folder: Path) -> None:
-    """Each has what it has of the options; one that none has is refused."""
+def test_one_selection_applies_to_several_matrices(folder: Path) -> None:
+    """An option needs a cell in one of the matrices only."""
     write(folder, "tasks: {cartpole: {algorithms: {dqn: }}}", "more")
-    words = ("+benchmark=two,more", "environment=cartpole", "algorithm=a2c,dqn")
-    found = [(c.cell.matrix, *dict(c.choices).values()) for c in compose(words, folder) if c.cell]
-    assert [("two", "cartpole", "a2c"), ("more", "cartpole", "dqn")] == found
-    assert "selects no cell of benchmark=two,more" in refusal(folder, words[0], "algorithm=td3")
+    overrides = ("+benchmark=two,more", "environment=cartpole", "algorithm=a2c,dqn")
+    result = [
+        (c.cell.matrix, *dict(c.choices).values()) for c in compose(overrides, folder) if c.cell
+    ]
+    assert [("two", "cartpole", "a2c"), ("more", "cartpole", "dqn")] == result
+    assert "selects no cell of benchmark=two,more" in refusal(
+        folder, overrides[0], "algorithm=td3"
+    )
 
 
-def test_a_benchmark_of_one_configuration_stays_what_it_was(folder: Path) -> None:
-    """The choice of an algorithm replaces the one that it makes."""
+def test_ordinary_benchmark_is_not_a_matrix(folder: Path) -> None:
+    """An override replaces the algorithm of an ordinary benchmark."""
     assert 32 == at(one(folder, "+benchmark=cartpole"), "algorithm.n_steps")
     replaced = one(folder, "+benchmark=cartpole", "algorithm=a2c")
     assert "rlexp.algorithms.a2c.A2C" == at(replaced, "algorithm._target_")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ("tasks: {}", "tasks must be a mapping with one entry or more"),
         ("tasks: [cartpole]", "tasks must be a mapping"),
@@ -167,7 +171,7 @@ def test_a_benchmark_of_one_configuration_stays_what_it_was(folder: Path) -> Non
         ("tasks: {cartpole: {algorithms: {}}}", "tasks.cartpole.algorithms must be a mapping"),
         (
             "tasks: {cartpoll: {algorithms: {ppo: }}}",
-            "nor is it an id of Gymnasium (Name-v1); did",
+            "it is not a Gymnasium id (Name-v1); did",
         ),
         ("tasks: {cartpole: {algorithms: {poo: }}}", "there is no algorithm=poo; did you mean"),
         ("{tasks: {cartpole: {algorithms: {ppo: }}}, more: 1}", "unknown key 'more'"),
@@ -176,42 +180,43 @@ def test_a_benchmark_of_one_configuration_stays_what_it_was(folder: Path) -> Non
             "seeds belongs to the whole",
         ),
         ("tasks: {cartpole: {algorithms: {ppo: {budgets: {steps: 3}}}}}", "did you mean 'budget'"),
-        ("tasks: {cartpole: {algorithms: {ppo: {algorithm: sac}}}}", "give its settings"),
+        ("tasks: {cartpole: {algorithms: {ppo: {algorithm: sac}}}}", "must be a mapping: write"),
         (
             "tasks: {cartpole: {algorithms: {ppo: {budget: {timeout: 3}}}}}",
-            "leave it to the command",
+            "remove it from the matrix",
         ),
         (
             "tasks: {cartpole: {algorithms: {ppo: {algorithm: {n_step: 3}}}}}",
             "ppo on cartpole: unk",
         ),
-        ("tasks: {cartpole: {algorithms: {ppo: {algorithm: {gamma: {'a b': 1}}}}}}", "is no name"),
+        (
+            "tasks: {cartpole: {algorithms: {ppo: {algorithm: {gamma: {'a b': 1}}}}}}",
+            "is not a valid key",
+        ),
     ],
 )
-def test_mistakes_in_a_file_are_named_with_their_place(
-    tmp_path: Path, content: str, said: str
-) -> None:
-    """The file, or the cell."""
-    told = refusal(write(tmp_path, content, "wrong"), "+benchmark=wrong")
-    assert said in told
-    assert "wrong" in told
+def test_mistake_in_a_matrix_file_is_located(tmp_path: Path, content: str, expected: str) -> None:
+    """The error names the file or the cell."""
+    message = refusal(write(tmp_path, content, "wrong"), "+benchmark=wrong")
+    assert expected in message
+    assert "wrong" in message
 
 
 @pytest.mark.parametrize(
     "text", ["a'b", "it's \\", "${algorithm.gamma}", "a,b", "x=[1,2]", "null", "1e3", ""]
 )
-def test_a_text_in_a_cell_reaches_the_configuration_as_it_is(tmp_path: Path, text: str) -> None:
-    """Nothing in it is read as grammar, but for references to other values."""
+def test_text_in_a_cell_is_not_parsed_as_grammar(tmp_path: Path, text: str) -> None:
+    """Only references to other values in a text are resolved."""
     content = "tasks: {cartpole: {algorithms: {ppo: {environment: {name: %s}}}}}"
     quoted = "'" + text.replace("'", "''") + "'"
-    plain = one(write(tmp_path, content % quoted, "text"), "+benchmark=text")
-    assert (0.99 if "$" in text else text) == at(plain, "environment.name")
+    settings = one(write(tmp_path, content % quoted, "text"), "+benchmark=text")
+    assert (0.99 if "$" in text else text) == at(settings, "environment.name")
 
 
 def test_a_sweep_starts_from_one_cell(folder: Path) -> None:
-    """Which is chosen as for a run; several are refused."""
-    words = ["+benchmark=two", "environment=cartpole", "algorithm=ppo"]
-    asked = compose_sweep("ppo_cartpole", words, folder)
-    assert 16 == at(asked.plain, "algorithm.n_steps")
+    """A sweep of one selected cell is composed; a sweep of several cells is refused."""
+    overrides = ["+benchmark=two", "environment=cartpole", "algorithm=ppo"]
+    request = compose_sweep("ppo_cartpole", overrides, folder)
+    assert 16 == at(request.plain, "algorithm.n_steps")
     with pytest.raises(ConfigError, match="has 2 cells left: choose one"):
-        compose_sweep("ppo_cartpole", words[:2], folder)
+        compose_sweep("ppo_cartpole", overrides[:2], folder)

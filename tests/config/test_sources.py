@@ -1,4 +1,4 @@
-"""Where yaml is looked for, and the files that are refused before anything reads them."""
+"""The search path of yaml files, and the limits that files must keep."""
 
 import time
 from pathlib import Path
@@ -8,9 +8,9 @@ from quick_parts import quick_yaml
 from samples import write_tree
 
 from rlexp.config.sources import (
-    DEEPEST,
-    LARGEST_YAML,
-    MOST_NODES,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_YAML_BYTES,
     check_yaml,
     check_yaml_files,
     packaged_root,
@@ -50,8 +50,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_yaml_is_refused_at_once(kind: str, tmp_path: Path) -> None:
-    """In one line that names the file, before anything is expanded."""
+def test_hostile_yaml_is_refused_quickly(kind: str, tmp_path: Path) -> None:
+    """The error names the file in one line; the file is never expanded."""
     path = write_tree(tmp_path, {"x.yaml": HOSTILE[kind]}) / "x.yaml"
     begin = time.process_time()
     with pytest.raises(ConfigError, match=r"x\.yaml") as caught:
@@ -62,8 +62,8 @@ def test_hostile_yaml_is_refused_at_once(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a: \0", "a: ü".encode("latin-1")])
-def test_what_is_no_text_is_refused(content: bytes, tmp_path: Path) -> None:
-    """A file of another encoding is named."""
+def test_file_in_another_encoding_is_refused(content: bytes, tmp_path: Path) -> None:
+    """The error names the file."""
     (tmp_path / "x.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=r"x\.yaml is not yaml"):
         check_yaml(tmp_path / "x.yaml")
@@ -76,28 +76,28 @@ def test_what_is_no_text_is_refused(content: bytes, tmp_path: Path) -> None:
         "# nothing but a comment",
         "a: 1",
         "base: &base {x: 1}\nother:\n  <<: *base\n  y: 2",
-        "a: " + "[" * (DEEPEST - 2) + "]" * (DEEPEST - 2),
-        "a:\n" + "- x\n" * (MOST_NODES - 3),
-        "#" * (LARGEST_YAML - 1),
+        "a: " + "[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2),
+        "a:\n" + "- x\n" * (MAX_NODES - 3),
+        "#" * (MAX_YAML_BYTES - 1),
         "a: ${oc.env:HOME}",
     ],
 )
-def test_ordinary_yaml_is_let_through(text: str, tmp_path: Path) -> None:
-    """Up to the limits, aliases included."""
+def test_ordinary_yaml_is_accepted(text: str, tmp_path: Path) -> None:
+    """Files up to the limits pass, also with aliases."""
     check_yaml(write_tree(tmp_path, {"x.yaml": text}) / "x.yaml")
 
 
 @pytest.mark.parametrize(
     ("text", "fits"),
     [
-        ("a: " + "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1), True),
-        ("a: " + "[" * DEEPEST + "]" * DEEPEST, False),
-        ("a:\n" + "- x\n" * (MOST_NODES - 3), True),
-        ("a:\n" + "- x\n" * (MOST_NODES - 2), False),
+        ("a: " + "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1), True),
+        ("a: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH, False),
+        ("a:\n" + "- x\n" * (MAX_NODES - 3), True),
+        ("a:\n" + "- x\n" * (MAX_NODES - 2), False),
     ],
 )
-def test_the_limits_are_where_they_are_said_to_be(text: str, fits: bool, tmp_path: Path) -> None:
-    """One more is too many."""
+def test_limits_are_exact(text: str, fits: bool, tmp_path: Path) -> None:
+    """A file at a limit passes, and one value or level more is refused."""
     path = write_tree(tmp_path, {"x.yaml": text}) / "x.yaml"
     if fits:
         check_yaml(path)
@@ -107,31 +107,31 @@ def test_the_limits_are_where_they_are_said_to_be(text: str, fits: bool, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "place", ["conf/x.yaml", "conf/agent/x.yaml", "conf/a/b/x.yaml", "sweeps/x.yaml"]
+    "path", ["conf/x.yaml", "conf/agent/x.yaml", "conf/a/b/x.yaml", "sweeps/x.yaml"]
 )
-def test_every_yaml_of_a_study_is_looked_at(place: str, tmp_path: Path) -> None:
-    """Wherever the composition could meet it."""
-    study = write_tree(tmp_path, {place: bomb(9)})
+def test_every_yaml_of_a_study_is_checked(path: str, tmp_path: Path) -> None:
+    """All folders from which Hydra may compose are checked."""
+    study = write_tree(tmp_path, {path: bomb(9)})
     with pytest.raises(ConfigError, match=r"x\.yaml"):
         check_yaml_files(search_path(study))
 
 
-def test_what_is_no_configuration_is_left_alone(tmp_path: Path) -> None:
-    """Data in the study's folder may be as large as it likes."""
+def test_other_files_of_a_study_are_not_checked(tmp_path: Path) -> None:
+    """Files outside conf/ and sweeps/ may have any size."""
     study = write_tree(tmp_path, {"data/x.yaml": bomb(9), "x.yaml": bomb(9), "conf/x.txt": "["})
     check_yaml_files(search_path(study))
 
 
 def test_packaged_files_stay_within_the_limits() -> None:
-    """They are not looked at when composing, so they are here."""
-    found = sorted((packaged_root() / "conf").rglob("*.yaml"))
-    assert len(found) > 40
-    for path in found:
+    """Composition does not check packaged files, so this test does."""
+    paths = sorted((packaged_root() / "conf").rglob("*.yaml"))
+    assert len(paths) > 40
+    for path in paths:
         check_yaml(path)
 
 
-def test_the_study_comes_first(tmp_path: Path) -> None:
-    """Its conf wins over the packaged one, and so do its other folders."""
+def test_study_is_searched_before_the_package(tmp_path: Path) -> None:
+    """The search path begins with the conf/ of the study."""
     study = write_tree(tmp_path, {"conf/x.yaml": "a: 1"})
     packaged = packaged_root()
     expected = [study.resolve() / "conf", packaged / "conf", study.resolve(), packaged]
@@ -139,11 +139,11 @@ def test_the_study_comes_first(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_a_study(tmp_path: Path) -> None:
-    """What is packaged is enough."""
+    """An empty study uses the packaged files."""
     assert [packaged_root() / "conf", tmp_path.resolve(), packaged_root()] == search_path(tmp_path)
 
 
-def test_no_place_is_searched_twice() -> None:
-    """Working in the checkout itself, its conf is the packaged one."""
+def test_no_folder_is_searched_twice() -> None:
+    """In a checkout, the conf/ of the study is the packaged one."""
     places = search_path(packaged_root())
     assert len(places) == len(set(places))

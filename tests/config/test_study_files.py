@@ -1,4 +1,4 @@
-"""A study's own files: they win over the packaged ones, and can do no harm."""
+"""The files of a study: they win over packaged ones, and unsafe files are refused."""
 
 import time
 from pathlib import Path
@@ -20,39 +20,45 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_study_adds_an_environment_with_one_file(folder: Path) -> None:
-    """It needs to hold no more than what it adds."""
+    """A new option needs only the settings that differ from its default."""
     write_tree(folder, {"conf/environment/mine.yaml": MINE})
-    plain = one(folder, "environment=mine")
-    assert ("mine", 1) == (at(plain, "environment.name"), at(plain, "environment.vector.count"))
+    settings = one(folder, "environment=mine")
+    assert ("mine", 1) == (
+        at(settings, "environment.name"),
+        at(settings, "environment.vector.count"),
+    )
     assert "cartpole" in group_options("environment", folder)
     assert "mine" in group_options("environment", folder)
 
 
 def test_a_study_replaces_a_packaged_file(folder: Path) -> None:
-    """Of the same name, its own wins."""
+    """A file of the study wins over the packaged file of the same name."""
     write_tree(folder, {"conf/environment/cartpole.yaml": MINE})
     assert "mine" == at(one(folder), "environment.name")
 
 
 def test_a_study_replaces_the_defaults(folder: Path) -> None:
-    """Its config.yaml is the whole of it."""
+    """The config.yaml of a study replaces the packaged one completely."""
     text = "defaults: [{algorithm: a2c}, _self_]\nexperiment: ours\n"
     write_tree(folder, {"conf/config.yaml": text})
-    plain = one(folder)
-    assert ({"algorithm", "experiment"}, "ours") == (set(plain), plain["experiment"])
+    settings = one(folder)
+    assert ({"algorithm", "experiment"}, "ours") == (set(settings), settings["experiment"])
 
 
 def test_a_study_adds_a_group(folder: Path) -> None:
-    """A benchmark of its own sets what it likes."""
+    """A study can add a group whose options set any key."""
     text = "# @package _global_\ndefaults: [override /algorithm: a2c]\nbudget: {steps: 7}\n"
     write_tree(folder, {"conf/question/first.yaml": text})
-    plain = one(folder, "+question=first")
-    assert (7, "a2c") == (at(plain, "budget.steps"), at(plain, "algorithm._target_").split(".")[2])
+    settings = one(folder, "+question=first")
+    assert (7, "a2c") == (
+        at(settings, "budget.steps"),
+        at(settings, "algorithm._target_").split(".")[2],
+    )
     assert "question" in groups(folder)
 
 
 def test_groups_are_the_folders_of_conf(folder: Path) -> None:
-    """Of ours and the study's; other folders of the study are none."""
+    """The groups are the folders of both conf/; other folders of the study are ignored."""
     write_tree(folder, {"data/x.yaml": "a: 1", "conf/agent/mine.yaml": "a: 1"})
     assert GROUPS == groups(folder)
 
@@ -61,8 +67,8 @@ ODD = ["a b", "it's", '"quoted"', "a,b", "a'; echo foo", "ü", "$HOME", "${x}", 
 
 
 @pytest.mark.parametrize("name", [*ODD, "a\\b", "a\\", "a\\'b", "a=b", "~a", "%20", "#", "conf"])
-def test_a_study_may_have_an_odd_name(folder: Path, name: str) -> None:
-    """Its files are found in whatever folder it is."""
+def test_study_folder_may_have_special_characters(folder: Path, name: str) -> None:
+    """The files of a study are found in a folder of any name."""
     study = write_tree(folder / name, {"conf/environment/mine.yaml": MINE})
     assert "mine" == at(one(study, "environment=mine"), "environment.name")
 
@@ -79,14 +85,14 @@ def test_a_study_may_have_an_odd_name(folder: Path, name: str) -> None:
         ("a: ${b", "${b"),
     ],
 )
-def test_a_bad_file_of_a_study_is_told_in_one_line(folder: Path, text: str, message: str) -> None:
-    """Whatever reads it first."""
+def test_invalid_file_is_reported_in_one_line(folder: Path, text: str, message: str) -> None:
+    """The error is one line, regardless of which parser fails."""
     write_tree(folder, {"conf/environment/mine.yaml": text})
     assert message in refusal(folder, "environment=mine")
 
 
-def test_a_bomb_in_a_study_is_refused_whether_it_is_used_or_not(folder: Path) -> None:
-    """Before Hydra sees any file."""
+def test_alias_bomb_is_refused_even_if_unused(folder: Path) -> None:
+    """The file is refused before Hydra reads any file."""
     text = "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(
         f"{n}: &{n} [{','.join([f'*{p}'] * 8)}]\n"
         for p, n in zip("abcdefg", "bcdefgh", strict=True)
@@ -108,15 +114,15 @@ def test_a_bomb_in_a_study_is_refused_whether_it_is_used_or_not(folder: Path) ->
         ("${environment.arguments.other}", "${oc.env:SAMPLE_TOKEN}"),
     ],
 )
-def test_variables_stay_unresolved(
+def test_environment_variables_stay_unresolved(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str
 ) -> None:
-    """Composed twice or once, from a file or a word: the value is filled in where it is used."""
+    """Values of environment variables are not part of a composed configuration."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
     arguments = f"arguments: {{mine: '{text}', other: '${{oc.env:SAMPLE_TOKEN}}'}}\n"
     write_tree(folder, {"conf/environment/mine.yaml": MINE + arguments})
     for _ in range(2):
-        plain = one(folder, "environment=mine", f"environment.name='{text}'")
-        found = at(plain, "environment.arguments.mine"), at(plain, "environment.name")
-        assert (expected, expected) == found
-        assert "hunter2" not in repr(plain)
+        settings = one(folder, "environment=mine", f"environment.name='{text}'")
+        values = at(settings, "environment.arguments.mine"), at(settings, "environment.name")
+        assert (expected, expected) == values
+        assert "hunter2" not in repr(settings)

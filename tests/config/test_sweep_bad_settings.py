@@ -1,4 +1,4 @@
-"""Sweeps that cannot do what they say: one line each, before anything trains."""
+"""Sweeps with settings that cannot work: each is refused in one line before training."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("overrides", "message"),
     [
         # what is the same for every trial
-        (["seeds.tuning=1,2"], "seeds.tuning is the same for every trial and takes one value"),
-        (["tuner=tpe,random"], "tuner is the same for every trial and takes one value"),
-        (["sweep.trials=1,2"], "sweep.trials is the same for every trial and takes one value"),
-        (["budget.steps=1,2"], "budget.steps is the same for every trial and takes one value"),
+        (["seeds.tuning=1,2"], "seeds.tuning must be the same for every trial: write one value"),
+        (["tuner=tpe,random"], "tuner must be the same for every trial: write one value"),
+        (["sweep.trials=1,2"], "sweep.trials must be the same for every trial: write one value"),
+        (["budget.steps=1,2"], "budget.steps must be the same for every trial: write one value"),
         (["environment=acrobot,cartpole"], "scores on different tasks cannot be compared"),
         (["environment.id=A-v0,B-v0"], "scores on different tasks cannot be compared"),
         (["environment.reference.threshold=1,2"], "scores on different tasks cannot be compared"),
@@ -49,9 +49,9 @@ def folder(tmp_path: Path) -> Path:
         (["tuner=tpee"], "there is no tuner=tpee; did you mean 'tpe'? (there are: "),
         (["pruner=nun"], "there is no pruner=nun (there are: hyperband, "),
         (["~tuner"], "a sweep needs a tuner: choose one with tuner=…"),
-        (["phase=tuning"], "a sweep goes through every phase; leave phase out"),
-        (["+sweeps=quick"], "the definition stands first: rlexp sweep quick …"),
-        (["metric=iqm"], "no run has a metric, reports have"),
+        (["phase=tuning"], "a sweep runs all phases; remove phase from the command"),
+        (["+sweeps=quick"], "the definition is the first argument: write rlexp sweep quick …"),
+        (["metric=iqm"], "metric belongs to reports, not to runs"),
         (["+nothing=1"], "there is no group 'nothing'"),
         (["algorithm.nothing=1"], "unknown key 'algorithm.nothing'"),
         (["sweep.trials=["], "cannot read 'sweep.trials=['"),
@@ -59,13 +59,13 @@ def folder(tmp_path: Path) -> Path:
         (
             ["sweep.objective=auc", "budget.evaluation_every=null"],
             (
-                "sweep.objective=auc reads the evaluation curve, and no run has one: set "
+                "sweep.objective=auc needs evaluations during training, and no run has any: set "
                 "budget.evaluation_every to budget.steps=2000 or less"
             ),
         ),
         (
             ["sweep.objective=last_window", "budget.evaluation_every=2001"],
-            "sweep.objective=last_window reads the evaluation curve, and no run has one",
+            "sweep.objective=last_window needs evaluations during training, and no run has any",
         ),
         (
             ["sweep.objective=steps_to_threshold", "environment.reference.threshold=null"],
@@ -76,20 +76,20 @@ def folder(tmp_path: Path) -> Path:
         ),
         (
             ["sweep.objective=[score,steps_to_threshold]", "budget.evaluation_every=null"],
-            "sweep.objective=steps_to_threshold reads the evaluation curve",
+            "sweep.objective=steps_to_threshold needs evaluations during training",
         ),
         (
             ["sweep.objective=spread", "sweep.allocation=fixed", "seeds.tuning=1"],
-            "sweep.objective=spread is a deviation over tuning seeds, and one seed has none",
+            "sweep.objective=spread is a standard deviation over tuning seeds, and needs two",
         ),
         (
             ["sweep.objective=[score,spread]"],
-            "sweep.allocation=two_stage screens on one: set sweep.allocation=fixed",
+            "sweep.allocation=two_stage runs each trial on one seed first: set sweep.allocation=fixed",
         ),
         # budgets
         (
             ["sweep.steps=9999"],
-            "sweep.steps=9999 is less than one trial (budget.steps=2000 × 5 seeds = 10000): raise it",
+            "sweep.steps=9999 is less than one trial (budget.steps=2000 × 5 seeds = 10000): raise sweep.steps",
         ),
         (
             ["sweep.steps=9999", "sweep.allocation=fixed"],
@@ -99,15 +99,15 @@ def folder(tmp_path: Path) -> Path:
         # pruners
         (
             ["pruner=median", "sweep.objective=[score,auc]"],
-            "pruner=median compares one number, and sweep.objective names 2: set pruner=none",
+            "pruner=median compares one objective, and sweep.objective has 2: set pruner=none",
         ),
         (
             ["pruner=median", "budget.evaluation_every=null"],
-            "pruner=median reads evaluations, and no run has any",
+            "pruner=median needs evaluations, and no run has any",
         ),
         (
             ["pruner=wilcoxon"],
-            "pruner=wilcoxon ends a trial between its seeds, and sweep.allocation=two_stage screens",
+            "pruner=wilcoxon ends a trial between two seeds, and sweep.allocation=two_stage runs",
         ),
         # seeds
         (["seeds.tuning=0"], "seeds.tuning is empty: a trial is scored on tuning seeds"),
@@ -118,13 +118,15 @@ def folder(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_refusal_is_one_line(folder: Path, words: list[str], told: str) -> None:
-    """It says what was wrong and what is allowed."""
-    assert told in refusal(folder, "mine", *words)
+def test_invalid_settings_are_refused_in_one_line(
+    folder: Path, overrides: list[str], message: str
+) -> None:
+    """The error names the wrong setting and what is allowed."""
+    assert message in refusal(folder, "mine", *overrides)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["seeds.test=0"],
         ["seeds.selection=0"],
@@ -139,21 +141,21 @@ def test_refusal_is_one_line(folder: Path, words: list[str], told: str) -> None:
         ["agent.network=null", "agent.actor=[8],[9]", "agent.critic=[8],[9]"],
     ],
 )
-def test_unusual_sweeps_are_allowed(folder: Path, words: list[str]) -> None:
-    """No test yet, no selection, few trials, and parameters that only go together."""
-    check_sweep(compose_sweep("mine", words, folder))
+def test_unusual_sweeps_are_allowed(folder: Path, overrides: list[str]) -> None:
+    """Small, unusual but valid sweeps pass the checks."""
+    check_sweep(compose_sweep("mine", overrides, folder))
 
 
-def test_unknown_name_is_refused_with_the_nearest(folder: Path) -> None:
-    """The line lists the study's own definitions and ours."""
-    told = refusal(folder, "ppo_cartpol")
-    assert told.startswith("there is no sweep 'ppo_cartpol'; did you mean 'ppo_cartpole'?")
-    assert {"mine,", "quick,"} <= set(told.split())
+def test_unknown_definition_is_refused_with_a_suggestion(folder: Path) -> None:
+    """The error lists the definitions of the study and of rlexp."""
+    message = refusal(folder, "ppo_cartpol")
+    assert message.startswith("there is no sweep 'ppo_cartpol'; did you mean 'ppo_cartpole'?")
+    assert {"mine,", "quick,"} <= set(message.split())
 
 
 @pytest.mark.parametrize("name", ["", "space/ppo", "../mine", "mine.yaml", "/etc/passwd", "a=b"])
-def test_name_is_no_path(folder: Path, name: str) -> None:
-    """A name is one of those that are listed, and nothing else."""
+def test_path_is_not_a_definition_name(folder: Path, name: str) -> None:
+    """Only listed names are accepted as definitions."""
     assert refusal(folder, name).startswith(f"there is no sweep {name!r}")
 
 
@@ -167,12 +169,12 @@ def test_name_is_no_path(folder: Path, name: str) -> None:
         },
     ],
 )
-def test_definition_without_its_first_line_is_refused(folder: Path, files: dict[str, str]) -> None:
-    """Hydra would put it where nothing looks for it."""
+def test_definition_without_package_line_is_refused(folder: Path, files: dict[str, str]) -> None:
+    """Without the package line, Hydra would put the settings under another key."""
     write_tree(folder, files)
     assert "must begin with the line '# @package _global_'" in refusal(folder, "bare")
 
 
-def test_space_of_nothing_is_refused(tmp_path: Path) -> None:
-    """A sweep needs something to search."""
+def test_empty_search_space_is_refused(tmp_path: Path) -> None:
+    """A sweep needs at least one parameter to search."""
     assert "the search space is empty" in refusal(tmp_path, None, "algorithm=dqn")

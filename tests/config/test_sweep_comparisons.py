@@ -1,4 +1,4 @@
-"""Objectives that cannot be compared as the sweep would: one line each, before anything trains."""
+"""Objectives that the allocation or the pruner cannot compare: refused in one line."""
 
 from pathlib import Path
 
@@ -10,25 +10,25 @@ FIXED = ("sweep.objective=spread", "sweep.allocation=fixed")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("overrides", "message"),
     [
         (
             ("sweep.objective=spread", "sweep.allocation=racing"),
-            "is no number of a single run, and sweep.allocation=racing compares run by run",
+            "cannot be computed from a single run, and sweep.allocation=racing compares single runs",
         ),
-        ((*FIXED, "pruner=median"), "pruner=median gives up what returns little"),
-        ((*FIXED, "seeds.selection=1"), "has no value on one selection seed"),
+        ((*FIXED, "pruner=median"), "pruner=median ends trials with low returns"),
+        ((*FIXED, "seeds.selection=1"), "cannot be computed on one selection seed"),
         (
             ("sweep.objective=[score,auc]", "sweep.allocation=racing"),
-            "sweep.allocation=racing compares one number, and sweep.objective names 2",
+            "sweep.allocation=racing compares one objective, and sweep.objective has 2",
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
-    tmp_path: Path, words: tuple[str, ...], told: str
+def test_incomparable_objectives_are_refused(
+    tmp_path: Path, overrides: tuple[str, ...], message: str
 ) -> None:
-    """Whoever asks for it would get choices by another number than the one that is named."""
+    """Otherwise the sweep would decide by another number than its objective."""
     folder = write_tree(tmp_path, {"sweeps/mine.yaml": DEFINITION})
-    found = refusal(folder, "mine", *words)
-    assert told in found
-    assert "\n" not in found
+    result = refusal(folder, "mine", *overrides)
+    assert message in result
+    assert "\n" not in result

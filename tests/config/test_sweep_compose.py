@@ -1,4 +1,4 @@
-"""Composition of sweeps: definitions, words over them, and the configurations of trials."""
+"""Composition of sweeps: definitions, overrides and search spaces."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, conditions, domains, refusal
 
-from rlexp.config.space import Written
+from rlexp.config.space import ParameterEntry
 from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_words import sort_words
+from rlexp.config.sweep_overrides import sort_overrides
 from rlexp.protocol.space import Choice, Integer, Real
 from rlexp.protocol.sweep import SweepPlan
 
@@ -27,13 +27,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
-    """The definition, without a word."""
+    """The definition without overrides."""
     folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
     return compose_sweep("mine", [], folder)
 
 
-def test_definition_says_it_all(mine: SweepRequest) -> None:
-    """The base, the space in its own order, the tuner, and what is left to the defaults."""
+def test_definition_is_composed(mine: SweepRequest) -> None:
+    """The space, the tuner and the plan come from the definition and the defaults."""
     assert {
         "agent.network": Choice(([64], [64, 64], None)),
         "switch.gamma": Choice((True, False)),
@@ -75,16 +75,18 @@ def test_definition_says_it_all(mine: SweepRequest) -> None:
         ("+benchmark=cartpole", "environment.vector.count", 8),
     ],
 )
-def test_words_win_over_the_definition(folder: Path, word: str, key: str, expected: Any) -> None:
-    """Options of groups that the definition overrides, and values that it sets."""
+def test_overrides_win_over_the_definition(
+    folder: Path, word: str, key: str, expected: Any
+) -> None:
+    """Overrides replace options and values of the definition."""
     assert expected == at(compose_sweep("mine", [word], folder).plain, key)
 
 
-def test_words_choose_tuner_pruner_and_settings(folder: Path) -> None:
-    """What belongs to the search is changed like everything else."""
-    words = ["tuner=tpe", "tuner.startup=3", "pruner=median", "sweep.trials=7", "sweep.lag=0"]
-    request = compose_sweep("mine", words, folder)
-    assert ("rlexp.tuners.tpe.TPE", 3, "rlexp.pruners.median.Median", 7, 0) == (
+def test_overrides_choose_tuner_pruner_and_plan(folder: Path) -> None:
+    """Settings of the search are changed like other settings."""
+    overrides = ["tuner=tpe", "tuner.startup=3", "pruner=median", "sweep.trials=7", "sweep.lag=0"]
+    request = compose_sweep("mine", overrides, folder)
+    assert ("rlexp.tuners.tpe.TPE", 3, "rlexp.pruners.median.MedianPruner", 7, 0) == (
         request.tuner["_target_"],
         request.tuner["startup"],
         request.pruner["_target_"],
@@ -111,21 +113,21 @@ def test_words_choose_tuner_pruner_and_settings(folder: Path) -> None:
         ("algorithm.buffer_size=interval(10,20)", "buffer_size", Integer(10, 20)),
     ],
 )
-def test_word_with_several_values_searches_them(
+def test_override_with_several_values_is_searched(
     folder: Path, word: str, key: str, expected: Any
 ) -> None:
-    """As users of Hydra expect; the definition's parameter of that key is replaced."""
+    """The override replaces the parameter of the definition."""
     assert expected == domains(compose_sweep("mine", [word], folder))[f"algorithm.{key}"]
 
 
-def test_word_with_values_keeps_the_conditions(folder: Path) -> None:
-    """It says which values, not when."""
+def test_override_with_values_keeps_the_conditions(folder: Path) -> None:
+    """An override of values does not change the conditions of a parameter."""
     request = compose_sweep("mine", ["algorithm.gamma=interval(0.1,0.2)"], folder)
     assert {"algorithm.gamma": {"switch.gamma": (True,)}} == conditions(request)
 
 
 @pytest.mark.parametrize(
-    ("words", "gone"),
+    ("overrides", "gone"),
     [
         (["algorithm.learning_rate=0.1"], {"algorithm.learning_rate"}),
         (["sweep.space.algorithm.learning_rate=null"], {"algorithm.learning_rate"}),
@@ -136,36 +138,39 @@ def test_word_with_values_keeps_the_conditions(folder: Path) -> None:
         (["agent.network=[8]", "agent.network=[8],[9]"], set()),
     ],
 )
-def test_word_with_one_value_takes_its_key_out(
-    folder: Path, mine: SweepRequest, words: list[str], gone: set[str]
+def test_override_with_one_value_removes_its_parameter(
+    folder: Path, mine: SweepRequest, overrides: list[str], gone: set[str]
 ) -> None:
-    """With it goes what can then never be there; of two words the last counts."""
-    request = compose_sweep("mine", words, folder)
+    """Parameters that can no longer be active are removed too."""
+    request = compose_sweep("mine", overrides, folder)
     assert gone == set(mine.space.keys) - set(request.space.keys)
 
 
-def test_last_word_about_a_key_counts(folder: Path) -> None:
-    """It is either searched or held fixed."""
-    one, several = "agent.network=[8]", "agent.network=[8],[9]"
-    first, second = sort_words([one, several], folder), sort_words([several, one], folder)
-    assert ({}, {"agent.network": Written("[8],[9]")}) == (first.fixed, first.written)
+def test_last_override_of_a_key_wins(folder: Path) -> None:
+    """A key is either searched or fixed, as its last override states."""
+    single, several = "agent.network=[8]", "agent.network=[8],[9]"
+    first, second = (
+        sort_overrides([single, several], folder),
+        sort_overrides([several, single], folder),
+    )
+    assert ({}, {"agent.network": ParameterEntry("[8],[9]")}) == (first.fixed, first.written)
     assert ({"agent.network": [8]}, {}) == (second.fixed, second.written)
 
 
-def test_condition_that_always_holds_is_none(folder: Path) -> None:
-    """Where a word has fixed the parent, the child is simply there."""
+def test_condition_that_always_holds_is_dropped(folder: Path) -> None:
+    """If an override fixes the parent, the child has no condition."""
     assert {} == conditions(compose_sweep("mine", ["switch.gamma=true"], folder))
 
 
 def test_ranges_may_refer_to_the_configuration(folder: Path) -> None:
-    """A range follows the budget that a word sets."""
+    """A range follows the budget that an override sets."""
     text = DEFINITION + "    algorithm.buffer_size: int(interval(10, ${budget.steps}))\n"
     write_tree(folder, {"sweeps/mine.yaml": text})
     request = compose_sweep("mine", ["budget.steps=500"], folder)
     assert Integer(10, 500) == domains(request)["algorithm.buffer_size"]
 
 
-def test_words_alone_make_a_sweep(tmp_path: Path) -> None:
+def test_sweep_needs_no_definition(tmp_path: Path) -> None:
     """Without a definition, the defaults are those of a run."""
     request = compose_sweep(None, ["algorithm.gamma=interval(0.9,0.99)"], tmp_path)
     assert ({"algorithm.gamma": 0.99}, "rlexp.tuners.tpe.TPE", 50) == (
@@ -175,39 +180,47 @@ def test_words_alone_make_a_sweep(tmp_path: Path) -> None:
     )
 
 
-def test_shared_space_is_a_word_too(tmp_path: Path) -> None:
-    """Our recommended space on a task that no definition is about."""
-    words = ["algorithm=dqn", "environment=mountain_car", "+sweeps/space=dqn"]
-    request = compose_sweep(None, words, tmp_path)
+def test_shared_space_can_be_an_override(tmp_path: Path) -> None:
+    """A packaged space can be used on any task."""
+    overrides = ["algorithm=dqn", "environment=mountain_car", "+sweeps/space=dqn"]
+    request = compose_sweep(None, overrides, tmp_path)
     assert Integer(1000, 100_000, log=True) == domains(request)["algorithm.buffer_size"]
 
 
-def test_own_definition_wins_over_ours(folder: Path) -> None:
-    """A file of the study's hides the packaged one of the same name."""
+def test_definition_of_the_study_wins_over_the_packaged_one(folder: Path) -> None:
+    """A file of the study hides the packaged file of the same name."""
     write_tree(folder, {"sweeps/quick.yaml": DEFINITION})
     assert 20 == compose_sweep("quick", [], folder).plan.trials
 
 
-def test_own_defaults_win_over_ours(folder: Path) -> None:
-    """`conf/sweep.yaml` is replaced like every other file."""
+def test_sweep_defaults_of_the_study_win(folder: Path) -> None:
+    """The study can replace `conf/sweep.yaml`."""
     text = "defaults:\n  - tuner: sobol\n  - pruner: none\nsweep: {space: {}}\n"
     write_tree(folder, {"conf/sweep.yaml": text})
-    told = refusal(folder, "mine")
-    assert told.startswith("sweep.full_runs is missing; sweep.steps is missing")
+    message = refusal(folder, "mine")
+    assert message.startswith(
+        "sweep.full_runs is missing: give it a value with sweep.full_runs=…; sweep.steps is missing"
+    )
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
-        ("tuner=tpe", "no run has a tuner, sweeps have: rlexp sweep NAME tuner=tpe"),
-        ("+pruner=median", "no run has a pruner, sweeps have: rlexp sweep NAME pruner=median"),
+        (
+            "tuner=tpe",
+            "tuner belongs to sweeps, not to runs; use it with: rlexp sweep NAME tuner=tpe",
+        ),
+        (
+            "+pruner=median",
+            "pruner belongs to sweeps, not to runs; use it with: rlexp sweep NAME pruner=median",
+        ),
         (
             "sweep.trials=3",
-            "no run has sweep settings, sweeps have: rlexp sweep NAME sweep.trials=3",
+            "sweep settings belong to sweeps, not to runs; use it with: rlexp sweep NAME sweep.trials=3",
         ),
-        ("+sweeps=quick", "use it with: rlexp sweep NAME"),
+        ("+sweeps=quick", "use them with: rlexp sweep NAME"),
     ],
 )
-def test_run_refuses_the_words_of_a_sweep(tmp_path: Path, word: str, told: str) -> None:
-    """The line says which command takes them."""
-    assert told in run_refusal(tmp_path, word)
+def test_run_refuses_sweep_overrides(tmp_path: Path, word: str, message: str) -> None:
+    """The error names the command that accepts the override."""
+    assert message in run_refusal(tmp_path, word)

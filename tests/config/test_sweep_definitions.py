@@ -1,4 +1,4 @@
-"""Our definitions of sweeps: each composes, is allowed, and is what its name says."""
+"""Packaged sweep definitions: each composes, passes the checks and matches its name."""
 
 import re
 from functools import cache
@@ -28,13 +28,13 @@ TASKS = {
 
 
 @cache
-def sweep(name: str, *words: str) -> SweepRequest:
-    """A definition of ours, in a folder without files."""
-    return compose_sweep(name, words, NOWHERE)
+def sweep(name: str, *overrides: str) -> SweepRequest:
+    """A packaged definition, composed in a folder without files."""
+    return compose_sweep(name, overrides, NOWHERE)
 
 
-def test_there_are_definitions_for_algorithms_and_tasks() -> None:
-    """PPO, DQN and SAC with our spaces and the paper's, and one to begin with."""
+def test_packaged_definitions_are_complete() -> None:
+    """PPO, DQN and SAC have definitions on their tasks, and `quick` is the first example."""
     assert NAMES == [
         "dqn_acrobot",
         "dqn_acrobot_paper",
@@ -52,25 +52,25 @@ def test_there_are_definitions_for_algorithms_and_tasks() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_definition_is_allowed(name: str) -> None:
-    """It composes; its ends and choices build; trial 0 is the configuration that it begins with."""
+def test_definition_passes_the_checks(name: str) -> None:
+    """Extreme values build, and trial 0 is the default configuration."""
     request = sweep(name)
     check_sweep(request)
     assert request.plain == request.configure(request.default)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "quick"])
-def test_name_says_algorithm_and_task(name: str) -> None:
-    """Nothing else is trained on anything else."""
+def test_name_matches_algorithm_and_task(name: str) -> None:
+    """A definition trains the algorithm and the task in its name."""
     algorithm, task = name.removesuffix("_paper").split("_", 1)
-    plain = sweep(name).plain
-    assert f"rlexp.algorithms.{algorithm}.{algorithm.upper()}" == plain["algorithm"]["_target_"]
-    assert re.fullmatch(TASKS[task], plain["environment"]["id"])
+    settings = sweep(name).plain
+    assert f"rlexp.algorithms.{algorithm}.{algorithm.upper()}" == settings["algorithm"]["_target_"]
+    assert re.fullmatch(TASKS[task], settings["environment"]["id"])
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_paper_is_followed(name: str) -> None:
-    """Ten full runs of 1e5 steps, every trial on five seeds, ten test seeds, and no selection."""
+def test_paper_definitions_follow_the_paper(name: str) -> None:
+    """Ten full runs of 1e5 steps, five tuning seeds, ten test seeds and no selection."""
     request = sweep(name)
     plan, seeds = request.plan, request.plain["seeds"]
     assert ("fixed", 10, 100_000, 10) == (
@@ -84,14 +84,14 @@ def test_paper_is_followed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_definition_takes_another_tuner(name: str) -> None:
-    """No definition holds settings that only its own tuner or pruner has."""
+def test_definition_works_with_another_tuner(name: str) -> None:
+    """No definition has settings that only its own tuner or pruner accepts."""
     request = sweep(name, "tuner=random", "pruner=none")
     assert ({"_target_"}, {"_target_"}) == (set(request.tuner), set(request.pruner))
 
 
-def test_space_of_the_paper_is_the_papers() -> None:
-    """PPO's ranges of Eimer et al. 2023; a clip range or norm of 0 is none that can be built."""
+def test_ppo_space_is_that_of_the_paper() -> None:
+    """The ranges of Eimer et al. 2023, where 0 is replaced by 0.001 for clip range and norm."""
     assert {
         "algorithm.learning_rate": Real(1e-6, 0.1, "log"),
         "algorithm.ent_coef": Real(0.0, 0.5),
@@ -107,18 +107,18 @@ def test_space_of_the_paper_is_the_papers() -> None:
     } == domains(sweep("ppo_acrobot_paper"))
 
 
-def test_replay_never_exceeds_the_budget() -> None:
-    """The range of the buffer follows the steps of a run."""
+def test_replay_buffer_never_exceeds_the_budget() -> None:
+    """The range of the buffer size ends at the steps of a run."""
     request = sweep("dqn_cartpole", "budget.steps=30000")
     assert Integer(1000, 30_000, log=True) == domains(request)["algorithm.buffer_size"]
 
 
 @pytest.mark.parametrize("name", ["ppo_cartpole", "ppo_acrobot", "ppo_lunar_lander"])
 def test_every_batch_fits_every_rollout(name: str) -> None:
-    """No trial of PPO is refused for a minibatch that is longer than its rollout."""
+    """No PPO trial has a minibatch that is longer than its rollout."""
     request = sweep(name)
-    found = domains(request)
-    batches, steps = found["algorithm.batch_size"], found["algorithm.n_steps"]
+    all_domains = domains(request)
+    batches, steps = all_domains["algorithm.batch_size"], all_domains["algorithm.n_steps"]
     assert isinstance(batches, Choice)
     assert isinstance(steps, Choice)
     environments = request.plain["environment"]["vector"]["count"]
@@ -126,16 +126,16 @@ def test_every_batch_fits_every_rollout(name: str) -> None:
 
 
 def test_switches_have_the_defaults_of_the_library() -> None:
-    """PPO clips no value, SAC learns its temperature."""
+    """By default, PPO clips no value and SAC learns its temperature."""
     ppo = sweep("ppo_cartpole").default
     assert False is ppo["switch.clip_range_vf"]
     assert "algorithm.clip_range_vf" not in ppo
     assert "auto" == sweep("sac_pendulum").default["switch.ent_coef"]
 
 
-def test_definitions_are_listed_with_what_they_are() -> None:
-    """Each begins with a comment, shared spaces too."""
-    assert [] == [one for one in options("sweeps", NOWHERE) if len(one.description) < 20]
+def test_definitions_have_descriptions() -> None:
+    """Each file begins with a comment, also the shared spaces."""
+    assert [] == [option for option in options("sweeps", NOWHERE) if len(option.description) < 20]
     spaces = sorted((packaged_root() / "sweeps" / "space").glob("*.yaml"))
     firsts = [path.read_text().splitlines()[:2] for path in spaces]
     assert 6 == len(spaces)

@@ -1,4 +1,4 @@
-"""Definitions as people leave them lying about: half written, misnamed, with a slip of the pen."""
+"""Sweep definition files with mistakes: wrong first lines, invalid yaml, unusable names."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 
 HEAD = "# @package _global_\n"
 BEGIN = (
-    "In 'sweeps/bad': algorithm cannot be overridden: begin the file with the line "
-    "'# @package _global_', and write '- override /algorithm: OPTION', with the slash"
+    "In 'sweeps/bad': this file cannot override the group algorithm: begin the file with the line "
+    "'# @package _global_' and write '- override /algorithm: OPTION', with the slash"
 )
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("defaults:\n  - override /algorithm: ppo\n", BEGIN),
         (f"{HEAD}defaults:\n  - override algorithm: ppo\n", BEGIN),
@@ -40,20 +40,22 @@ def folder(tmp_path: Path) -> Path:
         (f"{HEAD}defaults: [space: broken]\n", "while parsing a flow mapping"),
     ],
 )
-def test_slip_in_a_definition_is_said_in_a_line(folder: Path, text: str, told: str) -> None:
-    """What no word of the command can mend is said of the file."""
+def test_mistake_in_a_definition_is_reported_in_one_line(
+    folder: Path, text: str, message: str
+) -> None:
+    """The error names the file that the user must edit."""
     write_tree(folder, {"sweeps/bad.yaml": text, "sweeps/space/broken.yaml": "a: {b: 1\n"})
-    assert told in refusal(folder, "bad")
+    assert message in refusal(folder, "bad")
 
 
-def test_definition_that_is_no_text_is_named(folder: Path) -> None:
-    """A file of bytes is refused by its name."""
+def test_binary_definition_is_refused(folder: Path) -> None:
+    """The error names the file."""
     (folder / "sweeps" / "bytes.yaml").write_bytes(b"\xff\xfe")
     assert "bytes.yaml is not yaml" in refusal(folder, "bytes")
 
 
-def test_sketch_of_another_sweep_is_nobodys_trouble(folder: Path) -> None:
-    """A half-written definition stops neither other sweeps nor runs."""
+def test_unfinished_definition_stops_no_other_command(folder: Path) -> None:
+    """Other sweeps and runs do not read the unfinished definition."""
     expected = compose_sweep("mine", [], folder)
     write_tree(folder, {"sweeps/sketch.yaml": "a: {b: 1\n", "sweeps/space/sketch.yaml": "a: ["})
     assert expected.space == compose_sweep("mine", [], folder).space
@@ -61,42 +63,44 @@ def test_sketch_of_another_sweep_is_nobodys_trouble(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mit leer", "\N{LATIN SMALL LETTER U WITH DIAERESIS}ml"])
-def test_name_that_no_word_can_hold_is_refused(folder: Path, name: str) -> None:
-    """It says what to rename, and to what."""
+def test_unusable_file_name_is_refused(folder: Path, name: str) -> None:
+    """The error says which characters a file name may have."""
     write_tree(folder, {f"sweeps/{name}.yaml": DEFINITION})
-    assert f"sweeps/{name}.yaml: rename it" in refusal(folder, name)
+    assert f"sweeps/{name}.yaml: rename the file" in refusal(folder, name)
 
 
 @pytest.mark.parametrize("word", ["sweep.space=null", "sweep.space={}", "sweep.space="])
-def test_whole_space_is_not_taken_out(folder: Path, word: str) -> None:
-    """A word that would change nothing is refused, not passed over."""
-    told = f"{word}: take parameters out one by one: sweep.space.KEY=null"
-    assert told == refusal(folder, "mine", word)
+def test_whole_space_cannot_be_removed(folder: Path, word: str) -> None:
+    """An override that would have no effect is refused."""
+    message = f"{word}: parameters must be removed one by one: write sweep.space.KEY=null"
+    assert message == refusal(folder, "mine", word)
 
 
 @pytest.mark.parametrize(
     "word", ["sweep.space.algorithm.gama=null", "~sweep.space.algorithm.gama"]
 )
-def test_parameter_that_is_not_there_is_not_taken_out(folder: Path, word: str) -> None:
-    """A slip in the key would leave the parameter in the space."""
-    told = "sweep.space.algorithm.gama=null takes out a parameter that the space does not have"
-    assert f"{told}; did you mean 'algorithm.gamma'?" in refusal(folder, "mine", word)
+def test_unknown_parameter_cannot_be_removed(folder: Path, word: str) -> None:
+    """A misspelt key is refused, because the parameter would stay in the space."""
+    message = "sweep.space.algorithm.gama=null removes a parameter that the space does not have"
+    assert f"{message}; did you mean 'algorithm.gamma'?" in refusal(folder, "mine", word)
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("range(0, 10_000_000)", "write interval(0, 1e+07)"),
         ("range(0, 1, 0.00001)", "write interval(0, 1)"),
     ],
 )
-def test_range_of_millions_is_an_interval(folder: Path, word: str, told: str) -> None:
-    """Each value of a range is read and built, so there may be a thousand of them."""
-    assert f"more than 1,000 values: {told}" in refusal(folder, "mine", f"algorithm.gamma={word}")
+def test_range_with_too_many_values_is_refused(folder: Path, word: str, message: str) -> None:
+    """A range may have a thousand values, because each is built."""
+    assert f"more than 1,000 values: {message}" in refusal(
+        folder, "mine", f"algorithm.gamma={word}"
+    )
 
 
-def test_tuner_without_settings_says_so() -> None:
-    """Settings of one tuner are not those of another."""
-    plain = {"_target_": "rlexp.tuners.random.RandomSearch", "startup": 3}
+def test_tuner_without_settings_refuses_settings() -> None:
+    """A setting of another tuner is an unknown key."""
+    settings = {"_target_": "rlexp.tuners.random.RandomSearch", "startup": 3}
     with pytest.raises(ConfigError, match=r"unknown key 'tuner.startup' \(there are: none\)"):
-        build(plain, "tuner")
+        build(settings, "tuner")

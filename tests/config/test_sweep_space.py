@@ -1,4 +1,4 @@
-"""The space of a sweep: Hydra's grammar, lists, conditions, and what is no space."""
+"""Parsing of search spaces: Hydra's grammar, lists, conditions and invalid spaces."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quick_parts import quick_yaml
 from sweeping import conditions, domains
 
-from rlexp.config.space import Written, ordered, read_domain, read_entries
+from rlexp.config.space import ParameterEntry, ordered, read_domain, read_entries
 from rlexp.config.sweep import compose_sweep
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Domain, Integer, Real
@@ -40,12 +40,12 @@ quick = pytest.fixture(autouse=True)(quick_yaml)
         ([None, [64], "x"], None, Choice((None, [64], "x"))),
     ],
 )
-def test_values_are_read_as_hydra_reads_them(
+def test_values_are_parsed_with_hydras_grammar(
     values: Any, default: Any, expected: Domain | None
 ) -> None:
-    """Intervals, their scales and types, choices, ranges, and yaml's lists."""
-    found = read_domain("algorithm.x", values, default)
-    assert (expected or Choice(({"shape": "linear", "initial": 0.1}, 0.1))) == found
+    """Intervals, scales, types, choices, ranges and lists become domains."""
+    result = read_domain("algorithm.x", values, default)
+    assert (expected or Choice(({"shape": "linear", "initial": 0.1}, 0.1))) == result
 
 
 @pytest.mark.parametrize(
@@ -58,28 +58,28 @@ def test_values_are_read_as_hydra_reads_them(
         ("auto", Real(1.0, 20.0)),
     ],
 )
-def test_whole_interval_of_a_whole_number_is_whole(default: Any, expected: Domain) -> None:
-    """Hydra reads the ends as real numbers; the default says what is meant."""
+def test_integer_default_makes_an_integer_interval(default: Any, expected: Domain) -> None:
+    """Hydra reads the ends as real numbers; an integer default makes them integers."""
     assert expected == read_domain("algorithm.x", "interval(1, 20)", default)
 
 
-def test_broken_ends_stay_real_numbers() -> None:
-    """Nothing is rounded behind the user's back: the plug-in refuses what is no whole number."""
+def test_fractional_ends_stay_real_numbers() -> None:
+    """Ends are not rounded; the plug-in refuses values that are not integers."""
     assert Real(0.5, 20.0) == read_domain("algorithm.x", "interval(0.5, 20)", 10)
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
-def test_ends_are_kept_to_the_last_bit(one: float, other: float) -> None:
-    """What is written is what is searched."""
-    low, high = sorted((one, other))
+def test_ends_are_exact(first: float, other: float) -> None:
+    """The parsed ends equal the written ones to the last bit."""
+    low, high = sorted((first, other))
     if low == high:
         return
-    found = read_domain("algorithm.x", f"tag(log, interval({low!r}, {high!r}))", 0.1)
-    assert Real(low, high, "log") == found
+    result = read_domain("algorithm.x", f"tag(log, interval({low!r}, {high!r}))", 0.1)
+    assert Real(low, high, "log") == result
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ("interval(3, 1)", "a range must go up: 3 is not below 1"),
         ("interval(1, 1)", "a range must go up: 1 is not below 1"),
@@ -90,36 +90,36 @@ def test_ends_are_kept_to_the_last_bit(one: float, other: float) -> None:
             "a log range of whole numbers must begin at 1, not at 0",
         ),
         ("tag(flipped_log, interval(0, 1))", "a flipped_log range must end below 1, not at 1"),
-        ("tag(flipped_log, int(interval(0, 8)))", "flipped_log is a scale of real numbers"),
+        ("tag(flipped_log, int(interval(0, 8)))", "flipped_log is a scale for real numbers"),
         ("tag(lug, interval(1, 2))", "unknown tag 'lug'; did you mean 'log'? (there are: log, "),
-        ("tag(log, flipped_log, interval(0.1, 0.2))", "a range has one scale"),
-        ("tag(log, choice(1, 2))", "only an interval takes a tag"),
-        ("shuffle(choice(1, 2))", "leave shuffle() out"),
-        ("glob(*)", "name the options one by one"),
+        ("tag(log, flipped_log, interval(0.1, 0.2))", "an interval has one scale"),
+        ("tag(log, choice(1, 2))", "only an interval can have a tag"),
+        ("shuffle(choice(1, 2))", "remove shuffle()"),
+        ("glob(*)", "write the options as choice(first, second)"),
         ("choice()", "empty choice is not legal"),
         ("choice(1)", "a choice needs two values or more"),
         ("range(0, 1)", "a choice needs two values or more"),
         ("choice(1, 1)", "a choice names a value twice"),
-        ("choice(nan, 1)", "holds what records cannot, such as nan"),
+        ("choice(nan, 1)", "has a value that is not JSON, such as nan"),
         ([], "a choice needs two values or more"),
         ([[64]], "a choice needs two values or more"),
-        ("0.99", "'0.99' is one value, and nothing to search; write interval(low, high)"),
-        (0.99, "0.99 is one value, and nothing to search"),
-        (True, "True is one value, and nothing to search"),
-        ("linear", "'linear' is one value"),
+        ("0.99", "'0.99' is a single value, not a set of values; write interval(low, high)"),
+        (0.99, "0.99 is a single value, not a set of values"),
+        (True, "True is a single value, not a set of values"),
+        ("linear", "'linear' is a single value"),
         ("intervall(0, 1)", "cannot read 'intervall(0, 1)'"),
         ("interval(0, 1", "cannot read 'interval(0, 1'"),
-        ("", "'' is one value"),
+        ("", "'' is a single value"),
     ],
 )
-def test_what_is_no_range_is_refused_in_a_line(values: Any, told: str) -> None:
-    """The line names the parameter, and what is wrong with its values."""
+def test_invalid_values_are_refused_in_one_line(values: Any, message: str) -> None:
+    """The error names the parameter and what is wrong with its values."""
     with pytest.raises(ConfigError) as caught:
         read_domain("algorithm.x", values, 0.5)
     text = str(caught.value)
     assert (True, True, False) == (
         text.startswith("sweep.space.algorithm.x: "),
-        told in text,
+        message in text,
         "\n" in text,
     )
 
@@ -141,41 +141,41 @@ def test_what_is_no_range_is_refused_in_a_line(values: Any, told: str) -> None:
     ],
 )
 def test_keys_may_be_nested_or_dotted(space: Any) -> None:
-    """Both ways mean the same, and one value of a condition is the same as a list of one."""
+    """Nested and dotted keys mean the same, as do a single value and a list of one."""
     expected = {
-        "algorithm.gamma": Written("a,b"),
-        "algorithm.clip": Written("c,d", {"switch.x": (True,)}),
+        "algorithm.gamma": ParameterEntry("a,b"),
+        "algorithm.clip": ParameterEntry("c,d", {"switch.x": (True,)}),
     }
     assert expected == read_entries(space)
 
 
-def test_null_takes_a_parameter_out() -> None:
-    """So a definition can do without one that it shares with others."""
+def test_null_removes_a_parameter() -> None:
+    """A definition can remove a parameter of a shared space."""
     assert {"algorithm.gamma": None} == read_entries({"algorithm": {"gamma": None}})
 
 
 @pytest.mark.parametrize(
-    ("space", "told"),
+    ("space", "message"),
     [
-        ([1], "is no mapping from keys to values"),
-        ("interval(0, 1)", "is no mapping from keys to values"),
-        ({"a": {"b": "1,2"}, "a.b": "1,2"}, "sweep.space.a.b stands there twice"),
+        ([1], "must be a mapping of parameters to values"),
+        ("interval(0, 1)", "must be a mapping of parameters to values"),
+        ({"a": {"b": "1,2"}, "a.b": "1,2"}, "sweep.space.a.b stands twice"),
         ({"a.b": {"when": {"c": 1}}}, "sweep.space.a.b has no values"),
         ({"a.b": {"values": "1,2", "whem": {}}}, "unknown key 'whem'; did you mean 'when'?"),
-        ({"a.b": {"values": "1,2", "when": "c"}}, "when='c' is no mapping"),
-        ({"a.b": {"values": "1,2", "when": {"c": []}}}, "when c has which value?"),
+        ({"a.b": {"values": "1,2", "when": "c"}}, "when='c' must be a mapping"),
+        ({"a.b": {"values": "1,2", "when": {"c": []}}}, "when: c has no values"),
     ],
 )
-def test_what_is_no_space_is_refused_in_a_line(space: Any, told: str) -> None:
-    """The line says how a parameter is written."""
+def test_invalid_space_is_refused_in_one_line(space: Any, message: str) -> None:
+    """The error says how a parameter is written."""
     with pytest.raises(ConfigError, match=r"sweep\.space") as caught:
         read_entries(space)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.permutations(list("abcde")))
-def test_order_does_not_depend_on_how_it_was_written(keys: list[str]) -> None:
-    """Parents stand before children, else the alphabet decides."""
+def test_order_is_topological_then_alphabetical(keys: list[str]) -> None:
+    """The order of the keys does not depend on how they were written."""
     parents: dict[str, dict[str, tuple[int, ...]]] = {
         "a": {"e": (1,)},
         "b": {"c": (1,), "a": (1,)},
@@ -184,14 +184,14 @@ def test_order_does_not_depend_on_how_it_was_written(keys: list[str]) -> None:
 
 
 def test_conditions_in_a_circle_are_refused() -> None:
-    """The line shows the circle."""
+    """The error shows the circle."""
     with pytest.raises(ConfigError, match="a → c → b → a"):
         ordered({"a": {"c": ()}, "b": {"a": ()}, "c": {"b": ()}})
 
 
 def test_conditions_reach_the_space(tmp_path: Path) -> None:
     """A parent may be a choice, a switch or a group, and may have several values."""
-    words = [
+    overrides = [
         "algorithm=ppo,a2c,dqn",
         "switch.clip=true,false",
         "sweep.space.algorithm.clip_range_vf={values:'interval(0.1,0.5)',when:{algorithm:ppo,switch.clip:true}}",
@@ -199,7 +199,7 @@ def test_conditions_reach_the_space(tmp_path: Path) -> None:
         "agent.network=[64],[64,64]",
         "sweep.space.agent.activation={values:'tanh,relu',when:{agent.network:[[64,64]]}}",
     ]
-    request = compose_sweep(None, words, tmp_path)
+    request = compose_sweep(None, overrides, tmp_path)
     assert conditions(request) == {
         "algorithm.clip_range_vf": {"algorithm": ("ppo",), "switch.clip": (True,)},
         "algorithm.gae_lambda": {"algorithm": ("ppo", "a2c")},

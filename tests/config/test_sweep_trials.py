@@ -1,4 +1,4 @@
-"""Configurations of trials: the base with the values of parameters, composed once per group."""
+"""Configurations of trials: Hydra composes once per combination of groups."""
 
 import time
 from pathlib import Path
@@ -12,8 +12,8 @@ from quick_parts import quick_parts
 from samples import write_tree
 from sweeping import DEFINITION, domains
 
-from rlexp.config.configurations import compose_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
+from rlexp.config.sweep_configurations import compose_overrides
 from rlexp.protocol.space import Integer
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -27,20 +27,20 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> SweepRequest:
-    """The definition, without a word."""
+    """The definition without overrides."""
     folder = write_tree(tmp_path_factory.mktemp("study"), {"sweeps/mine.yaml": DEFINITION})
     return compose_sweep("mine", [], folder)
 
 
-def test_base_is_what_a_run_would_have(folder: Path) -> None:
-    """The default trial trains exactly what `rlexp run` trains with the same words."""
-    words = ["algorithm=dqn", "budget.steps=2000", "budget.evaluation_every=500"]
+def test_default_configuration_equals_that_of_a_run(folder: Path) -> None:
+    """The default trial trains what `rlexp run` trains with the same overrides."""
+    overrides = ["algorithm=dqn", "budget.steps=2000", "budget.evaluation_every=500"]
     seeds = ["seeds.tuning=5", "seeds.selection=5", "seeds.test=10"]
-    assert one(folder, *words, *seeds) == compose_sweep("mine", [], folder).plain
+    assert one(folder, *overrides, *seeds) == compose_sweep("mine", [], folder).plain
 
 
-def test_default_values_lead_to_the_base(mine: SweepRequest) -> None:
-    """Trial 0 has a value for every parameter that is there, and changes nothing."""
+def test_default_values_change_nothing(mine: SweepRequest) -> None:
+    """Trial 0 has a value for every active parameter and equals the default configuration."""
     assert {
         "agent.network": None,
         "switch.gamma": True,
@@ -51,14 +51,14 @@ def test_default_values_lead_to_the_base(mine: SweepRequest) -> None:
 
 
 def test_fixed_value_is_in_every_trial(folder: Path) -> None:
-    """A word decides the key, whatever the definition searched."""
+    """A value that an override fixes wins over the definition."""
     request = compose_sweep("mine", ["algorithm.learning_rate=0.25"], folder)
     trial = request.configure({"agent.network": [64]})
     assert (0.25, [64]) == (trial["algorithm"]["learning_rate"], trial["agent"]["network"])
 
 
-def test_groups_are_composed_anew(folder: Path) -> None:
-    """An algorithm brings its own hyperparameters, and the definition's values stay."""
+def test_groups_are_composed_again(folder: Path) -> None:
+    """An algorithm brings its own hyperparameters; other values of the definition stay."""
     request = compose_sweep("mine", ["algorithm=dqn,ppo", "algorithm.n_steps=range(1,4)"], folder)
     ppo = request.configure({"algorithm": "ppo", "algorithm.n_steps": 2})
     assert {**one(folder, "algorithm=ppo")["algorithm"], "n_steps": 2} == ppo["algorithm"]
@@ -66,8 +66,8 @@ def test_groups_are_composed_anew(folder: Path) -> None:
     assert request.plain == request.configure(request.default)
 
 
-def test_default_of_a_group_is_its_first_option_if_need_be(folder: Path) -> None:
-    """Where the configuration's own option is not searched, the first one is the default."""
+def test_first_option_is_default_if_the_default_is_not_searched(folder: Path) -> None:
+    """If the default option is not searched, the first searched option is the default."""
     request = compose_sweep("mine", ["algorithm=a2c,ppo"], folder)
     assert ("a2c", "rlexp.algorithms.a2c.A2C") == (
         request.default["algorithm"],
@@ -76,26 +76,26 @@ def test_default_of_a_group_is_its_first_option_if_need_be(folder: Path) -> None
     assert request.plain == request.configure(request.default)
 
 
-def test_a_studys_own_group_can_be_searched(folder: Path) -> None:
-    """Presets of several keys are options of a group like any other."""
+def test_group_of_a_study_can_be_searched(folder: Path) -> None:
+    """A study can search presets of several keys."""
     for name, layers in (("small", "[8]"), ("large", "[64, 64]")):
         text = f"# @package _global_\n# Some.\nagent: {{network: {layers}}}\n"
         write_tree(folder, {f"conf/preset/{name}.yaml": text})
-    words = ["+preset=small,large", "sweep.space.agent.network=null"]
-    request = compose_sweep("mine", words, folder)
+    overrides = ["+preset=small,large", "sweep.space.agent.network=null"]
+    request = compose_sweep("mine", overrides, folder)
     networks = [request.configure({"preset": p})["agent"]["network"] for p in ("small", "large")]
     assert ([[8], [64, 64]], "small") == (networks, request.default["preset"])
 
 
 def test_steps_of_a_trial_replace_those_of_the_budget(mine: SweepRequest) -> None:
-    """A trial at a lower fidelity is shorter, and nothing else."""
+    """A trial at a lower fidelity differs from the default in its steps only."""
     short = mine.configure({}, 123)
     assert (123, 2000) == (short["budget"].pop("steps"), mine.plain["budget"]["steps"])
     assert short["budget"] == {k: v for k, v in mine.plain["budget"].items() if k != "steps"}
 
 
-def test_values_of_free_form_need_not_be_there(folder: Path) -> None:
-    """What the library takes and we do not know of can be searched too."""
+def test_free_form_keys_can_be_searched(folder: Path) -> None:
+    """Arguments of a library that the configuration does not list can be searched."""
     request = compose_sweep(
         "mine",
         ["environment.arguments.gravity=interval(1,9)", "agent.policy_kwargs.n.m=choice(1,2)"],
@@ -110,7 +110,7 @@ def test_values_of_free_form_need_not_be_there(folder: Path) -> None:
 
 
 def test_items_of_a_list_are_searched_by_position(folder: Path) -> None:
-    """So a wrapper can be tuned."""
+    """The arguments of a wrapper in a list can be searched."""
     wrapper = "environment.wrappers=[{name:TimeLimit,arguments:{max_episode_steps:100}}]"
     key = "environment.wrappers.0.arguments.max_episode_steps"
     request = compose_sweep("mine", [wrapper, f"{key}=interval(50,200)"], folder)
@@ -119,8 +119,8 @@ def test_items_of_a_list_are_searched_by_position(folder: Path) -> None:
     assert 70 == trial["environment"]["wrappers"][0]["arguments"]["max_episode_steps"]
 
 
-def test_values_that_refer_to_others_follow_them(folder: Path) -> None:
-    """A batch that is defined as a rollout stays one in every trial."""
+def test_references_follow_the_values_of_a_trial(folder: Path) -> None:
+    """A batch size that refers to the rollout length follows it in every trial."""
     text = "defaults: [ppo, _self_]\nbatch_size: ${algorithm.n_steps}\n"
     write_tree(folder, {"conf/algorithm/whole.yaml": f"# Whole rollouts.\n{text}"})
     request = compose_sweep("mine", ["algorithm=whole", "algorithm.n_steps=64,128"], folder)
@@ -133,10 +133,10 @@ POINTS = st.lists(st.floats(0, 1), min_size=4, max_size=4)
 
 
 @given(POINTS, st.randoms())
-def test_trial_differs_from_the_base_in_its_values_only(
+def test_trial_differs_from_the_default_in_its_values_only(
     mine: SweepRequest, point: list[float], random: Any
 ) -> None:
-    """Whatever the values and their order; the base is never touched."""
+    """The order of the values does not matter, and the default configuration never changes."""
     values = list(mine.space.decode(point).items())
     random.shuffle(values)
     trial = mine.configure(dict(values))
@@ -151,9 +151,9 @@ def test_trial_differs_from_the_base_in_its_values_only(
 
 
 def test_values_are_applied_without_composing_again(mine: SweepRequest) -> None:
-    """A hundred times in less than one composition takes, so that no search ever waits."""
+    """A hundred trials take less time than one composition."""
     begin = time.process_time()
-    compose_words([], Path())
+    compose_overrides([], Path())
     composing = time.process_time() - begin
     begin = time.process_time()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Targets and variables: what may be imported, and what is filled in where it is used."""
+"""Targets and environment variables: which classes may be imported, which values filled in."""
 
 import sys
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def function():
 
 
 @pytest.fixture
-def plain() -> dict[str, Any]:
+def settings() -> dict[str, Any]:
     """The default configuration, to be changed."""
     return deepcopy(DEFAULT.plain)
 
@@ -71,11 +71,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ["rlexp.algorithms.ppo.PPO"],
     ],
 )
-def test_a_target_outside_the_group_is_refused(plain: dict[str, Any], target: object) -> None:
-    """Nothing is imported for it."""
-    told = refusal(plain, **{"algorithm._target_": target})
-    assert f"algorithm._target_={target!r} is not allowed: it must start with" in told
-    assert "--allow-import" in told
+def test_a_target_outside_the_group_is_refused(settings: dict[str, Any], target: object) -> None:
+    """A target outside the packages of its group is never imported."""
+    message = refusal(settings, **{"algorithm._target_": target})
+    assert f"algorithm._target_={target!r} is not allowed: it must start with" in message
+    assert "--allow-import" in message
 
 
 @pytest.mark.parametrize(
@@ -85,28 +85,28 @@ def test_a_target_outside_the_group_is_refused(plain: dict[str, Any], target: ob
         ("rlexp.algorithms.pppo.PPO", "cannot be imported: ModuleNotFoundError"),
         ("rlexp.algorithms.", "cannot be imported"),
         ("rlexp.algorithms..ppo.PPO", "cannot be imported"),
-        ("rlexp.algorithms.library.construct", "is no plug-in: name a dataclass"),
-        ("rlexp.algorithms.ppo.TYPE_CHECKING", "is no plug-in: name a dataclass"),
+        ("rlexp.algorithms.library.construct", "is not a plug-in: write the path of a dataclass"),
+        ("rlexp.algorithms.ppo.TYPE_CHECKING", "is not a plug-in: write the path of a dataclass"),
     ],
 )
 def test_a_target_that_is_no_plug_in_is_refused(
-    plain: dict[str, Any], target: str, message: str
+    settings: dict[str, Any], target: str, message: str
 ) -> None:
-    """In one line, whatever the import says."""
-    assert message in refusal(plain, **{"algorithm._target_": target})
+    """The error is one line, whatever the import raises."""
+    assert message in refusal(settings, **{"algorithm._target_": target})
 
 
-def test_a_package_that_is_allowed_may_be_named(plain: dict[str, Any], package: str) -> None:
-    """Its dataclasses are plug-ins like ours."""
-    plain["agent"] = {"_target_": f"{package}.Mine", "size": 3}
+def test_allowed_package_provides_plug_ins(settings: dict[str, Any], package: str) -> None:
+    """Dataclasses of an allowed package are plug-ins."""
+    settings["agent"] = {"_target_": f"{package}.Mine", "size": 3}
     with pytest.raises(ConfigError, match="is not allowed"):
-        validate(plain)
-    _, parts = validate(plain, [package])
+        validate(settings)
+    _, parts = validate(settings, [package])
     assert (3, "x", package) == (parts.agent.size, parts.agent.text, type(parts.agent).__module__)
 
 
-def test_allowing_a_package_does_not_allow_what_starts_alike(package: str) -> None:
-    """`sample` does not open `sample_package`."""
+def test_allowed_package_is_matched_by_its_whole_name(package: str) -> None:
+    """Allowing `sample` does not allow `sample_package`."""
     with pytest.raises(ConfigError, match="is not allowed"):
         load_target(f"{package}.Mine", "agent", [package.removesuffix("_package")])
 
@@ -117,19 +117,19 @@ def test_allowing_a_package_does_not_allow_what_starts_alike(package: str) -> No
         ("broken.Mine", "cannot be imported: SyntaxError"),
         ("failing.Mine", "cannot be imported: RuntimeError: x y"),
         ("missing.Mine", "cannot be imported: ModuleNotFoundError"),
-        ("Plain", "is no plug-in"),
-        ("function", "is no plug-in"),
+        ("Plain", "is not a plug-in"),
+        ("function", "is not a plug-in"),
     ],
 )
-def test_a_package_that_fails_is_told_in_one_line(package: str, name: str, message: str) -> None:
-    """Its own exceptions reach no user as a traceback."""
+def test_import_error_is_reported_in_one_line(package: str, name: str, message: str) -> None:
+    """An exception of the package is shown without a traceback."""
     with pytest.raises(ConfigError, match=message) as caught:
         load_target(f"{package}.{name}", "agent", [package])
     assert "\n" not in str(caught.value)
 
 
-def test_a_plug_in_of_a_package_is_validated_like_ours(package: str) -> None:
-    """Types and names, all at once."""
+def test_plug_in_of_another_package_is_validated(package: str) -> None:
+    """Wrong types and unknown keys are reported together."""
     given_ = {"_target_": f"{package}.Mine", "size": "x", "txt": "y"}
     with pytest.raises(ConfigError) as caught:
         build(given_, "agent", [package])
@@ -154,30 +154,32 @@ def test_a_plug_in_of_a_package_is_validated_like_ours(package: str) -> None:
         (["${oc.env:SAMPLE}", {"a": "${oc.env:SAMPLE}"}], ["value", {"a": "value"}]),
     ],
 )
-def test_variables_are_filled_where_they_are_used(
+def test_environment_variables_are_filled_in(
     monkeypatch: pytest.MonkeyPatch, text: object, expected: object
 ) -> None:
-    """On whatever level they stand."""
+    """Variables are replaced in texts, lists and mappings."""
     monkeypatch.setenv("SAMPLE", "value")
     assert expected == fill_variables(text)
 
 
-def test_a_variable_that_is_not_set_is_told(plain: dict[str, Any]) -> None:
-    """By its name, with what to do."""
-    with pytest.raises(ConfigError, match="variable NOT_SET is not set; set it or give a default"):
-        validate(changed(plain, {"environment.id": "${oc.env:NOT_SET}"}))
+def test_unset_variable_is_refused(settings: dict[str, Any]) -> None:
+    """The error names the variable and how to give a default."""
+    with pytest.raises(
+        ConfigError, match="variable NOT_SET is not set: set it, or write a default value"
+    ):
+        validate(changed(settings, {"environment.id": "${oc.env:NOT_SET}"}))
 
 
-def test_a_secret_is_not_told_when_it_does_not_fit(
-    plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_invalid_secret_is_masked(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place is named, the value masked."""
+    """The error names the key and masks the value."""
     monkeypatch.setenv("SAMPLE_TOKEN", "hunter2-hunter2")
-    told = refusal(plain, **{"algorithm.n_steps": "${oc.env:SAMPLE_TOKEN}"})
-    assert 'algorithm.n_steps="********": must be a valid integer' == told
+    message = refusal(settings, **{"algorithm.n_steps": "${oc.env:SAMPLE_TOKEN}"})
+    assert 'algorithm.n_steps="********": must be a valid integer' == message
 
 
-def test_what_holds_a_variable_is_known() -> None:
-    """Only text can."""
-    found = [has_variable(value) for value in ("x ${oc.env:A} y", "${oc.env:A,b}", "A", 5, None)]
-    assert [True, True, False, False, False] == found
+def test_values_with_variables_are_recognised() -> None:
+    """Only a text with `${oc.env:…}` has a variable."""
+    result = [has_variable(value) for value in ("x ${oc.env:A} y", "${oc.env:A,b}", "A", 5, None)]
+    assert [True, True, False, False, False] == result

@@ -1,4 +1,4 @@
-"""Validation: types, ranges and names, every mistake at once, and what may be imported."""
+"""Validation: types, ranges and names, with all mistakes in one error."""
 
 import json
 from copy import deepcopy
@@ -21,14 +21,14 @@ quick = pytest.fixture(autouse=True)(quick_yaml)
 
 
 @pytest.fixture
-def plain() -> dict[str, Any]:
+def settings() -> dict[str, Any]:
     """The default configuration, to be changed."""
     return deepcopy(DEFAULT.plain)
 
 
-def test_a_valid_configuration_is_built(plain: dict[str, Any]) -> None:
-    """Settings become typed values, plug-ins become objects of their classes."""
-    root, parts = validate(plain)
+def test_a_valid_configuration_is_built(settings: dict[str, Any]) -> None:
+    """Settings become typed values, and plug-ins become objects of their classes."""
+    root, parts = validate(settings)
     assert SeedPlan(root=0, tuning=3, selection=0, test=5) == root.seeds
     assert (MLP, PPO, Local) == (type(parts.agent), type(parts.algorithm), type(parts.executor))
     assert ("CartPole-v1", 100_000) == (parts.environment.task, root.budget.steps)
@@ -46,24 +46,24 @@ def test_a_valid_configuration_is_built(plain: dict[str, Any]) -> None:
     ],
 )
 def test_a_whole_number_may_be_written_with_an_exponent(
-    plain: dict[str, Any], key: str, value: object, expected: object
+    settings: dict[str, Any], key: str, value: object, expected: object
 ) -> None:
-    """Where an integer is meant, 1e5 is one."""
-    root, _ = validate(changed(plain, {key: value}))
+    """1e5 is accepted as an integer."""
+    root, _ = validate(changed(settings, {key: value}))
     part, name = key.split(".")
-    found = getattr(getattr(root, part), name)
-    assert (expected, type(expected)) == (found, type(found))
+    value_ = getattr(getattr(root, part), name)
+    assert (expected, type(expected)) == (value_, type(value_))
 
 
-def test_a_plug_in_takes_whole_numbers_too(plain: dict[str, Any]) -> None:
-    """And stays typed inside schedules and lists."""
+def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
+    """Whole floats become integers inside plug-ins, schedules and lists."""
     changes = {
         "algorithm.n_steps": 2e3,
         "algorithm.learning_rate": {"shape": "linear", "initial": 1},
         "agent.network": [64.0, 32],
         "environment.vector.count": 4.0,
     }
-    _, parts = validate(changed(plain, changes))
+    _, parts = validate(changed(settings, changes))
     assert (2000, 4) == (parts.algorithm.n_steps, parts.environment.vector.count)
     assert (1.0, (64, 32)) == (parts.algorithm.learning_rate.initial, parts.agent.network)
     assert {int} == {type(width) for width in parts.agent.network}
@@ -109,11 +109,11 @@ def test_a_plug_in_takes_whole_numbers_too(plain: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_a_value_that_does_not_fit_is_told(
-    plain: dict[str, Any], key: str, value: object, message: str
+def test_invalid_value_is_reported(
+    settings: dict[str, Any], key: str, value: object, message: str
 ) -> None:
-    """Where it stands, what it was, and what is allowed."""
-    assert message in refusal(plain, **{key: value})
+    """The error names the key, the value and what is allowed."""
+    assert message in refusal(settings, **{key: value})
 
 
 @pytest.mark.parametrize(
@@ -129,33 +129,35 @@ def test_a_value_that_does_not_fit_is_told(
         ("agent.networks", "did you mean 'network'?"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_known_ones(
-    plain: dict[str, Any], key: str, message: str
+def test_unknown_key_is_reported_with_existing_keys(
+    settings: dict[str, Any], key: str, message: str
 ) -> None:
-    """On whatever level it stands."""
-    assert message in refusal(plain, **{key: 1})
+    """An unknown key is reported on every level."""
+    assert message in refusal(settings, **{key: 1})
 
 
 @pytest.mark.parametrize(
     "key", ["budget", "budget.steps", "seeds.root", "algorithm.gamma", "environment.vector.count"]
 )
-def test_a_missing_key_is_told(plain: dict[str, Any], key: str) -> None:
-    """There are no defaults but those in yaml."""
-    assert f"{key} is missing" in refusal(plain, **{key: ...})
+def test_missing_key_is_reported(settings: dict[str, Any], key: str) -> None:
+    """Defaults exist in yaml only, so every key is required."""
+    assert f"{key} is missing" in refusal(settings, **{key: ...})
 
 
 @pytest.mark.parametrize("group", ["agent", "algorithm", "environment", "executor"])
 @pytest.mark.parametrize("value", [None, "ppo", [], 5])
-def test_a_group_is_one_of_its_options(plain: dict[str, Any], group: str, value: object) -> None:
-    """Text in its place is told as that."""
+def test_value_of_a_group_must_be_a_mapping(
+    settings: dict[str, Any], group: str, value: object
+) -> None:
+    """A text, list or number instead of an option is refused."""
     message = f"{group} must be one of the group's options, not {value!r}"
-    assert message in refusal(plain, **{group: value})
+    assert message in refusal(settings, **{group: value})
 
 
-def test_all_mistakes_are_told_at_once(plain: dict[str, Any]) -> None:
-    """Of every plug-in and setting, so that they are corrected in one go."""
-    told = refusal(
-        plain,
+def test_all_mistakes_are_reported_together(settings: dict[str, Any]) -> None:
+    """One error lists the mistakes of all plug-ins and settings."""
+    message = refusal(
+        settings,
         **{
             "phase": "selection",
             "budget.steps": 0,
@@ -169,18 +171,20 @@ def test_all_mistakes_are_told_at_once(plain: dict[str, Any]) -> None:
             "executor.grace": ...,
         },
     )
-    assert 10 == len(told.replace("; did you mean", "").split("; "))
+    assert 10 == len(message.replace("; did you mean", "").split("; "))
     for key in ("phase", "budget.steps", "seeds.root", "compute.threads", "agent.network"):
-        assert 1 == told.count(f"{key}=")
-    assert "unknown key 'agent.later'" in told
-    assert "executor.grace is missing" in told
+        assert 1 == message.count(f"{key}=")
+    assert "unknown key 'agent.later'" in message
+    assert "executor.grace is missing" in message
 
 
-def test_a_rule_between_values_is_told_with_the_other_mistakes(plain: dict[str, Any]) -> None:
-    """What only the whole of a part can know."""
-    told = refusal(plain, **{"budget.score": "auc", "budget.evaluation_every": None, "phase": "x"})
-    assert "budget.score=auc reads the evaluation curve" in told
-    assert 'phase="x"' in told
+def test_rule_between_settings_is_reported_with_other_mistakes(settings: dict[str, Any]) -> None:
+    """The error of a class about several settings is listed with the others."""
+    message = refusal(
+        settings, **{"budget.score": "auc", "budget.evaluation_every": None, "phase": "x"}
+    )
+    assert "budget.score=auc reads the evaluation curve" in message
+    assert 'phase="x"' in message
 
 
 keys = st.sampled_from(
@@ -196,24 +200,24 @@ junk = st.recursive(
 
 
 @given(keys, junk)
-def test_whatever_is_given_the_answer_is_one_line(key: str, value: Any) -> None:
-    """A value is taken, or refused by name: nothing else happens."""
-    told = ""
+def test_any_value_is_accepted_or_refused_in_one_line(key: str, value: Any) -> None:
+    """No value raises another error than a one-line ConfigError."""
+    message = ""
     try:
         validate(changed(deepcopy(DEFAULT.plain), {key: value}))
     except ConfigError as error:
-        told = str(error)
-    assert "\n" not in told
+        message = str(error)
+    assert "\n" not in message
 
 
-def test_a_value_that_is_no_plain_data_is_refused(plain: dict[str, Any]) -> None:
-    """Nothing but JSON values comes out of a composition, or into a record."""
-    assert "is no plain data" in refusal(plain, **{"environment.arguments": {"a": object()}})
+def test_value_that_is_not_json_is_refused(settings: dict[str, Any]) -> None:
+    """A configuration may have JSON values only."""
+    assert "is not JSON" in refusal(settings, **{"environment.arguments": {"a": object()}})
 
 
-def test_validation_leaves_the_mapping_as_it_was(plain: dict[str, Any]) -> None:
-    """Numbers are repaired in a copy."""
-    changed(plain, {"budget.steps": 1e5, "algorithm.n_steps": 2e3})
-    before = json.dumps(plain)
-    validate(plain)
-    assert before == json.dumps(plain)
+def test_validation_does_not_change_its_input(settings: dict[str, Any]) -> None:
+    """Whole floats become integers in a copy."""
+    changed(settings, {"budget.steps": 1e5, "algorithm.n_steps": 2e3})
+    before = json.dumps(settings)
+    validate(settings)
+    assert before == json.dumps(settings)

@@ -15,7 +15,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Allocation
 from rlexp.pruners import Pruner
 from rlexp.pruners.hyperband import Hyperband
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 from rlexp.pruners.none import Never
 from rlexp.pruners.successive_halving import SuccessiveHalving
 from rlexp.pruners.wilcoxon import Wilcoxon
@@ -24,7 +24,7 @@ from rlexp.records.run import RunRecord, State
 ALLOCATIONS: Sequence[Allocation] = ("two_stage", "fixed", "racing")
 PRUNERS: Sequence[Pruner] = (
     Never(),
-    Median(startup_trials=2, warm_up=0.0),
+    MedianPruner(startup_trials=2, warm_up=0.0),
     SuccessiveHalving(minimum=0.25, eta=2),
     Hyperband(minimum=0.25, eta=2),
     Wilcoxon(threshold=0.3, startup_seeds=2),

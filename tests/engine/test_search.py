@@ -12,7 +12,7 @@ from rlexp.engine.sweeping import Stage, Sweeping
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.pruners import Pruner
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 from rlexp.pruners.none import Never
 from rlexp.pruners.successive_halving import SuccessiveHalving
 from rlexp.pruners.wilcoxon import Wilcoxon
@@ -22,7 +22,7 @@ from rlexp.tuners import Tuner
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.tpe import TPE
 
-MEDIAN = Median(startup_trials=2, warm_up=0.1)
+MEDIAN = MedianPruner(startup_trials=2, warm_up=0.1)
 HALVING = SuccessiveHalving(minimum=0.1, eta=2)
 WILCOXON = Wilcoxon(threshold=0.2, startup_seeds=2)
 PARZEN = TPE(startup=3, candidates=8, multivariate=True)

@@ -10,7 +10,7 @@ from rlexp.engine.sweeping import Stage
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import Trial, TrialState
 
@@ -49,7 +49,7 @@ def test_hours_end_the_search() -> None:
 def test_steps_count_what_was_planned_of_pruned_trials() -> None:
     """A pruned trial counts whole seeds before it and its own steps up to the rung."""
     world = World(
-        plan=plan(trials=20), pruner=Median(startup_trials=2, warm_up=0.1), one_by_one=True
+        plan=plan(trials=20), pruner=MedianPruner(startup_trials=2, warm_up=0.1), one_by_one=True
     )
     world.run(2, 0)
     for entry in world.open().search.entries:

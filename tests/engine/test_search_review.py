@@ -18,14 +18,14 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.pruners import Point
 from rlexp.pruners.hyperband import Hyperband
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import TrialState
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.tpe import TPE
 
-MEDIAN = Median(startup_trials=2, warm_up=0.1)
+MEDIAN = MedianPruner(startup_trials=2, warm_up=0.1)
 
 
 @dataclass(frozen=True)

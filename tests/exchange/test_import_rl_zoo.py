@@ -183,10 +183,10 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
         (f"a: {'x' * (1 << 20)}", "larger than"),
         ("n_timesteps: many", "n_timesteps is 'many'"),
         ("n_timesteps: -5", "n_timesteps is -5"),
-        ("!!python/object/apply:collections.OrderedDict\n- - [a]", "no pairs"),
-        ("a: !!bool maybe", "no value"),
-        ("a: !!int ''", "no value"),
-        ("a: !!float x", "no value"),
+        ("!!python/object/apply:collections.OrderedDict\n- - [a]", "is not a list of pairs"),
+        ("a: !!bool maybe", "invalid value"),
+        ("a: !!int ''", "invalid value"),
+        ("a: !!float x", "invalid value"),
     ],
 )
 def test_damaged_configurations(tmp_path: Path, text: str, what: str) -> None:

@@ -196,7 +196,10 @@ def test_records_do_not_say_where_keys_are_sent(study: StudyFolder, mirrored: St
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "tracker=wandb,mlflow"), "several trackers are a list: tracker=[wandb,mlflow]"),
+        (
+            ("run", "tracker=wandb,mlflow"),
+            "several trackers must be a list: write tracker=[wandb,mlflow]",
+        ),
         (("run", "tracker=[tensorbord]"), "did you mean 'tensorboard'?"),
         (("run", TENSORBOARD, "tracker.tensorboard.weight=3"), "did you mean 'wait'?"),
         (("run", TENSORBOARD, "tracker.tensorboard.wait=-1"), "tracker.tensorboard.wait"),

@@ -1,4 +1,4 @@
-"""Dependencies: what is imported is asked for, and what is asked for has one version in CI."""
+"""Dependencies: every import is declared, and CI tests one version of each."""
 
 import re
 import sys
@@ -32,23 +32,25 @@ APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"ray"}
 """Extras that need an environment of their own, and one that is too large to come unasked."""
 
 
-def test_every_import_is_asked_for() -> None:
-    """A package that our code imports is a dependency by name, not by another's grace."""
+def test_every_import_is_declared() -> None:
+    """Each package that rlexp imports is a direct dependency."""
     graph = grimp.build_graph("rlexp", include_external_packages=True, cache_dir=None)
     modules = {module for module in graph.modules if not module.startswith("rlexp")}
     providers = packages_distributions()
-    for_users = chain.from_iterable(own for extra, own in EXTRAS.items() if extra != "dev")
-    asked = names([*PROJECT["dependencies"], *for_users])
+    for_users = chain.from_iterable(
+        requirements for extra, requirements in EXTRAS.items() if extra != "dev"
+    )
+    declared = names([*PROJECT["dependencies"], *for_users])
     # Of packages that bring one module together, one asks for the others.
     assert set() == {
         module
         for module in modules - set(sys.stdlib_module_names)
-        if asked.isdisjoint(map(canonicalize_name, providers.get(module, [module])))
+        if declared.isdisjoint(map(canonicalize_name, providers.get(module, [module])))
     }
 
 
 def test_every_dependency_is_imported() -> None:
-    """No dependency is left over from code that is gone."""
+    """No dependency is left over from deleted code."""
     graph = grimp.build_graph("rlexp", include_external_packages=True, cache_dir=None)
     providers = packages_distributions()
     imported = {
@@ -58,38 +60,41 @@ def test_every_dependency_is_imported() -> None:
 
 
 def test_all_holds_every_extra_for_users() -> None:
-    """`rlexp[all]` is everything but what only developers need, and what cannot live beside it."""
+    """`rlexp[all]` has all extras except those for developers or for separate environments."""
     (everything,) = EXTRAS["all"]
     assert EXTRAS.keys() - {"all", "dev"} - APART == Requirement(everything).extras
 
 
 def test_every_suite_has_its_extra() -> None:
-    """A refusal names no extra that does not exist."""
+    """Each extra that an error names exists."""
     assert {suite.extra for suite in SUITES} <= EXTRAS.keys()
 
 
 def test_users_are_not_pinned() -> None:
     """A requirement gives a range, so that rlexp can be installed beside other packages."""
-    asked = chain(PROJECT["dependencies"], *EXTRAS.values())
-    assert [] == [text for text in asked if "==" in text]
+    requirements = chain(PROJECT["dependencies"], *EXTRAS.values())
+    assert [] == [text for text in requirements if "==" in text]
 
 
 def test_every_requirement_has_one_version() -> None:
-    """CI installs exact versions only, torch's as it was released: no local build."""
+    """CI installs exact versions, and torch without a local build."""
     assert [] == [pin for pin in PINS if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)]
     assert "torch==2.13.0" in PINS
-    asked = names([*PROJECT["dependencies"], *chain.from_iterable(EXTRAS.values())])
-    assert set() == asked - names(PINS) - {"rlexp"}
+    declared = names([*PROJECT["dependencies"], *chain.from_iterable(EXTRAS.values())])
+    assert set() == declared - names(PINS) - {"rlexp"}
 
 
 def test_versions_satisfy_the_ranges() -> None:
-    """The versions that CI tests are among those that users may get."""
+    """The versions that CI tests are within the declared ranges."""
     versions = {canonicalize_name(p): v for p, _, v in (pin.partition("==") for pin in PINS)}
-    together = [own for extra, own in EXTRAS.items() if extra not in APART]
-    asked = [Requirement(text) for text in chain(PROJECT["dependencies"], *together)]
+    together = [
+        extra_requirements for extra, extra_requirements in EXTRAS.items() if extra not in APART
+    ]
+    requirements = [Requirement(text) for text in chain(PROJECT["dependencies"], *together)]
     refused = [
-        str(one)
-        for one in asked
-        if one.name != "rlexp" and versions[canonicalize_name(one.name)] not in one.specifier
+        str(requirement)
+        for requirement in requirements
+        if requirement.name != "rlexp"
+        and versions[canonicalize_name(requirement.name)] not in requirement.specifier
     ]
     assert [] == refused

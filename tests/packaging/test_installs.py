@@ -1,4 +1,4 @@
-"""Installs: a wheel and an editable install find conf/ and sweeps/, in any folder."""
+"""Wheels and editable installs find conf/ and sweeps/ from any folder."""
 
 import os
 import subprocess
@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
 
-def run(words: Sequence[str | Path], folder: Path) -> str:
-    """Run a command that must succeed; returns its standard output."""
+def run(command: Sequence[str | Path], folder: Path) -> str:
+    """The standard output of a command that must succeed."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "RLEXP"))}
     done = subprocess.run(
-        [str(word) for word in words],
+        [str(word) for word in command],
         cwd=folder,
         env={**variables, "RLEXP_HOME": str(folder)},
         capture_output=True,
@@ -31,15 +31,15 @@ def run(words: Sequence[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-def pip(*words: str | Path) -> None:
-    """Run this environment's pip, which reaches for no index."""
+def pip(*overrides: str | Path) -> None:
+    """Run pip of this environment without an index."""
     offline = ("--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
-    run([sys.executable, "-m", "pip", *words, *offline], ROOT)
+    run([sys.executable, "-m", "pip", *overrides, *offline], ROOT)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the checkout."""
+    """A wheel that is built from the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     pip("wheel", "--wheel-dir", folder, ROOT)
     (built,) = folder.glob("*.whl")
@@ -48,7 +48,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])
 def rlexp(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of a fresh environment, which borrows every dependency from this one."""
+    """The rlexp command of a fresh environment, which shares the dependencies of this one."""
     folder = tmp_path_factory.mktemp("an environment")
     run([sys.executable, "-m", "venv", "--without-pip", folder], ROOT)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -64,14 +64,14 @@ def rlexp(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """An empty folder."""
+    """An empty study."""
     folder = tmp_path / "a study"
     folder.mkdir()
     return folder
 
 
-def test_wheel_carries_every_configuration(wheel: Path) -> None:
-    """Every file under conf/ and sweeps/ travels in the wheel, and so does the entry."""
+def test_wheel_has_every_configuration(wheel: Path) -> None:
+    """The wheel has all files of conf/, sweeps/ and entry/."""
     with zipfile.ZipFile(wheel) as archive:
         carried = set(archive.namelist())
     files = {
@@ -83,35 +83,35 @@ def test_wheel_carries_every_configuration(wheel: Path) -> None:
     assert set() == {*files, "rlexp/entry/entry.yaml", "rlexp/py.typed"} - carried
 
 
-def test_wheel_carries_no_tests(wheel: Path) -> None:
-    """A user's site-packages gets the package and its metadata, nothing else."""
+def test_wheel_has_no_tests(wheel: Path) -> None:
+    """The wheel has only the package and its metadata."""
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
     assert {"rlexp", f"{wheel.name.rpartition('-py3')[0]}.dist-info"} == tops
 
 
 def test_package_comes_from_this_install(rlexp: Path, study: Path) -> None:
-    """What is tested is the install itself: a wheel's own copy, or the checkout."""
+    """The tested package is that of the install: of the wheel, or of the checkout."""
     code = "import rlexp; print(rlexp.__file__)"
     where = Path(run([rlexp.with_name("python"), "-c", code], study).strip())
     assert where.is_relative_to(rlexp.parents[1]) != where.is_relative_to(ROOT)
 
 
 def test_lists_algorithms_in_an_empty_folder(rlexp: Path, study: Path) -> None:
-    """The packaged options are found where there is no conf/ at all."""
+    """Packaged options are found in a folder without conf/."""
     listed = run([rlexp, "config", "list", "algorithm"], study).split()
     assert {"ppo", "sac", "dqn"} <= set(listed)
 
 
 def test_plans_a_run_in_an_empty_folder(rlexp: Path, study: Path) -> None:
-    """A run is composed, validated and planned where there is no conf/ at all."""
+    """A run is composed, validated and planned in a folder without conf/."""
     shown = run([rlexp, "run", "experiment=first", "seeds.test=3", "--dry-run"], study)
     assert "3 runs × 100,000 environment steps" in shown
     assert [] == list(study.iterdir())
 
 
-def test_own_configuration_wins(rlexp: Path, study: Path) -> None:
-    """A study's ./conf needs only what it adds, and wins where both have a file."""
+def test_configuration_of_the_study_wins(rlexp: Path, study: Path) -> None:
+    """The conf/ of a study needs only additions, and wins over packaged files."""
     folder = study / "conf" / "environment"
     folder.mkdir(parents=True)
     (folder / "cartpole.yaml").write_text("defaults: [gymnasium, _self_]\nid: Acrobot-v1\n")

@@ -31,10 +31,10 @@ pytestmark = [
 ]
 
 
-def rlexp(folder: Path, *words: str) -> str:
-    """Run a command that must succeed; returns its standard output."""
+def rlexp(folder: Path, *overrides: str) -> str:
+    """The standard output of a command that must succeed."""
     done = subprocess.run(
-        [sys.executable, "-m", "rlexp", *words],
+        [sys.executable, "-m", "rlexp", *overrides],
         cwd=folder,
         env={**os.environ, "RLEXP_HOME": str(folder / "home")},
         capture_output=True,
@@ -47,7 +47,7 @@ def rlexp(folder: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an experiment of two labels and a sweep."""
+    """A study with an experiment of two labels and a sweep."""
     folder = tmp_path_factory.mktemp("a study")
     rlexp(folder, "run", "algorithm=ppo,a2c", "experiment=duel", "seeds.test=3", *TINY)
     rlexp(folder, "run", "algorithm=dqn", "experiment=dqn", "seeds.test=1", *TINY)
@@ -57,7 +57,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("requirement", REQUIREMENTS, ids=lambda r: str(r.name))
 def test_a_dependency_has_its_lowest_version(requirement: Requirement) -> None:
-    """The versions that the other tests here use are the lowest ones of pyproject.toml."""
+    """The installed version is the lowest one of pyproject.toml."""
     (lowest,) = (part.version for part in requirement.specifier if part.operator == ">=")
     # torch names its build behind a plus.
     assert Version(lowest) == Version(Version(version(requirement.name)).public)
@@ -70,13 +70,13 @@ def test_runs_are_completed(study: Path) -> None:
 
 
 def test_a_sweep_has_a_winner(study: Path) -> None:
-    """Tuning, choice and test come to their end."""
+    """A sweep completes tuning, selection and test."""
     selection = json.loads((study / "runs" / "quick" / "selection.json").read_text())
     assert selection["winner"] in range(3)
 
 
 def test_labels_are_compared(study: Path) -> None:
-    """The comparison has its table and its verdict."""
+    """A comparison has its table and its verdict."""
     text = rlexp(study, "compare", "duel")
     assert "IQM of every label on every task" in text
     assert "ppo and a2c" in text
@@ -84,7 +84,7 @@ def test_labels_are_compared(study: Path) -> None:
 
 @pytest.mark.parametrize("name", ["duel", "quick"])
 def test_reports_are_written_in_every_format(study: Path, name: str) -> None:
-    """Pages with their axes, tables and documents are drawn."""
+    """The report has its plots, tables and documents."""
     folder = study / f"report of {name}"
     rlexp(study, "report", name, "--format", "html,latex,csv,json,md", "--output", str(folder))
     assert {".html", ".tex", ".csv", ".json", ".md"} <= {path.suffix for path in folder.rglob("*")}

@@ -1,4 +1,4 @@
-"""The Makefile and the CI script: what they would do, in a folder with a space in its name."""
+"""The Makefile and the CI script, run in a folder with a space in its name."""
 
 import os
 import re
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the two commands read, in a folder of its own, with no environment yet."""
+    """A folder with the files that both commands read, without an environment."""
     folder = tmp_path / "a fresh clone"
     for name in COPIED:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -27,17 +27,17 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ready(checkout: Path) -> Path:
-    """The mark of an environment that was made in the checkout."""
+    """The file that marks the environment of the checkout as complete."""
     mark = checkout / ".venv" / "ready"
     mark.parent.mkdir()
     mark.write_text(f"{checkout.resolve()}\n")
     return mark
 
 
-def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run make as a user does, even where the tests themselves were started by make."""
+def make(checkout: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    """Run make like a user, also if make started the tests."""
     return subprocess.run(
-        ["make", *words],
+        ["make", *overrides],
         cwd=checkout,
         env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
         capture_output=True,
@@ -48,13 +48,13 @@ def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_demo_installs_first(checkout: Path) -> None:
-    """Without an environment, one is made from the exact versions before the demo runs."""
+    """Without an environment, make creates one with exact versions before the demo."""
     commands = make(checkout, "--dry-run", "demo").stdout
     assert re.search(r"-m venv(.|\n)*constraints\.txt(.|\n)*\brun \+benchmark=cartpole", commands)
 
 
 def test_repeat_installs_nothing(checkout: Path, ready: Path) -> None:
-    """Where the environment is fresh, the demo is all that runs."""
+    """With a fresh environment, only the demo runs."""
     commands = make(checkout, "--dry-run", "demo").stdout
     assert ".venv/bin/rlexp run +benchmark=cartpole experiment=demo" in commands
     assert "install" not in commands
@@ -62,23 +62,23 @@ def test_repeat_installs_nothing(checkout: Path, ready: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pyproject.toml", ".ci/constraints.txt"])
 def test_changed_requirements_are_installed(checkout: Path, ready: Path, name: str) -> None:
-    """An environment that is older than its requirements is brought up to date."""
+    """An environment that is older than its requirements is updated."""
     os.utime(ready, (1, 1))
     (checkout / name).touch()
     assert "pip install" in make(checkout, "--dry-run", "demo").stdout
 
 
-def test_moved_environment_is_made_anew(checkout: Path, ready: Path) -> None:
-    """An environment that was made in another folder is stale: its commands point there."""
+def test_moved_environment_is_created_again(checkout: Path, ready: Path) -> None:
+    """An environment from another folder is replaced, because its scripts point there."""
     moved = checkout.rename(checkout.with_name("another place"))
     assert "-m venv" in make(moved, "--dry-run", "test").stdout
     assert not (moved / ".venv" / "ready").exists()
 
 
 def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
-    """`make test` lints, checks formats, types and import contracts, and runs the tests."""
+    """`make test` lints, checks format, types and import contracts, and runs the tests."""
     commands = make(checkout, "--dry-run", "test").stdout.split("\n")
-    wanted = [
+    expected = [
         "ruff check",
         "ruff format --check",
         "mypy",
@@ -86,11 +86,11 @@ def test_test_runs_every_check(checkout: Path, ready: Path) -> None:
         "pytest -n 3 --dist loadfile --no-loadscope-reorder",
         "",
     ]
-    assert wanted == [line.removeprefix(".venv/bin/") for line in commands]
+    assert expected == [line.removeprefix(".venv/bin/") for line in commands]
 
 
 def test_old_python_is_refused(checkout: Path) -> None:
-    """A Python that is too old is refused on one line, before anything is made."""
+    """The error is one line, and nothing is created."""
     old = checkout / "old python"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
@@ -101,7 +101,7 @@ def test_old_python_is_refused(checkout: Path) -> None:
 
 @pytest.fixture
 def ci(checkout: Path, tmp_path: Path) -> Callable[[str], int]:
-    """Runs the CI script on a README with this test command; returns its exit code."""
+    """Runs the CI script on a README with a test command; returns its exit code."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("strace", "tmux"):
@@ -119,15 +119,15 @@ def ci(checkout: Path, tmp_path: Path) -> Callable[[str], int]:
 
 @pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 3", 3), ("false\ntrue", 1)])
 def test_ci_fails_when_a_test_fails(ci: Callable[[str], int], command: str, code: int) -> None:
-    """CI's verdict is that of the README's own command."""
+    """The exit code of CI is that of the command in the README."""
     assert code == ci(command)
 
 
 def test_ci_works_in_the_checkout(ci: Callable[[str], int]) -> None:
-    """The command runs in the checkout, wherever the script is started."""
+    """The command runs in the checkout, wherever the script was started."""
     assert 0 == ci("test -f pyproject.toml")
 
 
-def test_ci_wants_a_command(ci: Callable[[str], int]) -> None:
-    """A README without a test command fails."""
+def test_ci_needs_a_command(ci: Callable[[str], int]) -> None:
+    """CI fails if the README has no test command."""
     assert 1 == ci("```\n```bash other")

@@ -1,4 +1,4 @@
-"""Successive halving and Hyperband: rungs, who goes on, and brackets."""
+"""Successive halving and Hyperband: rungs, promotion and brackets."""
 
 from collections import Counter
 from math import nan
@@ -6,7 +6,7 @@ from math import nan
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from points import point, stopped_at
+from pruning_points import point, stopped_at
 
 from rlexp.pruners.hyperband import Hyperband, interleaved
 from rlexp.pruners.rungs import rungs
@@ -16,7 +16,7 @@ HALVING = SuccessiveHalving(minimum=0.1, eta=3)
 
 
 def test_rungs_lie_at_powers_of_eta() -> None:
-    """10, 30 and 90 % of the budget, to the step: nowhere else is anything decided."""
+    """Decisions are made at exactly 10, 30 and 90 % of the budget."""
     assert [100, 300, 900] == stopped_at(HALVING, 0.0, [1.0])
     assert [50, 100, 200, 400, 800] == stopped_at(
         SuccessiveHalving(minimum=0.05, eta=2), 0.0, [1.0], every=50
@@ -24,7 +24,7 @@ def test_rungs_lie_at_powers_of_eta() -> None:
 
 
 def test_a_rung_is_decided_at_the_evaluation_after_it() -> None:
-    """With one every 250 steps the rungs at 100, 300 and 900 lie at 250, 500 and 1,000."""
+    """With evaluations every 250 steps, the rung at 100 steps is decided at 250, and so on."""
     # The last is the end of the run, where no step is saved any more.
     assert [250, 500] == stopped_at(HALVING, 0.0, [1.0], every=250)
 
@@ -36,7 +36,7 @@ def test_a_rung_is_decided_at_the_evaluation_after_it() -> None:
     st.integers(400, 2000),
 )
 def test_each_rung_has_one_point(minimum: float, eta: int, every: int, steps: int) -> None:
-    """At or after it by less than one evaluation, whatever the numbers."""
+    """A rung is decided once, less than one evaluation after its share of the budget."""
     assume(minimum < 1)
     pruner = SuccessiveHalving(minimum=minimum, eta=eta)
     evaluations = range(every, steps, every)
@@ -64,28 +64,28 @@ def test_each_rung_has_one_point(minimum: float, eta: int, every: int, steps: in
         ([5.0, 5.0, 5.0, 5.0], 5.0, True),
     ],
 )
-def test_the_best_third_goes_on(peers: list[float], value: float, goes_on: bool) -> None:
-    """One of up to five, two of six; whoever equals the last of them too."""
+def test_best_third_continues(peers: list[float], value: float, goes_on: bool) -> None:
+    """One of up to five and two of six trials continue, with all that tie with the last."""
     assert goes_on == (HALVING.prunes(point(value, peers)) is None)
 
 
 def test_only_the_first_seed_has_rungs() -> None:
-    """What comes after it is no successive halving."""
+    """Runs of later seeds are never pruned."""
     assert [] == stopped_at(HALVING, 0.0, [1.0], position=1)
 
 
-def test_it_says_what_it_compared() -> None:
-    """The value, how many go on, and the rung."""
+def test_reason_names_the_comparison() -> None:
+    """The reason has the value, the number of continuing trials and the rung."""
     expected = (
-        "its value 1 at 300 steps is not among the best 1 of 3 that came to rung 1 of bracket 0"
+        "its value 1 at 300 steps is not among the best 1 of 3 trials at rung 1 of bracket 0"
     )
     bands = Hyperband(minimum=0.1, eta=3)
-    found = bands.prunes(point(1.0, {8: 2.0, 16: 3.0}, number=0, step=300))
-    assert expected == found
+    result = bands.prunes(point(1.0, {8: 2.0, 16: 3.0}, number=0, step=300))
+    assert expected == result
 
 
-def test_what_is_no_number_is_worst() -> None:
-    """It ends where anything is better, and never makes another end."""
+def test_values_that_are_not_finite_are_worst() -> None:
+    """Such a trial ends if any other is better, and never ends another trial."""
     assert HALVING.prunes(point(nan, [1.0]))
     assert HALVING.prunes(point(1.0, [nan, nan])) is None
 
@@ -98,13 +98,15 @@ def test_what_is_no_number_is_worst() -> None:
         (0.5, 2, (2, 2)),
     ],
 )
-def test_brackets_weigh_as_in_optuna(minimum: float, eta: int, expected: tuple[int, ...]) -> None:
-    """Of 1e3 to 1e5 steps with η = 3: 81, 34, 15, 8, 5."""
+def test_bracket_weights_equal_those_of_optuna(
+    minimum: float, eta: int, expected: tuple[int, ...]
+) -> None:
+    """For 1e3 to 1e5 steps with η = 3 they are 81, 34, 15, 8 and 5."""
     assert expected == Hyperband(minimum=minimum, eta=eta).weights
 
 
-def test_brackets_are_dealt_in_a_cycle() -> None:
-    """As often as they weigh, spread, and the same again."""
+def test_brackets_repeat_in_a_cycle() -> None:
+    """A cycle has each bracket as often as its weight."""
     bands = Hyperband(minimum=0.1, eta=3)
     cycle = [bands.bracket(number) for number in range(17)]
     assert [0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0] == cycle
@@ -112,8 +114,8 @@ def test_brackets_are_dealt_in_a_cycle() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6))
-def test_a_cycle_keeps_the_shares_at_any_time(weights: list[int]) -> None:
-    """No bracket is ever ahead or behind by more than its peers allow."""
+def test_brackets_are_spread_evenly(weights: list[int]) -> None:
+    """At every turn, each bracket is near its share."""
     cycle = interleaved(tuple(weights))
     assert dict(enumerate(weights)) == Counter(cycle)
     for turn in range(1, len(cycle) + 1):
@@ -122,8 +124,8 @@ def test_a_cycle_keeps_the_shares_at_any_time(weights: list[int]) -> None:
             assert abs(cycle[:turn].count(bracket) - due) < len(weights)
 
 
-def test_a_bracket_leaves_out_its_first_rungs() -> None:
-    """The three brackets of a minimum of a tenth begin at 10, 30 and 90 %."""
+def test_bracket_skips_its_first_rungs() -> None:
+    """With a minimum of a tenth, the three brackets begin at 10, 30 and 90 %."""
     bands = Hyperband(minimum=0.1, eta=3)
     first = {bands.bracket(number): number for number in range(16, -1, -1)}
     starts = []
@@ -140,8 +142,8 @@ def test_a_bracket_leaves_out_its_first_rungs() -> None:
     assert [[100, 300, 900], [300, 900], [900]] == starts
 
 
-def test_trials_of_other_brackets_are_no_peers() -> None:
-    """However much better they are."""
+def test_trials_of_other_brackets_are_not_compared() -> None:
+    """A better trial of another bracket has no effect."""
     bands = Hyperband(minimum=0.1, eta=3)
     assert 1 == bands.bracket(1)
     assert bands.prunes(point(0.0, {1: 9.0, 3: 9.0, 5: 9.0}, number=17)) is None

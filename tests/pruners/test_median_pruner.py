@@ -1,13 +1,13 @@
-"""The median rule."""
+"""The median pruner."""
 
 from math import inf, nan
 
 import pytest
-from points import point, stopped_at
+from pruning_points import point, stopped_at
 
-from rlexp.pruners.median import Median
+from rlexp.pruners.median import MedianPruner
 
-MEDIAN = Median(startup_trials=3, warm_up=0.0)
+MEDIAN = MedianPruner(startup_trials=3, warm_up=0.0)
 
 
 @pytest.mark.parametrize(
@@ -22,39 +22,39 @@ MEDIAN = Median(startup_trials=3, warm_up=0.0)
     ],
 )
 def test_below_the_median_a_trial_ends(peers: list[float], value: float, pruned: bool) -> None:
-    """At the median it goes on; an even number of peers has one between two of them."""
+    """A trial at the median continues; for an even number of peers it is the midpoint."""
     assert pruned == bool(MEDIAN.prunes(point(value, peers)))
 
 
-def test_it_takes_some_trials() -> None:
-    """With two of three peers it says nothing."""
+def test_pruner_needs_earlier_trials() -> None:
+    """With two of three required peers, no trial ends."""
     assert MEDIAN.prunes(point(0.0, [1.0, 2.0])) is None
     assert MEDIAN.prunes(point(0.0, [1.0, 2.0, 3.0]))
 
 
-def test_it_waits_until_a_run_is_warm() -> None:
-    """Each run: the second seed has to warm up again."""
-    slow = Median(startup_trials=1, warm_up=0.5)
+def test_pruner_waits_for_the_warm_up() -> None:
+    """The warm-up applies to each run, also to that of the second seed."""
+    slow = MedianPruner(startup_trials=1, warm_up=0.5)
     late = [500, 600, 700, 800, 900, 1000]
     assert late == stopped_at(slow, 0.0, [1.0])
     assert late == stopped_at(slow, 0.0, [1.0], position=1)
 
 
-def test_it_says_what_it_compared() -> None:
-    """Value, step, median and number of peers."""
+def test_reason_names_the_comparison() -> None:
+    """The reason has the value, the step, the median and the number of peers."""
     expected = "its value 0.5 at 2,000 steps is below the median 2 of 3 earlier trials"
-    found = MEDIAN.prunes(point(0.5, [1.0, 2.0, 3.0], step=2_000, steps=10_000))
-    assert expected == found
+    result = MEDIAN.prunes(point(0.5, [1.0, 2.0, 3.0], step=2_000, steps=10_000))
+    assert expected == result
 
 
 @pytest.mark.parametrize("odd", [nan, inf, -inf])
-def test_what_is_no_number_is_worst(odd: float) -> None:
-    """A trial without a number ends where most have one; as a peer it makes nobody end."""
+def test_values_that_are_not_finite_are_worst(odd: float) -> None:
+    """Such a trial ends if most peers are finite, and never ends another trial."""
     assert MEDIAN.prunes(point(odd, [1.0, 2.0, 3.0]))
     assert MEDIAN.prunes(point(-9.0, [odd, odd, 3.0])) is None
     assert MEDIAN.prunes(point(odd, [odd, odd, odd])) is None
 
 
-def test_great_numbers_do_not_overflow() -> None:
-    """The middle between two of 1e308 is one of them."""
+def test_huge_values_do_not_overflow() -> None:
+    """The median of two values of 1e308 is 1e308."""
     assert MEDIAN.prunes(point(1e308, [1e308] * 4)) is None

@@ -1,6 +1,6 @@
-"""Racing over seeds."""
+"""The Wilcoxon pruner, which races trials over seeds."""
 
-from points import point
+from pruning_points import point
 
 from rlexp.pruners.wilcoxon import Wilcoxon
 
@@ -9,7 +9,7 @@ BEST = (5.0, 6.0, 7.0, 8.0, 9.0)
 
 
 def test_a_clear_loser_ends_after_its_fourth_seed() -> None:
-    """No sooner: 1/8 is not below a tenth."""
+    """After three seeds the smallest p-value, 1/8, is not below 0.1."""
     worse = [score - 1 for score in BEST]
     ended = [
         seeds
@@ -19,25 +19,25 @@ def test_a_clear_loser_ends_after_its_fourth_seed() -> None:
     assert [4, 5] == ended
 
 
-def test_it_says_what_it_compared() -> None:
-    """Seeds and p-value."""
+def test_reason_names_the_comparison() -> None:
+    """The reason has the number of seeds and the p-value."""
     expected = "worse than the best trial on 4 seeds (p = 0.0625)"
-    found = RACE.prunes(point(position=3, step=1000, scores=(1.0,) * 4, best=BEST))
-    assert expected == found
+    result = RACE.prunes(point(position=3, step=1000, scores=(1.0,) * 4, best=BEST))
+    assert expected == result
 
 
-def test_within_a_run_it_is_silent() -> None:
-    """An evaluation is no score of a seed."""
+def test_trial_never_ends_within_a_run() -> None:
+    """An evaluation during training is not a score."""
     assert RACE.prunes(point(position=4, step=900, scores=(1.0,) * 4, best=BEST)) is None
 
 
-def test_it_waits_for_its_seeds() -> None:
-    """Whatever the threshold."""
+def test_pruner_needs_finished_seeds() -> None:
+    """With fewer seeds than required, no trial ends at any threshold."""
     eager = Wilcoxon(threshold=0.9, startup_seeds=2)
     assert eager.prunes(point(step=1000, scores=(1.0,), best=BEST)) is None
     assert eager.prunes(point(position=1, step=1000, scores=(1.0, 1.0), best=BEST))
 
 
-def test_without_a_best_trial_it_is_silent() -> None:
-    """There is nothing to be worse than."""
+def test_trial_without_a_best_trial_continues() -> None:
+    """Without a complete earlier trial, no trial ends."""
     assert RACE.prunes(point(position=4, step=1000, scores=(1.0,) * 5)) is None

@@ -1,4 +1,4 @@
-"""Hyperband's brackets, as DEHB walks them, are those of the reference implementation."""
+"""The brackets of DEHB equal those of the reference implementation."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ every_schedule = pytest.mark.parametrize("case", SCHEDULES, ids=[c["id"] for c i
 
 @every_schedule
 def test_brackets_are_those_of_the_reference(case: dict[str, Any]) -> None:
-    """As many configurations in each rung of each bracket."""
+    """Each rung of each bracket has the same number of configurations."""
     rungs = len(fidelities(case["steps"], case["minimum"], case["eta"]))
     assert case["brackets"] == bracket_sizes(rungs, case["eta"])
 
 
 @every_schedule
-def test_a_cycle_costs_what_the_reference_says(case: dict[str, Any]) -> None:
-    """In full-run equivalents, over all its rungs and for each bracket."""
+def test_cost_of_a_cycle_is_that_of_the_reference(case: dict[str, Any]) -> None:
+    """The cost in full-run equivalents is equal in total and for each bracket."""
     steps = fidelities(case["steps"], case["minimum"], case["eta"])
     brackets = Brackets(rungs=len(steps), eta=case["eta"])
     cost = [0.0] * len(steps)
@@ -35,15 +35,15 @@ def test_a_cycle_costs_what_the_reference_says(case: dict[str, Any]) -> None:
 
 
 def test_rungs_and_subpopulations_are_those_of_the_reference() -> None:
-    """Environment steps, rounded to whole ones, and the widest rung of each."""
+    """The rounded steps of the rungs and the sizes of the subpopulations are equal."""
     case = SCHEDULES[0]
     assert [round(steps) for steps in case["rungs"]] == list(fidelities(100_000, 0.01, 3))
     assert tuple(case["subpop_sizes"]) == Brackets(rungs=5, eta=3).members
 
 
 @given(rungs=st.integers(2, 5), eta=st.integers(2, 4), cycles=st.integers(1, 3))
-def test_each_trial_has_one_place(rungs: int, eta: int, cycles: int) -> None:
-    """The rungs follow each other without a gap, and each competes with different parents."""
+def test_each_trial_has_one_slot(rungs: int, eta: int, cycles: int) -> None:
+    """Rungs follow each other without gaps, and the trials of a rung have different parents."""
     brackets = Brackets(rungs=rungs, eta=eta)
     expected = [
         (index, slot)
@@ -57,16 +57,16 @@ def test_each_trial_has_one_place(rungs: int, eta: int, cycles: int) -> None:
         assert 0 <= brackets.reads(index) <= index
 
 
-def test_every_member_is_a_parent_in_turn() -> None:
-    """Round and round, also where a rung is narrower than its subpopulation."""
+def test_members_are_parents_cyclically() -> None:
+    """The members take turns, also if a rung is smaller than its subpopulation."""
     brackets = Brackets(rungs=5, eta=3)
     indices = [i for i in range(15 * 4) if brackets.rung(i).fidelity == 3]
     turns = [parent for index in indices for parent in brackets.parents(index)]
     assert [i % 6 for i in range(len(turns))] == turns
 
 
-def test_two_members_are_too_few_for_a_mutant_of_their_own() -> None:
-    """Then all subpopulations are read, and all that was before must be over."""
+def test_small_subpopulation_reads_all_others() -> None:
+    """With fewer than three members, a rung depends on all earlier rungs."""
     brackets = Brackets(rungs=2, eta=3)
     assert [3, 1, 2] == [rung.size for rung in brackets.cycle]
     assert [0, 1, 2, 1] == [brackets.reads(index) for index in range(4)]
@@ -84,8 +84,8 @@ def test_two_members_are_too_few_for_a_mutant_of_their_own() -> None:
         (0.1, 2, (3375, 6750, 13_500, 27_000)),
     ],
 )
-def test_fidelities_are_whole_and_end_at_the_budget(
+def test_fidelities_are_integers_up_to_the_budget(
     minimum: float, eta: int, expected: tuple[int, ...]
 ) -> None:
-    """Also where the lowest one is meant exactly, and typed with a few digits."""
+    """The lowest rung is kept if its share is typed with a few digits."""
     assert expected == fidelities(27_000, minimum, eta)

@@ -1,4 +1,4 @@
-"""CMA-ES replays its generations from the history as the library would have gone on."""
+"""CMA-ES: replayed generations equal those of the library `cmaes`."""
 
 from dataclasses import replace
 from math import exp
@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     complete,
     cube,
     failed,
@@ -17,13 +15,22 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.cma_es import CMAES, Gaussian, Mixed, Strategy, distribution, listed_shares
-from rlexp.tuners.rounds import Member
+from rlexp.tuners.cma_es import (
+    CMAES,
+    CmaDistribution,
+    CmaEsMethod,
+    MixedDistribution,
+    initial_distribution,
+    listed_shares,
+)
+from rlexp.tuners.generational import EvaluatedPoint
 
 PLAIN = CMAES(population=None, sigma=0.3)
 MIXED = Space(
@@ -39,18 +46,18 @@ BEST = np.array([0.2, 0.7, 0.35, 0.85, 0.6])
 
 
 def distance(suggestion: Suggestion, number: int) -> Trial:
-    """Greatest, 0, at `BEST`."""
+    """A trial whose value is greatest, 0, at `BEST`."""
     x = np.array(list(suggestion.parameters.values()))
     return complete(number, suggestion, -float(((x - BEST[: len(x)]) ** 2).sum()))
 
 
 def library_seed(seed: int, generation: int) -> int:
-    """What a generation is drawn with."""
+    """The seed of a generation."""
     return int(np.random.SeedSequence([seed, generation]).generate_state(1)[0])
 
 
 def test_generations_are_those_of_the_library() -> None:
-    """One optimiser that is never copied, told generation after generation, draws the same."""
+    """An optimiser of the library that runs through draws the same generations."""
     from cmaes import CMA
 
     trials = follow(PLAIN, problem_in(cube(3), seed=6), distance, 1 + 7 * 8)
@@ -69,13 +76,13 @@ LAYERS = listed_shares(Integer(1, 8))
 
 
 def mixed_cost(layers: int, activation: str, x: float = 0.9) -> float:
-    """Least, 0, for one layer, relu and 0.9."""
+    """A cost that is smallest, 0, for one layer, relu and 0.9."""
     return (x - 0.9) ** 2 + (layers - 1) ** 2 / 64 + ACTIVATIONS.index(activation)
 
 
 @pytest.mark.parametrize("real", [1, 0])
 def test_mixed_generations_are_those_of_the_library(real: int) -> None:
-    """Points are told as they were drawn, before they were moved to bounds and whole numbers.
+    """The library gets each point as it was before rounding to bounds and integers.
 
     Without real numbers many of them are the same.
     """
@@ -116,11 +123,15 @@ def test_mixed_generations_are_those_of_the_library(real: int) -> None:
 
 @pytest.mark.parametrize(
     ("space", "kind"),
-    [(cube(2), Gaussian), (MIXED, Mixed), (Space(parameters=MIXED.parameters[-1:]), Gaussian)],
+    [
+        (cube(2), CmaDistribution),
+        (MIXED, MixedDistribution),
+        (Space(parameters=MIXED.parameters[-1:]), CmaDistribution),
+    ],
 )
 def test_the_distribution_suits_the_space(space: Space, kind: type[Any]) -> None:
-    """A long range of whole numbers counts as continuous; choices and short ones do not."""
-    assert type(distribution(space, (0.5,) * len(space.parameters), 0.3, 6)) is kind
+    """A long range of integers counts as continuous; choices and short ranges do not."""
+    assert type(initial_distribution(space, (0.5,) * len(space.parameters), 0.3, 6)) is kind
 
 
 @pytest.mark.parametrize(
@@ -129,36 +140,36 @@ def test_the_distribution_suits_the_space(space: Space, kind: type[Any]) -> None
 def test_a_generation_waits_for_the_one_before_it(
     dimensions: int, population: int | None, expected: int
 ) -> None:
-    """4 + ⌊3 ln d⌋ trials, unless said; the first waits for the default configuration."""
+    """By default a generation has 4 + ⌊3 ln d⌋ trials; the first waits for trial 0."""
     suggester = replace(PLAIN, population=population).open(problem_in(cube(dimensions)))
     needs = [suggester.needs(number) for number in range(2 * expected + 2)]
     assert [0] + [1] * expected + [1 + expected] * expected + [1 + 2 * expected] == needs
 
 
-def test_it_begins_at_the_default() -> None:
-    """And in the middle where the default failed, or was excluded for that."""
+def test_search_starts_at_the_default() -> None:
+    """If the default failed or is excluded, the search starts in the middle."""
     space, near = cube(2), replace(PLAIN, sigma=0.01)
     default = Suggestion({"x0": 0.2, "x1": 0.9})
 
     def first(*trials: Trial) -> Any:
         suggester = near.open(problem_in(space))
-        found = [suggester.suggest(trials, number) for number in range(1, 7)]
-        return np.mean([list(s.parameters.values()) for s in found if s], axis=0)
+        result = [suggester.suggest(trials, number) for number in range(1, 7)]
+        return np.mean([list(s.parameters.values()) for s in result if s], axis=0)
 
     assert pytest.approx([0.2, 0.9], abs=0.02) == first(complete(0, default, 1.0))
     assert pytest.approx([0.5, 0.5], abs=0.02) == first(failed(0, default))
     assert pytest.approx([0.5, 0.5], abs=0.02) == first()
 
 
-def members(*trials: Trial) -> list[Member]:
-    """Members as they were run, in the unit cube."""
-    return [Member(t.number, tuple(t.parameters.values()), t) for t in trials]
+def members(*trials: Trial) -> list[EvaluatedPoint]:
+    """Trials as evaluated points of the unit cube."""
+    return [EvaluatedPoint(t.number, tuple(t.parameters.values()), t) for t in trials]
 
 
 @pytest.mark.parametrize("state", [TrialState.COMPLETE, TrialState.FAILED])
-def test_a_generation_of_equals_teaches_nothing(state: TrialState) -> None:
-    """Whether all have the same value, or all failed."""
-    strategy = Strategy(cube(2), 0.3, 6, 0)
+def test_generation_of_ties_changes_nothing(state: TrialState) -> None:
+    """The state stays if all trials have the same value, or all failed."""
+    strategy = CmaEsMethod(cube(2), 0.3, 6, 0)
     before = strategy.begin()
     drawn = strategy.ask(before, 1)
     values = (1.0,) if state is TrialState.COMPLETE else ()
@@ -177,21 +188,21 @@ def test_a_generation_of_equals_teaches_nothing(state: TrialState) -> None:
 
 @pytest.mark.parametrize("space", [cube(3), MIXED], ids=["gaussian", "mixed"])
 def test_no_call_changes_a_state(space: Space) -> None:
-    """Asked again after it was told, a distribution draws the same."""
-    strategy = Strategy(space, 0.3, 6, 0)
+    """A state that was updated still draws the same points."""
+    strategy = CmaEsMethod(space, 0.3, 6, 0)
     before = strategy.begin()
     drawn = strategy.ask(before, 1)
     trials = [complete(n, Suggestion(space.decode(c.point)), n) for n, c in enumerate(drawn, 1)]
-    told = [Member(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
-    after = strategy.tell(before, 1, told)
+    evaluated = [EvaluatedPoint(t.number, c.point, t) for t, c in zip(trials, drawn, strict=True)]
+    after = strategy.tell(before, 1, evaluated)
     assert drawn == strategy.ask(before, 1)
-    assert strategy.ask(after, 2) == strategy.ask(strategy.tell(before, 1, told), 2)
+    assert strategy.ask(after, 2) == strategy.ask(strategy.tell(before, 1, evaluated), 2)
 
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1000), bad=st.sets(st.integers(0, 30), max_size=12))
-def test_only_the_order_of_values_counts(seed: int, bad: set[int]) -> None:
-    """Any transformation that keeps it leads to the same search, failures included."""
+def test_only_ranks_of_values_matter(seed: int, bad: set[int]) -> None:
+    """A monotone transformation of the values leads to the same search."""
 
     def judged(transform: Any) -> list[Trial]:
         def judge(suggestion: Suggestion, number: int) -> Trial:
@@ -201,12 +212,12 @@ def test_only_the_order_of_values_counts(seed: int, bad: set[int]) -> None:
 
         return follow(PLAIN, problem_in(cube(2), seed), judge, 31)
 
-    plain, curved = judged(lambda v: v), judged(lambda v: 1e9 * exp(v) - 7)
-    assert [t.parameters for t in plain] == [t.parameters for t in curved]
+    original, curved = judged(lambda v: v), judged(lambda v: 1e9 * exp(v) - 7)
+    assert [t.parameters for t in original] == [t.parameters for t in curved]
 
 
-def test_choices_and_whole_numbers_are_found() -> None:
-    """A mixed optimum is reached in most of the searches."""
+def test_mixed_optimum_is_found() -> None:
+    """Most searches reach the optimum of choices and integers."""
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
         values = suggestion.parameters
@@ -219,12 +230,15 @@ def test_choices_and_whole_numbers_are_found() -> None:
         follow(PLAIN, problem_in(MIXED, seed), judge, 161, default)[-1].parameters
         for seed in range(10)
     ]
-    found = [one["layers"] in {5, 6, 7} and one["activation"] == "elu" for one in ends]
-    assert sum(found) >= 8
+    reached = [
+        parameters["layers"] in {5, 6, 7} and parameters["activation"] == "elu"
+        for parameters in ends
+    ]
+    assert sum(reached) >= 8
 
 
-def test_it_begins_again_where_it_has_converged() -> None:
-    """Elsewhere, and as wide as at first."""
+def test_search_restarts_after_convergence() -> None:
+    """The restarted distribution lies elsewhere and is wide again."""
     trials = follow(PLAIN, problem_in(cube(1), seed=1), distance, 601)
     spread = points(trials[1:]).reshape(-1, 4).std(axis=1)
     assert spread.min() < 1e-9
@@ -232,17 +246,17 @@ def test_it_begins_again_where_it_has_converged() -> None:
 
 
 def test_several_objectives_are_refused() -> None:
-    """And the tuners named that have them."""
+    """The error names the tuners for several objectives."""
     with pytest.raises(ConfigError, match="choose tuner=nsga2 or tuner=tpe"):
         PLAIN.open(problem_in(cube(2), objectives=2))
 
 
-def test_it_beats_random_search() -> None:
-    """From the middle, within a hundred trials."""
-    found, by_chance = [], []
+def test_cma_es_beats_random_search() -> None:
+    """CMA-ES finds better values than random search within a hundred trials."""
+    best, by_chance = [], []
     for seed in range(25):
         trials = follow(PLAIN, problem_in(cube(5), seed), distance, 101)[1:]
-        found.append(max(t.values[0] for t in trials))
+        best.append(max(t.values[0] for t in trials))
         draws = np.random.default_rng([9, seed]).random((100, 5))
         by_chance.append(-float(((draws - BEST) ** 2).sum(axis=1).min()))
-    assert is_clearly_greater(found, by_chance)
+    assert is_clearly_greater(best, by_chance)

@@ -1,4 +1,4 @@
-"""DEHB evolves and promotes its members as the reference implementation does."""
+"""DEHB: evolution and promotion equal those of the reference implementation."""
 
 import json
 from dataclasses import replace
@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     STEPS,
     complete,
     cube,
@@ -19,12 +17,14 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
 from rlexp.tuners.dehb import DEHB, Brackets, cross, fidelities, mutate, rand1, redraw_outside
-from rlexp.tuners.points import generator
+from rlexp.tuners.unit_cube import trial_generator
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dehb_operators.json"
 REFERENCE = json.loads(GOLDEN.read_text())
@@ -33,9 +33,9 @@ PLAIN = DEHB(minimum=0.1, eta=3, mutation_factor=0.5, crossover_probability=0.5)
 
 @pytest.mark.parametrize("case", REFERENCE["operators"], ids=lambda c: str(c["seed"]))
 def test_operators_are_those_of_the_reference(case: dict[str, Any]) -> None:
-    """The same draws give the same mutant, child, and point inside the cube, bit by bit."""
+    """Equal draws give bit-identical mutants, children and points inside the cube."""
     parent, mutant = np.array(case["parent"]), np.array(case["mutant"])
-    random = [generator(case["seed"], n) for n in (7, 8, 9)]
+    random = [trial_generator(case["seed"], n) for n in (7, 8, 9)]
     mutated = mutate(np.array(case["pool"]), parent, case["factor"], random[0])
     crossed = cross(parent, mutant, case["probability"], random[1])
     redrawn = redraw_outside(np.array(case["outside"]), random[2])
@@ -44,21 +44,23 @@ def test_operators_are_those_of_the_reference(case: dict[str, Any]) -> None:
     assert case["inside"] == redrawn.tolist()
 
 
-def test_a_mutant_is_one_member_and_a_share_of_a_difference() -> None:
+def test_rand1_by_hand() -> None:
     """(0, 1) + ½ · ((1, 0) − (½, ½)) = (¼, ¾)."""
     first, second, third = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
     assert [0.25, 0.75] == rand1(first, second, third, 0.5).tolist()
 
 
-def test_a_child_has_a_gene_of_the_mutant_at_least() -> None:
-    """Though a crossover rate of 0 would take none."""
-    zero, one = np.zeros(4), np.ones(4)
-    assert {1.0} == {cross(zero, one, 0.0, generator(seed, 1)).sum() for seed in range(20)}
+def test_child_has_a_gene_of_the_mutant() -> None:
+    """A child has at least one gene of the mutant, also with a crossover rate of 0."""
+    zero, child_ = np.zeros(4), np.ones(4)
+    assert {1.0} == {
+        cross(zero, child_, 0.0, trial_generator(seed, 1)).sum() for seed in range(20)
+    }
 
 
 @pytest.mark.parametrize("run", REFERENCE["runs"], ids=lambda r: f"{r['eta']}-{r['minimum']:.2f}")
-def test_a_search_is_that_of_the_reference(run: dict[str, Any]) -> None:
-    """Over whole cycles, each trial is at the same point with the same fidelity, bit by bit."""
+def test_search_is_that_of_the_reference(run: dict[str, Any]) -> None:
+    """Over whole cycles, all trials have bit-identical points and equal fidelities."""
     tuner = replace(PLAIN, minimum=run["minimum"], eta=run["eta"])
     expected = [(t["fidelity"], t["point"]) for t in run["trials"]]
     costs = [0.0, *(t["cost"] for t in run["trials"])]
@@ -69,40 +71,40 @@ def test_a_search_is_that_of_the_reference(run: dict[str, Any]) -> None:
 
     trials = follow(tuner, problem_in(space, run["seed"]), judge, len(costs))[1:]
     steps = fidelities(STEPS, run["minimum"], run["eta"])
-    found = [(steps.index(t.steps), list(t.parameters.values())) for t in trials]
-    assert expected == found
+    result = [(steps.index(t.steps), list(t.parameters.values())) for t in trials]
+    assert expected == result
 
 
 def test_the_reference_runs_are_whole_cycles() -> None:
-    """So that promotions, and evolution on every rung, are in them."""
-    found = [
+    """The reference runs therefore include promotions and evolution on every rung."""
+    result = [
         len(run["trials"]) / Brackets(rungs=run["rungs"], eta=run["eta"]).trials
         for run in REFERENCE["runs"]
     ]
-    assert [2, 2, 3, 1] == found
+    assert [2, 2, 3, 1] == result
 
 
-def test_a_rung_waits_for_what_it_reads_only() -> None:
-    """The lowest rung of a bracket does not wait for the higher rungs of the one before it."""
+def test_lowest_rung_does_not_wait_for_higher_rungs() -> None:
+    """The lowest rung of a bracket depends on earlier lowest rungs only."""
     suggester = PLAIN.open(problem_in(cube(2)))
     waits = {1: 0, 10: 10, 13: 13, 14: 13, 17: 17, 18: 18, 21: 10, 30: 30, 34: 33}
     assert waits == {number: suggester.needs(number) for number in waits}
 
 
-def test_the_default_waits_for_nothing() -> None:
-    """Whichever rung would come before the first one."""
+def test_default_waits_for_no_trial() -> None:
+    """Trial 0 needs no other trial."""
     for minimum in (0.3, 0.1):
         assert 0 == replace(PLAIN, minimum=minimum).open(problem_in(cube(2))).needs(0)
 
 
 def sphere(suggestion: Suggestion, number: int) -> Trial:
-    """Greatest at 0.3 in every direction, whatever the fidelity."""
+    """A trial whose value is greatest at 0.3 in every dimension, at every fidelity."""
     values = suggestion.parameters.values()
     return complete(number, suggestion, -sum((v - 0.3) ** 2 for v in values))
 
 
-def test_what_else_has_ended_changes_nothing() -> None:
-    """A suggestion from the whole history is the one from the trials it needs."""
+def test_later_trials_do_not_change_a_suggestion() -> None:
+    """A suggestion depends only on the trials that it needs."""
     problem = problem_in(cube(3), seed=4)
     trials = follow(PLAIN, problem, sphere, 61)
     suggester = PLAIN.open(problem)
@@ -110,8 +112,8 @@ def test_what_else_has_ended_changes_nothing() -> None:
     assert [t.parameters for t in trials[1:]] == [s.parameters for s in again if s]
 
 
-def test_the_best_of_a_rung_are_run_with_more_steps() -> None:
-    """With the same values, and the trial named that they come from."""
+def test_best_trials_are_promoted() -> None:
+    """A promoted trial has the same values and names its parent trial."""
     problem = problem_in(cube(3), seed=2)
     trials = follow(PLAIN, problem, sphere, 14)
     best = sorted(trials[1:10], key=lambda t: -t.values[0])[:3]
@@ -124,15 +126,15 @@ def test_the_best_of_a_rung_are_run_with_more_steps() -> None:
     assert top == Suggestion(best[0].parameters, 27_000, 10)
 
 
-def test_no_first_member_is_evaluated() -> None:
-    """They are parents only: each of the first trials is a child."""
+def test_first_members_are_never_evaluated() -> None:
+    """The first members are parents only: each of the first trials is a child."""
     trials = follow(PLAIN, problem_in(cube(3), seed=5), sphere, 10)
-    members = generator(5, 0).uniform(size=(9, 3)).tolist()
+    members = trial_generator(5, 0).uniform(size=(9, 3)).tolist()
     assert [] == [p for p in points(trials[1:]).tolist() if p in members]
 
 
-def test_the_default_is_no_member() -> None:
-    """However good it is."""
+def test_default_is_not_a_member() -> None:
+    """Trial 0 does not affect the search, also if it is the best trial."""
     problem = problem_in(cube(2), seed=5)
     trials = follow(PLAIN, problem, sphere, 30)
     better = [replace(trials[0], values=(1e9,)), *trials[1:]]
@@ -144,39 +146,39 @@ def test_the_default_is_no_member() -> None:
 
 
 def outcomes(**states: float | None) -> list[Trial]:
-    """The first nine trials, of which some failed (nothing) or were pruned at a value."""
+    """The first nine trials, of which some failed (None) or were pruned at a value."""
     trials = follow(PLAIN, problem_in(cube(2), seed=7), sphere, 10)
     for name, value in states.items():
         number = int(name[1:])
-        known = {} if value is None else {1000: -9.0, 2000: value}
+        states_ = {} if value is None else {1000: -9.0, 2000: value}
         state = TrialState.FAILED if value is None else TrialState.PRUNED
-        trials[number] = replace(trials[number], state=state, values=(), intermediate=known)
+        trials[number] = replace(trials[number], state=state, values=(), intermediate=states_)
     return trials
 
 
 def parents_of(trials: list[Trial]) -> list[int | None]:
-    """Which trials are run again with more steps."""
+    """The trials that are run again with more steps."""
     suggester = PLAIN.open(problem_in(cube(2), seed=7))
-    found = [suggester.suggest(trials, number) for number in (10, 11, 12)]
-    return [s.parent for s in found if s]
+    suggestions = [suggester.suggest(trials, number) for number in (10, 11, 12)]
+    return [s.parent for s in suggestions if s]
 
 
-def test_a_pruned_trial_counts_as_what_it_came_to() -> None:
-    """Its last intermediate value, which may be the best."""
+def test_pruned_trial_has_its_last_value() -> None:
+    """The fitness of a pruned trial is its last intermediate value, which may be the best."""
     assert 4 == parents_of(outcomes(t4=10.0))[0]
     assert 4 not in parents_of(outcomes(t4=-10.0))
 
 
-def test_what_failed_is_never_promoted() -> None:
-    """Where too few are left, children of the fidelity take the slots."""
+def test_failed_trial_is_never_promoted() -> None:
+    """If too few trials remain, children fill the slots."""
     failing: dict[str, float | None] = {f"t{n}": None for n in range(1, 8)}
     assert {8, 9, None} == set(parents_of(outcomes(**failing)))
     nothing: dict[str, float | None] = {f"t{n}": None for n in range(1, 10)}
     assert [None, None, None] == parents_of(outcomes(**nothing))
 
 
-def test_a_failed_trial_may_be_left_out() -> None:
-    """One that the sweep excludes is treated as one that failed."""
+def test_excluded_trial_counts_as_failed() -> None:
+    """A trial that the sweep excludes is treated as failed."""
     trials = outcomes(t2=None, t3=None, t9=None)
     left = [t for t in trials if t.state is not TrialState.FAILED]
     assert parents_of(trials) == parents_of(left)
@@ -184,8 +186,8 @@ def test_a_failed_trial_may_be_left_out() -> None:
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 50), bad=st.sets(st.integers(1, 40)))
-def test_what_failed_makes_no_point_of_its_own(seed: int, bad: set[int]) -> None:
-    """Nothing is drawn around a failed trial: its values do not matter."""
+def test_values_of_failed_trials_do_not_matter(seed: int, bad: set[int]) -> None:
+    """No child is drawn around a failed trial."""
     problem = problem_in(cube(2), seed=seed)
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
@@ -203,7 +205,7 @@ def test_what_failed_makes_no_point_of_its_own(seed: int, bad: set[int]) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "steps", "words"),
+    ("changes", "steps", "overrides"),
     [
         ({"minimum": 0.5}, 1000, "tuner.minimum = 0.5 leaves one rung"),
         ({"minimum": 0.01}, 30, "30 environment steps are too few for 5 rungs"),
@@ -211,21 +213,21 @@ def test_what_failed_makes_no_point_of_its_own(seed: int, bad: set[int]) -> None
     ],
 )
 def test_a_budget_without_rungs_is_refused(
-    changes: dict[str, Any], steps: int, words: str
+    changes: dict[str, Any], steps: int, overrides: str
 ) -> None:
-    """In one line that says what to change."""
-    with pytest.raises(ConfigError, match=words):
+    """The error says in one line what to change."""
+    with pytest.raises(ConfigError, match=overrides):
         replace(PLAIN, **changes).open(problem_in(cube(2), steps=steps))
 
 
 def test_several_objectives_are_refused() -> None:
-    """And the tuners named that have them."""
+    """The error names the tuners for several objectives."""
     with pytest.raises(ConfigError, match="choose tuner=nsga2 or tuner=tpe"):
         PLAIN.open(problem_in(cube(2), objectives=2))
 
 
-def test_it_beats_random_search_at_equal_cost() -> None:
-    """Five cycles, 40 full-run equivalents, where fewer steps tell a little less of the truth."""
+def test_dehb_beats_random_search_at_equal_cost() -> None:
+    """Five cycles cost 40 full runs, with a small bias at fewer steps."""
     best = np.array([0.2, 0.7, 0.35, 0.85, 0.6])
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
@@ -233,11 +235,11 @@ def test_it_beats_random_search_at_equal_cost() -> None:
         bias = 0.1 * (1 - (suggestion.steps or STEPS) / STEPS) * x[0]
         return complete(number, suggestion, -float(((x - best) ** 2).sum() + bias))
 
-    found, by_chance = [], []
+    scores, by_chance = [], []
     for seed in range(30):
         trials = follow(PLAIN, problem_in(cube(5), seed), judge, 101)[1:]
         assert pytest.approx(40) == sum(t.steps for t in trials) / STEPS
-        found.append(max(t.values[0] for t in trials if t.steps == STEPS))
+        scores.append(max(t.values[0] for t in trials if t.steps == STEPS))
         draws = np.random.default_rng([9, seed]).random((40, 5))
         by_chance.append(-float(((draws - best) ** 2).sum(axis=1).min()))
-    assert is_clearly_greater(found, by_chance)
+    assert is_clearly_greater(scores, by_chance)

@@ -1,4 +1,4 @@
-"""Bayesian optimisation: what the Gaussian process is fitted to, and what it leads to."""
+"""Bayesian optimisation: the data of the Gaussian process, and its suggestions."""
 
 from dataclasses import replace
 from statistics import mean
@@ -11,7 +11,7 @@ from in_full import IN_FULL, long
 from searches import BRANCHED, NUMERIC, SPACES, STEPS, best, complete, drawn, problem
 
 from rlexp.records.trial import Trial, TrialState
-from rlexp.tuners.gp import GaussianProcess, kept, shares
+from rlexp.tuners.gp import GaussianProcess, scaled_values, select_trials
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
 
@@ -20,8 +20,8 @@ AXIS = "algorithm.clip_range"
 SEEDS = (1, 2) if IN_FULL else (1,)
 
 
-def test_the_first_trials_are_points_of_a_sequence() -> None:
-    """By number; afterwards the process speaks, if one trial at least is complete."""
+def test_first_trials_are_sobol_points() -> None:
+    """The model is used after the first trials, if at least one is complete."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(12)]
     failed = [replace(t, state=TrialState.FAILED, values=()) for t in trials]
     gp, sobol = TUNER.open(problem(NUMERIC)), SobolSequence().open(problem(NUMERIC))
@@ -34,8 +34,8 @@ def test_the_first_trials_are_points_of_a_sequence() -> None:
 
 
 @pytest.mark.parametrize("kind", ["numeric", "mixed"])
-def test_it_finds_better_trials_than_random_search(kind: str) -> None:
-    """Much nearer to the best after 22 trials, over these seeds."""
+def test_gp_beats_random_search(kind: str) -> None:
+    """After 22 trials the best one is much nearer to the optimum."""
     space = SPACES[kind]
     mine, random = (
         mean(best(tuner, problem(space, seed=seed), 22) for seed in SEEDS)
@@ -45,7 +45,7 @@ def test_it_finds_better_trials_than_random_search(kind: str) -> None:
 
 
 def cut(number: int, state: TrialState, limit: float) -> Trial:
-    """A trial that comes to this end where `AXIS` is below a limit; otherwise lower is better."""
+    """A trial that ends in `state` below a limit of `AXIS`; otherwise lower values are better."""
     values = drawn(NUMERIC, number)
     trial = complete(NUMERIC, number, values)
     if values[AXIS] > limit:
@@ -62,29 +62,27 @@ def cut(number: int, state: TrialState, limit: float) -> Trial:
         pytest.param(TrialState.PRUNED, 40, marks=long),
     ],
 )
-def test_where_trials_fail_or_are_pruned_it_does_not_go_again(
-    state: TrialState, count: int
-) -> None:
-    """Though the best value seems to lie there."""
+def test_failing_regions_are_avoided(state: TrialState, count: int) -> None:
+    """The model avoids a region of failed or pruned trials, although it looks best."""
     trials = [cut(number, state, 0.4) for number in range(count)]
     suggester = TUNER.open(problem(NUMERIC))
-    found = [suggester.suggest(trials, number) for number in range(50, 57)]
-    assert mean(s is not None and s.parameters[AXIS] < 0.3 for s in found) < 0.2
+    result = [suggester.suggest(trials, number) for number in range(50, 57)]
+    assert mean(s is not None and s.parameters[AXIS] < 0.3 for s in result) < 0.2
 
 
-def test_shares() -> None:
-    """From the worst complete trial, 0, to the best, 1; pruned at the quartile, failed below."""
+def test_scaled_values() -> None:
+    """The worst complete trial has 0, the best 1, a pruned one the quartile, a failed one −0.1."""
     values = [(10.0,), (), (30.0,), (), (20.0,), (50.0,), (40.0,)]
     pruned = [False, True, False, False, False, False, False]
     expected = [0, 0.25, 0.5, -0.1, 0.25, 1, 0.75]
-    assert expected == pytest.approx(shares(values, pruned)[:, 0])
+    assert expected == pytest.approx(scaled_values(values, pruned)[:, 0])
 
 
-def test_shares_of_several_objectives() -> None:
-    """Each on its own scale, the greatest numbers and equal ones included."""
+def test_scaled_values_of_several_objectives() -> None:
+    """Each objective has its own scale, also with huge and with equal values."""
     values = [(-1e308, 3.0), (1e308, 3.0), (), (0.0, 3.0)]
-    found = shares(values, [False, False, False, False])
-    assert [[0, 0], [1, 0], [-0.1, -0.1], [0.5, 0]] == found.tolist()
+    result = scaled_values(values, [False, False, False, False])
+    assert [[0, 0], [1, 0], [-0.1, -0.1], [0.5, 0]] == result.tolist()
 
 
 @pytest.mark.parametrize(
@@ -96,26 +94,26 @@ def test_shares_of_several_objectives() -> None:
         ([[0, 9], [9, 0], [1, 1], [5, 5], [0, 0], [2, 2]], 4, [0, 1, 4, 5]),
     ],
 )
-def test_kept(values: list[list[float]], most: int, expected: list[int]) -> None:
-    """The half that the fewest dominate, then the latest."""
-    assert expected == kept(np.array(values, dtype=float), most)
+def test_selected_trials(values: list[list[float]], most: int, expected: list[int]) -> None:
+    """The best half is dominated by the fewest trials; the rest are the latest trials."""
+    assert expected == select_trials(np.array(values, dtype=float), most)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(2, 40))
-def test_the_best_and_the_latest_are_kept(values: list[int], most: int) -> None:
-    """As many as there may be, in order, each once."""
-    found = kept(np.array(values, dtype=float)[:, None], most)
-    assert min(most, len(values)) == len(found)
-    assert sorted(set(found)) == found
-    assert values.index(max(values)) in found
-    assert len(values) <= 1 or len(values) - 1 in found
+def test_selection_has_the_best_and_the_latest(values: list[int], most: int) -> None:
+    """The positions are ascending and unique, and include the best trial."""
+    result = select_trials(np.array(values, dtype=float)[:, None], most)
+    assert min(most, len(values)) == len(result)
+    assert sorted(set(result)) == result
+    assert values.index(max(values)) in result
+    assert len(values) <= 1 or len(values) - 1 in result
 
 
-def test_what_is_not_kept_does_not_count() -> None:
-    """A suggestion from many trials is that from the kept ones alone."""
+def test_unselected_trials_do_not_matter() -> None:
+    """Many trials and their selection lead to the same suggestion."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(60)]
     trials.append(complete(NUMERIC, 60, drawn(NUMERIC, 60), (-99.0,)))  # the scale begins there
-    few = [trials[i] for i in kept(np.array([t.values for t in trials]), 20)]
+    few = [trials[i] for i in select_trials(np.array([t.values for t in trials]), 20)]
     assert [20, 60] == [len(few), few[-1].number]
     capped = replace(TUNER, most=20).open(problem(NUMERIC))
     assert capped.suggest(trials, 70) == TUNER.open(problem(NUMERIC)).suggest(few, 70)
@@ -123,16 +121,16 @@ def test_what_is_not_kept_does_not_count() -> None:
 
 
 def test_branches_share_one_process() -> None:
-    """The branch with the best trials is suggested, with good values of its own parameters."""
+    """The best branch is suggested, with good values of its parameters."""
     trials = []
     for number in range(60):
         values = drawn(BRANCHED, number)
         score = -abs(values[AXIS] - 0.3) if values["algorithm"] == "ppo" else -2.0
         trials.append(complete(BRANCHED, number, values, (score,)))
     suggester = TUNER.open(problem(BRANCHED))
-    found = [suggester.suggest(trials, number) for number in range(70, 76)]
-    assert all(s is not None and s.parameters["algorithm"] == "ppo" for s in found)
-    assert all(s is not None and abs(s.parameters[AXIS] - 0.3) < 0.15 for s in found)
+    result = [suggester.suggest(trials, number) for number in range(70, 76)]
+    assert all(s is not None and s.parameters["algorithm"] == "ppo" for s in result)
+    assert all(s is not None and abs(s.parameters[AXIS] - 0.3) < 0.15 for s in result)
 
 
 def test_several_objectives_have_several_processes() -> None:
@@ -143,5 +141,5 @@ def test_several_objectives_have_several_processes() -> None:
         goals = (-((values[AXIS] - 0.3) ** 2), -((values[AXIS] - 0.7) ** 2))
         trials.append(complete(NUMERIC, number, values, goals))
     suggester = TUNER.open(problem(NUMERIC, objectives=2))
-    found = [suggester.suggest(trials, number) for number in range(50, 53)]
-    assert all(s is not None and 0.2 < s.parameters[AXIS] < 0.8 for s in found)
+    result = [suggester.suggest(trials, number) for number in range(50, 53)]
+    assert all(s is not None and 0.2 < s.parameters[AXIS] < 0.8 for s in result)

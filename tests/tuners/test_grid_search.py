@@ -16,13 +16,13 @@ from rlexp.tuners.grid import Grid, levels
 
 
 def combinations(space: Space, points: int) -> list[dict[str, Any]]:
-    """All suggestions, to the end."""
+    """All suggestions of a grid."""
     suggester = Grid(points=points).open(problem(space))
-    found: list[dict[str, Any]] = []
-    while (suggestion := suggester.suggest((), len(found) + 1)) is not None:
-        found.append(dict(suggestion.parameters))
-    assert suggester.suggest((), len(found) + 100) is None
-    return found
+    result: list[dict[str, Any]] = []
+    while (suggestion := suggester.suggest((), len(result) + 1)) is not None:
+        result.append(dict(suggestion.parameters))
+    assert suggester.suggest((), len(result) + 100) is None
+    return result
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def combinations(space: Space, points: int) -> list[dict[str, Any]]:
     ],
 )
 def test_levels(domain: Any, points: int, expected: list[Any]) -> None:
-    """Evenly spaced on the range's scale, ends included, no whole number twice."""
-    found = levels(domain, points)
-    assert expected == [pytest.approx(v) if isinstance(v, float) else v for v in found]
-    assert [type(v) for v in expected] == [type(v) for v in found]
+    """Levels are evenly spaced on the scale of a range, include both ends and are unique."""
+    result = levels(domain, points)
+    assert expected == [pytest.approx(v) if isinstance(v, float) else v for v in result]
+    assert [type(v) for v in expected] == [type(v) for v in result]
 
 
 def test_the_last_parameter_changes_fastest() -> None:
-    """Two ranges of whole numbers, counted through."""
+    """Two ranges of integers are enumerated in lexicographic order."""
     space = Space(
         parameters=(
             Parameter(key="a", domain=Integer(1, 2)),
@@ -60,7 +60,7 @@ def test_the_last_parameter_changes_fastest() -> None:
     assert expected == [(v["a"], v["b"]) for v in combinations(space, 5)]
 
 
-def test_a_branch_that_is_not_there_multiplies_nothing() -> None:
+def test_inactive_parameters_do_not_multiply_the_grid() -> None:
     """3 rates × (ppo: 3 steps × 3 clips, dqn: no noise or 3 sigmas, a2c: 3 steps)."""
     assert 3 * (3 * 3 + (1 + 3) + 3) == len(combinations(BRANCHED, 3))
 
@@ -74,7 +74,7 @@ domains = st.one_of(
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Space:
-    """Up to four parameters, each of which may depend on choices before it."""
+    """Up to four parameters, each of which may depend on earlier choices."""
     parameters: list[Parameter] = []
     for i in range(draw(st.integers(1, 4))):
         choices = [p for p in parameters if isinstance(p.domain, Choice)]
@@ -93,39 +93,39 @@ def spaces(draw: st.DrawFn) -> Space:
 
 
 @given(spaces(), st.integers(2, 3))
-def test_the_grid_is_the_set_of_what_its_points_mean(space: Space, points: int) -> None:
-    """Each of the distinct configurations of the full product once, and no other."""
+def test_grid_has_each_configuration_once(space: Space, points: int) -> None:
+    """The grid has the distinct configurations of the full product, each once."""
     shares = [
         [p.domain.to_unit(value) or 0.0 for value in levels(p.domain, points)]
         for p in space.parameters
     ]
     expected = {canonical(space.decode(point)) for point in product(*shares)}
-    found = [canonical(values) for values in combinations(space, points)]
-    assert sorted(expected) == sorted(found)
+    result = [canonical(values) for values in combinations(space, points)]
+    assert sorted(expected) == sorted(result)
 
 
 def wide(dimensions: int) -> Space:
-    """A space of so many ranges."""
+    """A space of ranges."""
     return Space(
         parameters=tuple(Parameter(key=f"p{i}", domain=Real(0, 1)) for i in range(dimensions))
     )
 
 
 def test_a_grid_may_have_a_million_points() -> None:
-    """And any of them is found at once."""
+    """Every point of a large grid is suggested quickly."""
     last = Grid(points=10).open(problem(wide(6))).suggest((), 10**6)
     assert last is not None
     assert {1.0} == set(last.parameters.values())
 
 
 @pytest.mark.parametrize("dimensions", [7, 300])
-def test_a_grid_that_no_sweep_could_finish_is_refused(dimensions: int) -> None:
-    """With what to do instead."""
-    with pytest.raises(ConfigError, match=r"more than 1,000,000 points; .* tuner=sobol$"):
+def test_too_large_grid_is_refused(dimensions: int) -> None:
+    """The error says how to make the grid smaller."""
+    with pytest.raises(ConfigError, match=r"more than 1,000,000 points: .* tuner=sobol$"):
         Grid(points=10).open(problem(wide(dimensions)))
 
 
 def test_a_range_has_two_points_at_least() -> None:
-    """One would be no range."""
+    """A grid with one point per range is refused."""
     with pytest.raises(ConfigError, match=r"tuner\.points"):
         build({"_target_": "rlexp.tuners.grid.Grid", "points": 1}, "tuner")

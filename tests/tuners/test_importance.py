@@ -1,4 +1,4 @@
-"""Importance of parameters, from trials."""
+"""Importance of parameters: PED-ANOVA and fANOVA of trials."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -32,46 +32,46 @@ Trials = Sequence[tuple[Mapping[str, Any], float]]
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals of ten resamples, which take a tenth of the time."""
+    """Use ten resamples for intervals, which takes a tenth of the time."""
     monkeypatch.setattr(importance, "RESAMPLES", {PED_ANOVA: 10, FANOVA: 5})
 
 
 def trials(weights: Mapping[str, float], count: int = 150, noise: float = 0.05) -> Trials:
-    """Random trials whose values rise with the place of parameters in their ranges."""
+    """Random trials whose values increase with the shares of parameters."""
     generator = np.random.default_rng(count)
-    found = []
+    result = []
     for _ in range(count):
         values = SPACE.decode(list(generator.random(6)))
         shares = dict(zip(SPACE.keys, SPACE.encode(values), strict=True))
         height = sum(weight * (shares[key] or 0.0) for key, weight in weights.items())
-        found.append((values, float(height + noise * generator.standard_normal())))
-    return found
+        result.append((values, float(height + noise * generator.standard_normal())))
+    return result
 
 
-def leaders(found: tuple[Importance, ...]) -> list[str]:
-    """The parameter that each method puts first."""
-    return [max(i.shares, key=lambda key: i.shares[key].estimate) for i in found]
+def leaders(results: tuple[Importance, ...]) -> list[str]:
+    """The most important parameter of each method."""
+    return [max(i.shares, key=lambda key: i.shares[key].estimate) for i in results]
 
 
 @pytest.mark.parametrize("key", SPACE.keys)
-def test_the_parameter_that_matters_comes_first(key: str) -> None:
-    """In both methods, whatever its kind, and shares sum to 1."""
-    found = importances(SPACE, trials({key: 1.0}), 0)
-    assert [PED_ANOVA, FANOVA] == [i.method for i in found]
+def test_most_important_parameter_has_the_largest_share(key: str) -> None:
+    """Both methods find a parameter of any kind, and the shares sum to 1."""
+    result = importances(SPACE, trials({key: 1.0}), 0)
+    assert [PED_ANOVA, FANOVA] == [i.method for i in result]
     if key == "width":
         # Where it is not there the value is as low as at its low end: its parent matters as well.
-        assert set(leaders(found)) <= {"width", "network"}
+        assert set(leaders(result)) <= {"width", "network"}
     else:
-        assert [key, key] == leaders(found)
-    for own in found:
-        assert 1.0 == pytest.approx(sum(share.estimate for share in own.shares.values()))
-        assert SPACE.keys == tuple(own.shares)
+        assert [key, key] == leaders(result)
+    for method in result:
+        assert 1.0 == pytest.approx(sum(share.estimate for share in method.shares.values()))
+        assert SPACE.keys == tuple(method.shares)
 
 
-def test_an_interval_is_told_with_every_share() -> None:
-    """It holds the estimate, counts trials, and says how it came about."""
-    for own in importances(SPACE, trials({"rate": 1.0, "epochs": 0.5}), 3):
-        for share in own.shares.values():
+def test_every_share_has_an_interval() -> None:
+    """The interval contains the estimate and names its method and number of trials."""
+    for method in importances(SPACE, trials({"rate": 1.0, "epochs": 0.5}), 3):
+        for share in method.shares.values():
             assert share.low is not None
             assert share.high is not None
             assert 0 <= share.low <= share.estimate <= share.high <= 1
@@ -79,41 +79,41 @@ def test_an_interval_is_told_with_every_share() -> None:
 
 
 def test_noise_is_refused_by_fanova() -> None:
-    """It cannot foresee it; PED-ANOVA has no such check."""
+    """Values without structure give no fANOVA shares; PED-ANOVA has no such check."""
     ped, fanova = importances(SPACE, trials({}), 0)
     assert {} == fanova.shares
     assert fanova.quality is not None
     assert fanova.quality < 0.3
     assert fanova.reason is not None
-    assert "shares of noise" in fanova.reason
+    assert "would be noise" in fanova.reason
     assert ped.shares
 
 
-def test_what_two_do_together_is_told() -> None:
-    """A product about the middle: neither matters alone."""
+def test_interactions_are_reported() -> None:
+    """For a product around the middle, only the pair is important."""
     generator = np.random.default_rng(0)
-    found = [
+    result = [
         (SPACE.decode(list(point)), float((point[0] - 0.5) * (point[1] - 0.5)))
         for point in generator.random((400, 6))
     ]
-    fanova = importances(SPACE, found, 0)[1]
+    fanova = importances(SPACE, result, 0)[1]
     assert ("rate", "discount") == next(iter(fanova.pairs))
     assert fanova.pairs["rate", "discount"] > 0.5
     assert 1.0 >= sum(fanova.pairs.values())
 
 
-def test_better_is_greater() -> None:
-    """The best trials lie at the high end of what raises the value, not all over the range."""
+def test_greater_values_are_better() -> None:
+    """The best trials are those with the greatest values."""
     generator = np.random.default_rng(0)
-    found: list[tuple[Mapping[str, Any], float]] = []
+    result: list[tuple[Mapping[str, Any], float]] = []
     for point in generator.random((200, 6)):
         # Only among high values does the number of epochs matter, only among low ones the rate.
         high = point[4] > 0.5
         value = point[2] + 1 if high else point[0]
-        found.append((SPACE.decode(list(point)), float(value)))
-    ped = importances(SPACE, found, 0)[0]
+        result.append((SPACE.decode(list(point)), float(value)))
+    ped = importances(SPACE, result, 0)[0]
     assert ped.shares["epochs"].estimate > 5 * ped.shares["rate"].estimate
-    turned = importances(SPACE, [(p, -v) for p, v in found], 0)[0]
+    turned = importances(SPACE, [(p, -v) for p, v in result], 0)[0]
     assert turned.shares["rate"].estimate > 5 * turned.shares["epochs"].estimate
 
 
@@ -132,43 +132,43 @@ def test_better_is_greater() -> None:
         ),
     ],
 )
-def test_too_little_gets_a_reason(given_trials: Trials, reason: str) -> None:
-    """From both methods, and no number."""
-    found = importances(SPACE, given_trials, 0)
-    assert [(reason, {})] * 2 == [(own.reason, dict(own.shares)) for own in found]
+def test_too_few_trials_give_a_reason(given_trials: Trials, reason: str) -> None:
+    """Both methods give a reason instead of shares."""
+    result = importances(SPACE, given_trials, 0)
+    assert [(reason, {})] * 2 == [(method.reason, dict(method.shares)) for method in result]
 
 
 def test_trials_without_a_finite_value_are_counted() -> None:
-    """They are left out, and the note says how many."""
-    own = [*trials({"rate": 1.0}, 60), ({}, float("nan"))]
-    ped, fanova = importances(SPACE, own, 0)
+    """Trials without a finite value are left out, and the note has their number."""
+    sample = [*trials({"rate": 1.0}, 60), ({}, float("nan"))]
+    ped, fanova = importances(SPACE, sample, 0)
     assert "From the best 6 of 60 complete trials (1 more have no finite value)." == ped.note
-    assert fanova.note.endswith("Forests do better with 100 trials or more.")
+    assert fanova.note.endswith("Forests are more reliable with 100 trials or more.")
 
 
 def test_few_trials_have_five_best() -> None:
-    """A tenth of 20 would be 2, which no density can be made of."""
+    """At least five trials are the best, because a density needs them."""
     assert (
         "From the best 5 of 20 complete trials." == importances(SPACE, trials({}, 20), 0)[0].note
     )
 
 
-def test_diverged_values_overflow_nothing() -> None:
-    """Values near the largest floats, of either sign."""
-    own = [(p, 1.5e308 * (2 * v - 1)) for p, v in trials({"rate": 1.0}, 60, noise=0.0)]
-    assert ["rate", "rate"] == leaders(importances(SPACE, own, 0))
+def test_huge_values_do_not_overflow() -> None:
+    """Values near the largest float of either sign give finite shares."""
+    sample = [(p, 1.5e308 * (2 * v - 1)) for p, v in trials({"rate": 1.0}, 60, noise=0.0)]
+    assert ["rate", "rate"] == leaders(importances(SPACE, sample, 0))
 
 
-def test_a_default_outside_of_its_ranges_is_a_trial_too() -> None:
-    """Numbers go to the nearer end; other values are as if they were not there."""
+def test_default_outside_its_ranges_is_used() -> None:
+    """A number becomes the nearer end; another value counts as inactive."""
     odd = {"rate": "linear_3e-4", "epochs": 100, "network": "cnn", "batch": 4}
-    own = [*trials({"rate": 1.0}, 60), (odd, 0.5)]
-    assert ["rate", "rate"] == leaders(importances(SPACE, own, 0))
+    sample = [*trials({"rate": 1.0}, 60), (odd, 0.5)]
+    assert ["rate", "rate"] == leaders(importances(SPACE, sample, 0))
 
 
 def test_many_trials_are_thinned_for_the_forest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many that forests take seconds, drawn at random; the note says so."""
-    monkeypatch.setattr(importance, "MOST", 120)
+    """The forest uses a random subset of many trials, and the note says so."""
+    monkeypatch.setattr(importance, "MAX_FOREST_TRIALS", 120)
     ped, fanova = importances(SPACE, trials({"rate": 1.0}), 0)
     assert "From 120 of 150 complete trials, drawn at random." == fanova.note
     assert (150, 120) == (ped.shares["rate"].n, fanova.shares["rate"].n)
@@ -177,28 +177,28 @@ def test_many_trials_are_thinned_for_the_forest(monkeypatch: pytest.MonkeyPatch)
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_order_of_the_trials_does_not_matter(seed: int) -> None:
-    """Not one bit of it; and the seed decides the rest."""
-    own = list(trials({"rate": 1.0, "width": 0.5}, 60))
-    shuffled = random.Random(seed).sample(own, len(own))
-    assert importances(SPACE, own, 1) == importances(SPACE, shuffled, 1)
+    """The result is bit-identical for any order of the trials."""
+    sample = list(trials({"rate": 1.0, "width": 0.5}, 60))
+    shuffled = random.Random(seed).sample(sample, len(sample))
+    assert importances(SPACE, sample, 1) == importances(SPACE, shuffled, 1)
 
 
 def test_the_seed_changes_the_resamples() -> None:
-    """Otherwise it would do nothing."""
-    own = trials({"rate": 1.0, "epochs": 0.5}, 60)
-    assert importances(SPACE, own, 1) != importances(SPACE, own, 2)
+    """Another seed gives other intervals."""
+    sample = trials({"rate": 1.0, "epochs": 0.5}, 60)
+    assert importances(SPACE, sample, 1) != importances(SPACE, sample, 2)
 
 
 @pytest.mark.slow
 def test_the_learning_rate_leads_on_most_landscapes() -> None:
-    """As on all real landscapes that were tried before: in both methods on nine of ten or more."""
-    found = []
+    """Both methods put the learning rate first on at least nine of ten real landscapes."""
+    result = []
     few = usable() if IN_FULL else [load(name) for name in FEW]
     for landscape in few:
-        own = list(zip(landscape.rows, map(float, landscape.scores.mean(axis=1)), strict=True))
-        found.append(importances(landscape.space, own, 0))
-    ped = [leaders((own[0],))[0] for own in found]
-    fanova = [leaders((own[1],))[0] for own in found if own[1].shares]
+        sample = list(zip(landscape.rows, map(float, landscape.scores.mean(axis=1)), strict=True))
+        result.append(importances(landscape.space, sample, 0))
+    ped = [leaders((pair[0],))[0] for pair in result]
+    fanova = [leaders((pair[1],))[0] for pair in result if pair[1].shares]
     misses = len(few) // 10
     assert len(few) >= (10 if IN_FULL else 3)
     assert ped.count("learning_rate") >= len(few) - misses

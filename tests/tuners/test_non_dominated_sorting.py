@@ -1,4 +1,4 @@
-"""Fronts and crowding distances are as the paper defines them."""
+"""Fronts and crowding distances follow the definitions of the paper."""
 
 from collections.abc import Sequence
 from math import inf
@@ -23,7 +23,7 @@ values_of_two_or_three = st.integers(2, 3).flatmap(
 
 
 def brute_force_ranks(values: list[list[float]]) -> list[int]:
-    """The definition: a front is what nothing that is left dominates."""
+    """The ranks by definition: repeatedly remove the points that no other point dominates."""
     ranks: dict[int, int] = {}
     while left := [i for i in range(len(values)) if i not in ranks]:
         front = [i for i in left if not any(dominates(values[j], values[i]) for j in left)]
@@ -31,24 +31,24 @@ def brute_force_ranks(values: list[list[float]]) -> list[int]:
     return [ranks[i] for i in range(len(values))]
 
 
-def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Nowhere worse, somewhere better."""
-    pairs = list(zip(one, other, strict=True))
+def dominates(first: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether a point is no worse in all objectives and better in at least one."""
+    pairs = list(zip(first, other, strict=True))
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
 def test_ranks_by_hand() -> None:
-    """Two fronts, and one point behind both."""
+    """An example with two fronts and a third point behind them."""
     values = np.array([[1.0, 5.0], [3.0, 3.0], [5.0, 1.0], [2.0, 2.0], [1.0, 1.0], [3.0, 3.0]])
     assert [0, 0, 0, 1, 2, 0] == non_dominated_ranks(values).tolist()
 
 
 @given(values_of_two_or_three)
-def test_ranks_are_as_defined_and_as_optuna_finds_them(values: list[list[float]]) -> None:
-    """Ties included."""
-    found = non_dominated_ranks(np.array(values)).tolist()
-    assert brute_force_ranks(values) == found
-    assert _fast_non_domination_rank(-np.array(values)).tolist() == found
+def test_ranks_equal_the_definition_and_optuna(values: list[list[float]]) -> None:
+    """Ranks are equal, also with ties."""
+    result = non_dominated_ranks(np.array(values)).tolist()
+    assert brute_force_ranks(values) == result
+    assert _fast_non_domination_rank(-np.array(values)).tolist() == result
 
 
 def test_crowding_distances_by_hand() -> None:
@@ -57,8 +57,8 @@ def test_crowding_distances_by_hand() -> None:
     assert pytest.approx([1.6, inf, inf, 1.4]) == crowding_distances(values).tolist()
 
 
-def test_what_is_equal_for_all_crowds_nobody() -> None:
-    """The first objective says nothing, and a single point stands at no end."""
+def test_constant_objective_adds_no_distance() -> None:
+    """A constant objective and a single point have distance 0."""
     values = np.array([[1.0, 5.0], [1.0, 3.0], [1.0, 4.0]])
     assert [inf, inf, 1.0] == crowding_distances(values).tolist()
     assert [0.0] == crowding_distances(values[:1]).tolist()
@@ -66,7 +66,7 @@ def test_what_is_equal_for_all_crowds_nobody() -> None:
 
 @given(st.permutations(range(9)), st.permutations(range(9)))
 def test_crowding_distances_are_those_of_optuna(first: list[int], second: list[int]) -> None:
-    """Where no values tie, whose order is not defined."""
+    """Distances are equal to Optuna's for values without ties."""
     values = [[float(a), float(b)] for a, b in zip(first, second, strict=True)]
     trials = [optuna.trial.create_trial(values=v, params={}, distributions={}) for v in values]
     for number, trial in enumerate(trials):

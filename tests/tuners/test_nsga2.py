@@ -1,4 +1,4 @@
-"""NSGA-II selects and varies as its paper says."""
+"""NSGA-II: selection and variation follow the paper."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from round_searches import (
+from generational_searches import (
     complete,
     cube,
     failed,
@@ -18,14 +16,16 @@ from round_searches import (
     points,
     problem_in,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
+from rlexp.tuners.generational import EvaluatedPoint
 from rlexp.tuners.nsga2 import NSGA2, polynomial_mutation, ranked, tournament
-from rlexp.tuners.points import generator, random_point
-from rlexp.tuners.rounds import Member
+from rlexp.tuners.unit_cube import random_point, trial_generator
 
 PLAIN = NSGA2(
     population=20, crossover_probability=0.9, mutation_probability=None, mutation_index=20.0
@@ -33,15 +33,15 @@ PLAIN = NSGA2(
 SMALL = replace(PLAIN, population=4)
 
 
-def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> Member:
-    """A member with these values."""
+def member(number: int, *values: float, state: TrialState = TrialState.COMPLETE) -> EvaluatedPoint:
+    """An evaluated point with these values."""
     trial = complete(number, Suggestion({}), *values)
     steps = {100: 0.0} if state is TrialState.PRUNED else {}
-    return Member(number, (), replace(trial, state=state, intermediate=steps))
+    return EvaluatedPoint(number, (), replace(trial, state=state, intermediate=steps))
 
 
 def test_selection_by_hand() -> None:
-    """Fronts, then crowding, then numbers; behind them the pruned, then what failed."""
+    """The order is fronts, crowding, numbers, then pruned trials, then failed trials."""
     members = [
         member(1, state=TrialState.FAILED),
         member(2, 1.0, 1.0),
@@ -50,24 +50,24 @@ def test_selection_by_hand() -> None:
         member(5, 5.0, 1.0),
         member(6, 10.0, 0.0),
         member(7, 0.0, 10.0),
-        Member(8, (), None),
+        EvaluatedPoint(8, (), None),
         member(9, nan, 99.0),
     ]
     expected = [(6, 0), (7, 0), (5, 0), (4, 0), (2, 1), (3, 2), (1, 3), (8, 3), (9, 3)]
-    assert expected == [(one.number, one.rank) for one in ranked(members)]
+    assert expected == [(individual.number, individual.rank) for individual in ranked(members)]
 
 
 def test_a_tournament_is_won_by_the_better() -> None:
-    """The worst of all never wins; every other one can."""
+    """The worst individual never wins, and every other one can."""
     population = ranked([member(n, float(n), float(n)) for n in range(4)])
-    winners = {tournament(population, generator(0, n)).number for n in range(200)}
+    winners = {tournament(population, trial_generator(0, n)).number for n in range(200)}
     assert {1, 2, 3} == winners
 
 
 def test_a_tournament_of_equals_is_won_by_either() -> None:
-    """By the one that is drawn first, whatever its number."""
+    """If two individuals tie, the first one drawn wins."""
     population = ranked([member(1, 0.0, 1.0), member(2, 1.0, 0.0)])
-    assert {1, 2} == {tournament(population, generator(0, n)).number for n in range(50)}
+    assert {1, 2} == {tournament(population, trial_generator(0, n)).number for n in range(50)}
 
 
 @pytest.mark.parametrize(
@@ -88,34 +88,34 @@ def test_polynomial_mutation_by_hand(share: float, draw: float, expected: float)
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True), st.floats(0, 100))
 def test_polynomial_mutation_stays_inside(share: float, draw: float, index: float) -> None:
-    """And goes down below ½, up above."""
-    found = polynomial_mutation(share, draw, index)
-    assert 0 <= found <= 1
-    assert (found - share) * (draw - 0.5) >= -1e-12
+    """The share stays in [0, 1], decreases below ½ and increases above."""
+    result = polynomial_mutation(share, draw, index)
+    assert 0 <= result <= 1
+    assert (result - share) * (draw - 0.5) >= -1e-12
 
 
 def schaffer(suggestion: Suggestion, number: int) -> Trial:
-    """Two goals; between them, on a line, no point is better than another."""
+    """A trial with two objectives; no point between their optima dominates another."""
     x = np.array(list(suggestion.parameters.values()))
     return complete(
         number, suggestion, -float(((x - 0.3) ** 2).sum()), -float(((x - 0.6) ** 2).sum())
     )
 
 
-def test_generations_follow_each_other() -> None:
-    """The default configuration is in the first, which waits for nothing."""
+def test_generation_waits_for_the_previous_one() -> None:
+    """The first generation has the default configuration and waits for no trial."""
     suggester = SMALL.open(problem_in(cube(2), objectives=2))
     assert [0, 0, 0, 0, 0, 5, 5, 5, 5, 9] == [suggester.needs(number) for number in range(10)]
 
 
 def test_the_first_generation_is_random() -> None:
-    """Each point from the seed and its number alone."""
+    """Each point depends on the seed and its number only."""
     trials = follow(SMALL, problem_in(cube(3), 5, objectives=2), schaffer, 5)
     assert [random_point(3, 5, n).tolist() for n in range(1, 5)] == points(trials[1:]).tolist()
 
 
 def test_the_default_can_be_a_parent() -> None:
-    """Where it is better than all others its values come back."""
+    """If the default is the best trial, its values reappear in children."""
 
     def judge(suggestion: Suggestion, number: int) -> Trial:
         values = (0.0, 0.0) if number == 0 else (-1.0 - number, -1.0 - number)
@@ -126,8 +126,8 @@ def test_the_default_can_be_a_parent() -> None:
     assert 0 < sum(0.123 in t.parameters.values() for t in trials[5:])
 
 
-def test_what_failed_is_no_parent_where_enough_did_not() -> None:
-    """Nor what the sweep excludes for that: the children are the same."""
+def test_failed_trial_is_not_a_parent() -> None:
+    """Failed and excluded trials lead to the same children."""
     problem = problem_in(cube(3), 1, objectives=2)
     bad = {2, 3, 6}
 
@@ -148,20 +148,20 @@ def test_what_failed_is_no_parent_where_enough_did_not() -> None:
 
 @pytest.mark.parametrize(("probability", "mixed"), [(1.0, True), (0.0, False)])
 def test_children_have_the_genes_of_two_parents(probability: float, mixed: bool) -> None:
-    """With crossover each parameter is that of either; without it and mutation they are clones."""
+    """With crossover each gene comes from either parent; otherwise a child is a clone."""
     tuner = replace(SMALL, crossover_probability=probability, mutation_probability=1e-12)
     trials = follow(tuner, problem_in(cube(6), 2, objectives=2), schaffer, 9)
-    known = points(trials[:5])
+    parents = points(trials[:5])
     sources = [
-        [np.flatnonzero(known[:, i] == gene) for i, gene in enumerate(child)]
+        [np.flatnonzero(parents[:, i] == gene) for i, gene in enumerate(child)]
         for child in points(trials[5:])
     ]
-    assert all(len(found) == 1 for child in sources for found in child)
-    assert {2 if mixed else 1} == {len({int(found[0]) for found in child}) for child in sources}
+    assert all(len(result) == 1 for child in sources for result in child)
+    assert {2 if mixed else 1} == {len({int(result[0]) for result in child}) for child in sources}
 
 
 def test_children_are_new() -> None:
-    """In a space of few values no child repeats a member of the population."""
+    """In a space of few values, no child repeats an individual of the population."""
     space = Space(
         parameters=(
             Parameter(key="x0", domain=Choice(("a", "b", "c"))),
@@ -175,13 +175,13 @@ def test_children_are_new() -> None:
 
     trials = follow(SMALL, problem_in(space, objectives=2), judge, 29, {"x0": "a", "x1": 3})
     for first in range(5, 29, 4):
-        before = ranked([Member(t.number, (), t) for t in trials[:first]])[:4]
-        known = [trials[one.number].parameters for one in before]
-        assert [] == [t for t in trials[first : first + 4] if t.parameters in known]
+        before = ranked([EvaluatedPoint(t.number, (), t) for t in trials[:first]])[:4]
+        existing = [trials[item.number].parameters for item in before]
+        assert [] == [t for t in trials[first : first + 4] if t.parameters in existing]
 
 
-def test_a_mutation_of_few_values_draws_them_anew() -> None:
-    """So that a choice, and a short range of whole numbers, reach all their values."""
+def test_mutation_of_choices_is_uniform() -> None:
+    """Choices and short ranges of integers can reach all their values."""
     space = Space(
         parameters=(
             Parameter(key="x0", domain=Choice(("a", "b", "c", "d", "e"))),
@@ -202,13 +202,13 @@ def test_a_mutation_of_few_values_draws_them_anew() -> None:
 
 
 def test_one_objective_is_refused() -> None:
-    """And the tuner named that suits it."""
+    """The error names the tuner for one objective."""
     with pytest.raises(ConfigError, match="choose tuner=tpe"):
         PLAIN.open(problem_in(cube(2)))
 
 
 def hypervolume(values: Sequence[tuple[float, ...]]) -> float:
-    """The area between a set of pairs and (−1, −1), greater is better."""
+    """The area between a set of pairs and (−1, −1); greater is better."""
     area, height = 0.0, -1.0
     for first, second in sorted(values, reverse=True):
         if first > -1 and second > height:
@@ -217,15 +217,15 @@ def hypervolume(values: Sequence[tuple[float, ...]]) -> float:
     return area
 
 
-def test_it_beats_random_search() -> None:
-    """Its fronts dominate more, after two hundred trials."""
-    found, by_chance = [], []
+def test_nsga2_beats_random_search() -> None:
+    """After two hundred trials, the hypervolume is greater than that of random search."""
+    areas, by_chance = [], []
     for seed in range(25):
         trials = follow(PLAIN, problem_in(cube(6), seed, objectives=2), schaffer, 201)[1:]
-        found.append(hypervolume([t.values for t in trials]))
+        areas.append(hypervolume([t.values for t in trials]))
         draws = np.random.default_rng([9, seed]).random((200, 6))
         costs = [((draws - goal) ** 2).sum(axis=1) for goal in (0.3, 0.6)]
         by_chance.append(
             hypervolume([(-float(a), -float(b)) for a, b in zip(*costs, strict=True)])
         )
-    assert is_clearly_greater(found, by_chance)
+    assert is_clearly_greater(areas, by_chance)

@@ -1,4 +1,4 @@
-"""Trials and spaces in Optuna's terms, and a study that copies none of them."""
+"""Conversion of trials and spaces to Optuna, and suggestions without copies."""
 
 import logging
 import warnings
@@ -14,42 +14,42 @@ from searches import BRANCHED, MIXED, NUMERIC, SPACES, complete, drawn
 
 from rlexp.protocol.space import Choice, Domain, Integer, Real, Space
 from rlexp.records.trial import Trial, TrialState
-from rlexp.tuners.optuna_study import ask, sampler_seed
+from rlexp.tuners.optuna_study import sampler_seed, suggest_parameters
 from rlexp.tuners.optuna_trials import (
-    Converted,
+    ConvertedTrials,
     distribution,
     distributions,
     finite_values,
     from_internal,
-    frozen,
-    internals,
-    middles,
+    frozen_trial,
+    internal_values,
+    middle_values,
     to_internal,
 )
 
 
-def told(space: Space, count: int) -> list[optuna.trial.FrozenTrial]:
-    """Complete trials, drawn at random."""
+def complete_trials(space: Space, count: int) -> list[optuna.trial.FrozenTrial]:
+    """Complete trials at random points."""
     searched = distributions(space)
-    found = []
+    result = []
     for number in range(count):
         values = drawn(space, number)
-        params = internals(space, values)
+        params = internal_values(space, values)
         assert params is not None
         score = complete(space, number, values).values
-        found.append(frozen(number, params, searched, values=score))
-    return found
+        result.append(frozen_trial(number, params, searched, values=score))
+    return result
 
 
 @given(st.sampled_from(list(SPACES)), st.integers(0, 10**6))
-def test_values_survive_the_way_there_and_back(kind: str, number: int) -> None:
-    """And are inside the distribution on the way."""
+def test_values_can_be_converted_back(kind: str, number: int) -> None:
+    """Converted values lie inside the distribution and convert back to the same values."""
     space = SPACES[kind]
     values = drawn(space, number)
-    found = internals(space, values)
-    assert found is not None
+    result = internal_values(space, values)
+    assert result is not None
     for parameter in space.active(values):
-        internal, domain = found[parameter.key], parameter.domain
+        internal, domain = result[parameter.key], parameter.domain
         searched = distribution(domain)
         assert searched._contains(searched.to_internal_repr(internal))
         back = from_internal(domain, internal)
@@ -78,32 +78,32 @@ def test_values_survive_the_way_there_and_back(kind: str, number: int) -> None:
         (Choice(("a", "b")), "c", None),
     ],
 )
-def test_values_as_the_samplers_have_them(domain: Domain, value: Any, expected: Any) -> None:
-    """What is outside goes to the nearer end, and what is foreign is nothing."""
-    found = to_internal(domain, value)
-    assert expected == (pytest.approx(found) if isinstance(found, float) else found)
+def test_converted_values(domain: Domain, value: Any, expected: Any) -> None:
+    """A value outside a range becomes the nearer end; an unknown choice becomes None."""
+    result = to_internal(domain, value)
+    assert expected == (pytest.approx(result) if isinstance(result, float) else result)
 
 
-def test_wide_ranges_of_whole_numbers_are_continuous() -> None:
-    """A search along a million steps would take long; along a hundred it is exact."""
+def test_wide_integer_ranges_are_continuous() -> None:
+    """An integer range with 100 steps or more is continuous for the sampler."""
     assert distribution(Integer(1, 100)) == optuna.distributions.IntDistribution(1, 100)
     assert distribution(Integer(1, 101)) == optuna.distributions.FloatDistribution(0, 1)
     assert 51 == from_internal(Integer(1, 101), 0.5)
 
 
-def test_a_parameter_without_a_value_makes_the_trial_foreign() -> None:
-    """One that is not active is not asked for."""
-    assert internals(BRANCHED, {"algorithm": "a2c", "algorithm.learning_rate": 1e-3}) is None
+def test_missing_value_excludes_the_trial() -> None:
+    """Only active parameters need values."""
+    assert internal_values(BRANCHED, {"algorithm": "a2c", "algorithm.learning_rate": 1e-3}) is None
     whole = {"algorithm": "a2c", "algorithm.learning_rate": 1e-3, "algorithm.n_steps": 4}
     assert {
         "algorithm": 2,
         "algorithm.learning_rate": pytest.approx(0.5),
         "algorithm.n_steps": 4,
-    } == (internals(BRANCHED, {**whole, "algorithm.clip_range": 0.2}))
+    } == (internal_values(BRANCHED, {**whole, "algorithm.clip_range": 0.2}))
 
 
-def test_middles() -> None:
-    """Of every domain, whether it is there or not."""
+def test_middle_values() -> None:
+    """Every domain has a middle value, whether it is active or not."""
     expected = {
         "algorithm": 1,
         "algorithm.learning_rate": pytest.approx(0.5),
@@ -112,36 +112,36 @@ def test_middles() -> None:
         "algorithm.n_steps": 5,
         "algorithm.clip_range": pytest.approx(0.5),
     }
-    assert expected == middles(BRANCHED)
+    assert expected == middle_values(BRANCHED)
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [((), ()), ((1.0, 2.0), (1.0, 2.0)), ((1.0, nan), ()), ((inf,), ()), ((-inf,), ())],
 )
-def test_values_that_are_no_numbers_are_none(
+def test_values_that_are_not_finite_are_dropped(
     values: tuple[float, ...], expected: tuple[float, ...]
 ) -> None:
-    """Neither direction can be won by a training that broke."""
+    """A trial with such a value counts as failed, for every direction."""
     assert expected == finite_values(
         complete(NUMERIC, 0, {}, values or ()) if values else failed()
     )
 
 
 def failed() -> Trial:
-    """A trial that failed."""
+    """A failed trial."""
     return replace(complete(NUMERIC, 0, {}, (0.0,)), state=TrialState.FAILED, values=())
 
 
-def test_a_trial_is_converted_once_and_again_when_it_changes() -> None:
-    """However often it comes, in whatever order and company."""
+def test_trial_is_converted_once_per_change() -> None:
+    """The order of trials and the other trials do not matter."""
     seen: list[int] = []
 
     def number(trial: Trial) -> int | None:
         seen.append(trial.number)
         return trial.number if trial.number != 1 else None
 
-    history = Converted(number)
+    history = ConvertedTrials(number)
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(4)]
     assert [0, 2] == history.of(trials[:3])
     assert [0, 2, 3] == history.of([trials[3], *trials[:3]])
@@ -152,10 +152,10 @@ def test_a_trial_is_converted_once_and_again_when_it_changes() -> None:
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_a_suggestion_is_the_one_of_a_study_that_people_use(kind: str) -> None:
-    """Trials told to Optuna's own storage lead to the same."""
+def test_suggestion_equals_that_of_an_ordinary_study(kind: str) -> None:
+    """Trials in Optuna's own storage lead to the same suggestion."""
     space = SPACES[kind]
-    finished = told(space, 30)
+    finished = complete_trials(space, 30)
     study = optuna.create_study(direction="maximize", sampler=sampler(5))
     for trial in finished:
         study.add_trial(
@@ -170,11 +170,11 @@ def test_a_suggestion_is_the_one_of_a_study_that_people_use(kind: str) -> None:
             searched = distribution(parameter.domain)
             internal = usual._suggest(parameter.key, searched)
             expected[parameter.key] = from_internal(parameter.domain, internal)
-    assert expected == ask(sampler(5), finished, space, 1)
+    assert expected == suggest_parameters(sampler(5), finished, space, 1)
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """Optuna's default one."""
+    """Optuna's default sampler."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return optuna.samplers.TPESampler(
@@ -182,25 +182,25 @@ def sampler(seed: int) -> optuna.samplers.BaseSampler:
         )
 
 
-def test_asking_leaves_the_history_and_the_logging_as_they_are(
+def test_suggesting_does_not_change_history_or_logging(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nothing is added, and Optuna is as talkative as before, but not meanwhile."""
-    finished = told(MIXED, 12)
+    """No trial is added, and Optuna's log level is restored."""
+    finished = complete_trials(MIXED, 12)
     optuna.logging.set_verbosity(optuna.logging.INFO)
     optuna.logging.enable_propagation()
     try:
         with caplog.at_level(logging.DEBUG):
-            ask(sampler(1), finished, MIXED, 1)
+            suggest_parameters(sampler(1), finished, MIXED, 1)
         assert optuna.logging.INFO == optuna.logging.get_verbosity()
     finally:
         optuna.logging.disable_propagation()
     assert [] == caplog.records
-    assert finished == told(MIXED, 12)
+    assert finished == complete_trials(MIXED, 12)
 
 
-def test_seeds_of_samplers_are_of_32_bits_and_differ() -> None:
-    """From trial to trial, and from sweep to sweep."""
+def test_sampler_seeds_have_32_bits_and_differ() -> None:
+    """Seeds differ between trials and between sweeps."""
     seeds = {sampler_seed(seed, number) for seed in (0, 1, 2**32 - 1) for number in range(1, 999)}
     assert 3 * 998 == len(seeds)
     assert all(0 <= seed < 2**32 for seed in seeds)

@@ -1,4 +1,4 @@
-"""TPE: learns from complete, pruned and failed trials."""
+"""TPE: suggestions from complete, pruned and failed trials."""
 
 from dataclasses import replace
 from statistics import mean
@@ -12,10 +12,10 @@ from searches import MIXED, NUMERIC, SPACES, STEPS, best, complete, drawn, ended
 from rlexp.protocol.space import Choice, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggester, Suggestion
-from rlexp.tuners.optuna_trials import distributions, frozen
+from rlexp.tuners.optuna_trials import distributions, frozen_trial
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
-from rlexp.tuners.tpe import TPE, audible
+from rlexp.tuners.tpe import TPE, without_excess_failures
 
 TUNER = TPE(startup=10, candidates=24, multivariate=True)
 AXIS = "algorithm.clip_range"
@@ -23,21 +23,21 @@ SEEDS = 4 if IN_FULL else 2
 
 
 def failing(number: int, above: float) -> Trial:
-    """A trial that fails where `AXIS` is above a limit, and is good or bad regardless of it."""
+    """A trial that fails if `AXIS` is above a limit; its value does not depend on `AXIS`."""
     values = drawn(NUMERIC, number)
     trial = complete(NUMERIC, number, values, (value(NUMERIC, {**values, AXIS: 0.3}),))
     return replace(trial, state=TrialState.FAILED, values=()) if values[AXIS] > above else trial
 
 
 def share_above(suggester: Suggester, trials: list[Trial], limit: float) -> float:
-    """How many of twenty suggestions have `AXIS` above a limit."""
+    """The share of twenty suggestions whose `AXIS` is above a limit."""
     numbers = range(len(trials) + 10, len(trials) + 30)
-    found = [suggester.suggest(trials, number) for number in numbers]
-    return mean(one is not None and one.parameters[AXIS] > limit for one in found)
+    result = [suggester.suggest(trials, number) for number in numbers]
+    return mean(item is not None and item.parameters[AXIS] > limit for item in result)
 
 
-def test_the_first_trials_are_points_of_a_sequence() -> None:
-    """By number; afterwards the model speaks, if it knows enough trials."""
+def test_first_trials_are_sobol_points() -> None:
+    """The model is used as soon as it has enough trials."""
     trials = [complete(NUMERIC, i, drawn(NUMERIC, i)) for i in range(12)]
     tpe, sobol = TUNER.open(problem(NUMERIC)), SobolSequence().open(problem(NUMERIC))
     points = {number: sobol.suggest((), number) for number in (1, 10, 11, 30)}
@@ -48,8 +48,8 @@ def test_the_first_trials_are_points_of_a_sequence() -> None:
 
 
 @pytest.mark.parametrize("kind", ["numeric", "mixed"])
-def test_it_finds_better_trials_than_random_search(kind: str) -> None:
-    """Halfway nearer to the best, over these seeds, after fifty trials."""
+def test_tpe_beats_random_search(kind: str) -> None:
+    """After fifty trials the best one is half as far from the optimum."""
     space = SPACES[kind]
     mine, random = (
         mean(best(tuner, problem(space, seed=seed), 50) for seed in range(SEEDS))
@@ -59,15 +59,15 @@ def test_it_finds_better_trials_than_random_search(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "limit"), [(12, 0.5), (30, 0.5), (200, 0.5), (200, 0.1)])
-def test_where_trials_fail_it_does_not_go(count: int, limit: float) -> None:
-    """In a short history and a long one, where a half fails and where nine of ten do."""
+def test_failing_regions_are_avoided(count: int, limit: float) -> None:
+    """Regions of failed trials are avoided in short and long histories."""
     trials = [failing(number, limit) for number in range(count)]
     assert share_above(TUNER.open(problem(NUMERIC)), trials, limit) < (1 - limit) / 4
 
 
 @pytest.mark.parametrize("multivariate", [True, False])
-def test_where_trials_are_pruned_early_it_does_not_go(multivariate: bool) -> None:
-    """Those pruned later are better; at the same step the value decides."""
+def test_regions_of_early_pruning_are_avoided(multivariate: bool) -> None:
+    """Trials that are pruned later rank higher; at equal steps the value decides."""
     tuner = replace(TUNER, multivariate=multivariate).open(problem(NUMERIC))
     early, worse = [], []
     for number in range(60):
@@ -80,7 +80,7 @@ def test_where_trials_are_pruned_early_it_does_not_go(multivariate: bool) -> Non
 
 
 def test_a_failed_trial_ranks_below_a_pruned_one() -> None:
-    """And one whose last evaluation is no number lies between them."""
+    """A pruned trial whose last value is not finite ranks between them."""
     states = [TrialState.FAILED, TrialState.PRUNED]
     for bad, good in ((0, 1), (1, 0)):
         trials = []
@@ -106,7 +106,7 @@ def test_a_failed_trial_ranks_below_a_pruned_one() -> None:
     ],
 )
 def test_cheaper_and_foreign_trials_are_left_out(other: dict[str, Any]) -> None:
-    """As if they had never been; nothing else is."""
+    """Trials with fewer steps or unknown values do not affect the suggestion."""
     trials = [complete(MIXED, i, drawn(MIXED, i)) for i in range(20)]
     last = complete(MIXED, 20, drawn(MIXED, 3), (9.0,))
     tpe = TUNER.open(problem(MIXED))
@@ -118,8 +118,8 @@ def trial(number: int, kind: str) -> FrozenTrial:
     """A trial that is (c)omplete, (p)runed or (f)ailed."""
     searched = distributions(NUMERIC)
     if kind == "c":
-        return frozen(number, {}, searched, values=[0.0])
-    return frozen(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
+        return frozen_trial(number, {}, searched, values=[0.0])
+    return frozen_trial(number, {}, searched, intermediate={5: 0.0} if kind == "p" else {})
 
 
 @pytest.mark.parametrize(
@@ -134,24 +134,24 @@ def trial(number: int, kind: str) -> FrozenTrial:
     ],
 )
 def test_failed_trials_are_nine_tenths_at_most(kinds: str, expected: str) -> None:
-    """The latest ones; a tenth of all trials is called good."""
-    found = audible([trial(i, kind) for i, kind in enumerate(kinds)])
+    """The oldest failed trials are dropped, because the best tenth must have none."""
+    result = without_excess_failures([trial(i, kind) for i, kind in enumerate(kinds)])
     assert expected == "".join(
-        "c" if t.values else "p" if t.intermediate_values else "f" for t in found
+        "c" if t.values else "p" if t.intermediate_values else "f" for t in result
     )
-    assert sorted(t.number for t in found) == [t.number for t in found]
+    assert sorted(t.number for t in result) == [t.number for t in result]
 
 
-def test_more_failed_trials_than_that_are_not_heard_of() -> None:
-    """The oldest of thirty, beside two complete trials, change nothing."""
+def test_excess_failed_trials_do_not_matter() -> None:
+    """Beside two complete trials, the oldest of thirty failed trials have no effect."""
     trials = [failing(number, -1.0) for number in range(30)]
     trials += [complete(NUMERIC, number, drawn(NUMERIC, number)) for number in (30, 31)]
     tpe = TUNER.open(problem(NUMERIC))
     assert tpe.suggest(trials, 40) == tpe.suggest(trials[12:], 40)
 
 
-def test_branches_are_modelled_together() -> None:
-    """Where two parameters of a branch must be both high or both low, most suggestions are."""
+def test_branches_are_modelled_jointly() -> None:
+    """Two parameters of a branch that must be both high or both low are suggested so."""
     space = Space(
         parameters=(
             Parameter(key="algorithm", domain=Choice(("ppo", "dqn"))),
@@ -169,15 +169,15 @@ def test_branches_are_modelled_together() -> None:
 
     def distance(tuner: TPE) -> float:
         suggester = tuner.open(problem(space))
-        found = [suggester.suggest(trials, number) for number in range(300, 340)]
-        chosen = [s.parameters for s in found if s is not None and "a" in s.parameters]
+        result = [suggester.suggest(trials, number) for number in range(300, 340)]
+        chosen = [s.parameters for s in result if s is not None and "a" in s.parameters]
         assert len(chosen) > 30
         return float(mean(abs(values["a"] - values["b"]) for values in chosen))
 
     assert distance(TUNER) < 0.1 < distance(replace(TUNER, multivariate=False))
 
 
-def test_several_objectives_are_sought_together() -> None:
+def test_several_objectives_are_optimised_together() -> None:
     """With optima at 0.3 and 0.7 on every axis, suggestions lie between them."""
     space = Space(parameters=tuple(Parameter(key=key, domain=Real(0, 1)) for key in "ab"))
     trials = [
@@ -185,6 +185,6 @@ def test_several_objectives_are_sought_together() -> None:
         for number in range(100)
     ]
     suggester = TUNER.open(problem(space, objectives=2))
-    found = [suggester.suggest(trials, number) for number in range(700, 740)]
-    inside = [s is not None and 0.2 < s.parameters["a"] < 0.8 for s in found]
+    result = [suggester.suggest(trials, number) for number in range(700, 740)]
+    inside = [s is not None and 0.2 < s.parameters["a"] < 0.8 for s in result]
     assert mean(inside) > 0.8

@@ -182,7 +182,7 @@ def _mistakes(plain: Mapping[str, Any], entry: Entry, workspace: Workspace) -> l
     at = f"line {entry.line}"
     try:
         for cell in cells_of(plain, entry.name, at, workspace.folder):
-            for one in compose(cell.words, workspace.folder):
+            for one in compose(cell.overrides, workspace.folder):
                 validate(one.plain, workspace.allowed)
     except ConfigError as error:
         said = str(error).removeprefix(f"{at}: ")

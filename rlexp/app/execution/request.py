@@ -170,7 +170,7 @@ def _validated(one: Composed, workspace: Workspace) -> tuple[Root, Parts]:
     try:
         return validate(one.plain, workspace.allowed)
     except ConfigError as error:
-        raise error.rephrased(f"{one.cell.said if one.cell else ''}{error}") from error
+        raise error.rephrased(f"{one.cell.error_prefix if one.cell else ''}{error}") from error
 
 
 def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -> str:

@@ -30,5 +30,5 @@ def test_every_option_of_a_default_list_is_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", ["", "+"])
 def test_no_run_has_a_group_of_reports(tmp_path: Path, group: str, mark: str) -> None:
     """The refusal says who has it."""
-    with pytest.raises(ConfigError, match=f"no run has a {group}, reports have: rlexp report"):
+    with pytest.raises(ConfigError, match=f"{group} belongs to reports, not to runs; use it"):
         show_configuration([f"{mark}{group}=[a]"], study(tmp_path))

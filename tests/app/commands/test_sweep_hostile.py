@@ -41,8 +41,8 @@ def never(_: RunSpec) -> None:
     ("words", "said"),
     [
         (["tuner=tpe", "tuner.startup=-1"], "tuner.startup=-1"),
-        (["tuner=nsga2"], "tuner=nsga2 is for several objectives"),
-        (["tuner=cma_es", "sweep.objective=[score,auc]"], "tuner=cma_es optimises one thing"),
+        (["tuner=nsga2"], "tuner=nsga2 needs several objectives"),
+        (["tuner=cma_es", "sweep.objective=[score,auc]"], "tuner=cma_es optimises one objective"),
         (["pruner=median", "pruner.startup_trials=x"], "pruner.startup_trials"),
         (["sweep.storage=foo"], "sweep.storage is not the URL of a database"),
     ],

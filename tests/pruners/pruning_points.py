@@ -1,4 +1,4 @@
-"""Points of trials to ask pruners about."""
+"""Points of trials for tests of pruners."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +35,7 @@ def point(
 def stopped_at(
     pruner: Pruner, value: float, peers: Sequence[float], *, position: int = 0, every: int = 100
 ) -> list[int]:
-    """The steps of 1,000 at which a trial would be given up."""
+    """The steps, of 1,000, at which a trial would end."""
     return [
         step
         for step in range(every, 1001, every)

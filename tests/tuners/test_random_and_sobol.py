@@ -9,14 +9,14 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.tuners import Suggester, Tuner
 from rlexp.tuners.gp import GaussianProcess
-from rlexp.tuners.points import random_point, sobol_point
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.sobol import SobolSequence
 from rlexp.tuners.tpe import TPE
+from rlexp.tuners.unit_cube import random_point, sobol_point
 
 
 def suggested(suggester: Suggester, number: int) -> dict[str, Any]:
-    """The values that are suggested without any trial."""
+    """The suggested values without any trial."""
     suggestion = suggester.suggest((), number)
     assert suggestion is not None
     return dict(suggestion.parameters)
@@ -24,7 +24,7 @@ def suggested(suggester: Suggester, number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", SPACES)
 def test_suggestions_are_decoded_points(kind: str) -> None:
-    """Of the trial's own stream, or of the sequence, whatever happened before."""
+    """A suggestion is the decoded random or Sobol' point of its number."""
     space = SPACES[kind]
     draws = RandomSearch().open(problem(space))
     points = SobolSequence().open(problem(space))
@@ -37,12 +37,12 @@ def test_suggestions_are_decoded_points(kind: str) -> None:
 
 @pytest.mark.parametrize("tuner", [RandomSearch(), SobolSequence()])
 def test_choices_are_drawn_equally_often(tuner: Tuner) -> None:
-    """And the parameters of a branch only where it is chosen."""
+    """Choices are equally likely, and a branch has its parameters only if it is chosen."""
     suggester = tuner.open(problem(BRANCHED))
-    found = [suggested(suggester, number) for number in range(1, 769)]
-    chosen = [values["algorithm"] for values in found]
+    result = [suggested(suggester, number) for number in range(1, 769)]
+    chosen = [values["algorithm"] for values in result]
     assert [256] * 3 == pytest.approx([chosen.count(a) for a in ("ppo", "dqn", "a2c")], abs=40)
-    assert all(("switch.noise" in values) == (values["algorithm"] == "dqn") for values in found)
+    assert all(("switch.noise" in values) == (values["algorithm"] == "dqn") for values in result)
 
 
 def test_ranges_are_covered_on_their_own_scale() -> None:
@@ -52,10 +52,10 @@ def test_ranges_are_covered_on_their_own_scale() -> None:
     assert 128 == sum(rate < 1e-5**0.5 for rate in rates)
 
 
-def test_equal_seeds_search_alike() -> None:
-    """A suggestion does not depend on the number of objectives or on the trials."""
-    one, two = (RandomSearch().open(problem(MIXED, k)) for k in (1, 2))
-    assert one.suggest((), 9) == two.suggest((), 9)
+def test_equal_seeds_give_equal_suggestions() -> None:
+    """A suggestion does not depend on the number of objectives or on trials."""
+    item, two = (RandomSearch().open(problem(MIXED, k)) for k in (1, 2))
+    assert item.suggest((), 9) == two.suggest((), 9)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_equal_seeds_search_alike() -> None:
         GaussianProcess(startup=10, most=100),
     ],
 )
-def test_too_many_parameters_are_refused_at_once(tuner: Tuner) -> None:
-    """Before anything is suggested."""
+def test_too_many_parameters_are_refused(tuner: Tuner) -> None:
+    """The space is refused before anything is suggested."""
     many = Space(
         parameters=tuple(Parameter(key=f"p{i}", domain=Real(0, 1)) for i in range(21_202))
     )
-    with pytest.raises(ConfigError, match="take tuner=random"):
+    with pytest.raises(ConfigError, match="choose tuner=random"):
         tuner.open(problem(many))

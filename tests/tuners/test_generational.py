@@ -1,15 +1,22 @@
-"""Rounds are replayed from the history, and from nothing else."""
+"""Generational tuners replay rounds from the history only."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from round_searches import complete, cube
+from generational_searches import complete, cube
 
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Suggestion
-from rlexp.tuners.rounds import Candidate, Generations, Member, Replay, as_run, standing
+from rlexp.tuners.generational import (
+    CandidatePoint,
+    EvaluatedPoint,
+    Generations,
+    ReplaySuggester,
+    evaluated_point,
+    sort_key,
+)
 
 SPACE = Space(
     parameters=(
@@ -30,51 +37,51 @@ class Sums:
         """Nothing."""
         return 0.0
 
-    def ask(self, state: float, index: int) -> Sequence[Candidate]:
+    def ask(self, state: float, index: int) -> Sequence[CandidatePoint]:
         """Two points at a tenth of the state."""
-        return [Candidate((state / 10,))] * (1 if index == 0 else 2)
+        return [CandidatePoint((state / 10,))] * (1 if index == 0 else 2)
 
-    def tell(self, state: float, index: int, members: Sequence[Member]) -> float:
+    def tell(self, state: float, index: int, members: Sequence[EvaluatedPoint]) -> float:
         """Add the values."""
         self.told.append(index)
         return state + sum(m.trial.values[0] for m in members if m.trial)
 
 
 def history(*values: float) -> list[Trial]:
-    """Trials with these values."""
+    """Complete trials with these values."""
     return [complete(n, Suggestion({"x0": 0.0}), v) for n, v in enumerate(values)]
 
 
 def first_value(suggestion: Suggestion | None) -> float:
-    """The only parameter."""
+    """The value of the only parameter."""
     assert suggestion is not None
     value: float = suggestion.parameters["x0"]
     return value
 
 
-def test_rounds_are_told_once() -> None:
-    """What was replayed before is not replayed again, and later rounds go on from there."""
+def test_rounds_are_replayed_once() -> None:
+    """Rounds that were replayed are cached, and later rounds continue from them."""
     method = Sums()
-    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past = history(1.0, 1.0, 2.0, 3.0, 1.0)
     assert [0.1, 0.4, 0.8] == [first_value(replay.suggest(past, n)) for n in (1, 3, 5)]
     assert [0.8, 0.1] == [first_value(replay.suggest(past, n)) for n in (6, 2)]
     assert [0, 1, 2] == method.told
 
 
-def test_another_history_is_another_state() -> None:
-    """From the first round on that differs; the same one comes back."""
+def test_changed_history_is_replayed() -> None:
+    """The cache is dropped from the first changed round on."""
     method = Sums()
-    replay = Replay(cube(1), Generations(initial=1, size=2), method)
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), method)
     past, other = history(1.0, 1.0, 2.0, 3.0, 1.0), history(1.0, 1.0, 1.0, 3.0, 1.0)
-    found = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
-    assert pytest.approx([0.8, 0.7, 0.8]) == found
+    result = [first_value(replay.suggest(h, 5)) for h in (past, other, past)]
+    assert pytest.approx([0.8, 0.7, 0.8]) == result
     assert [0, 1, 2, 1, 2, 1, 2] == method.told
 
 
-def test_a_trial_that_is_missing_has_no_value() -> None:
-    """As where the sweep excludes those that failed."""
-    replay = Replay(cube(1), Generations(initial=1, size=2), Sums())
+def test_missing_trial_has_no_value() -> None:
+    """A failed trial that the sweep excludes is passed to the method as None."""
+    replay = ReplaySuggester(cube(1), Generations(initial=1, size=2), Sums())
     past = history(1.0, 1.0, 2.0)
     assert pytest.approx(0.3) == first_value(replay.suggest([past[0], past[2]], 3))
 
@@ -93,25 +100,25 @@ def test_a_trial_that_is_missing_has_no_value() -> None:
 def test_a_point_is_where_its_trial_was_run(
     parameters: dict[str, object], expected: tuple[float, ...]
 ) -> None:
-    """Exactly as asked where that leads to the same values, at those values elsewhere."""
+    """The suggested point is kept if it decodes to the values of the trial."""
     trial = complete(1, Suggestion(parameters))
-    assert pytest.approx(expected) == as_run(SPACE, (0.2, 0.5, 0.3), trial)
+    assert pytest.approx(expected) == evaluated_point(SPACE, (0.2, 0.5, 0.3), trial)
 
 
-def test_a_trial_that_is_missing_was_run_where_it_was_asked_for() -> None:
-    """As far as anyone knows."""
-    assert (0.2, 0.5, 0.3) == as_run(SPACE, (0.2, 0.5, 0.3), None)
+def test_missing_trial_keeps_the_suggested_point() -> None:
+    """Without a trial, the suggested point is used."""
+    assert (0.2, 0.5, 0.3) == evaluated_point(SPACE, (0.2, 0.5, 0.3), None)
 
 
-def test_asked_points_are_kept_to_the_last_bit() -> None:
-    """Though decoding and encoding again may round."""
-    asked = (0.1, 0.123456789012345, 0.71)
-    trial = complete(1, Suggestion(SPACE.decode(asked)))
-    assert asked == as_run(SPACE, asked, trial)
+def test_suggested_points_are_kept_exactly() -> None:
+    """Rounding by decoding and encoding does not change a suggested point."""
+    request = (0.1, 0.123456789012345, 0.71)
+    trial = complete(1, Suggestion(SPACE.decode(request)))
+    assert request == evaluated_point(SPACE, request, trial)
 
 
-def test_pruned_trials_come_behind_complete_ones() -> None:
-    """In the order of how far they came, and then of their value there; the failed are last."""
+def test_pruned_trials_rank_below_complete_ones() -> None:
+    """Pruned trials rank by step, then by value; failed trials are last."""
     some = complete(1, Suggestion({}), -5.0)
     pruned = [
         replace(some, state=TrialState.PRUNED, values=(), intermediate=values)
@@ -123,5 +130,5 @@ def test_pruned_trials_come_behind_complete_ones() -> None:
         replace(some, state=TrialState.PRUNED, values=()),
     ]
     order = [some, *pruned, *last]
-    assert order == sorted(order, key=standing, reverse=True)
-    assert {standing(None)} == {standing(t) for t in last}
+    assert order == sorted(order, key=sort_key, reverse=True)
+    assert {sort_key(None)} == {sort_key(t) for t in last}

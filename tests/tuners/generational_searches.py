@@ -1,4 +1,4 @@
-"""Searches of tuners that work in rounds, each suggestion made from as few trials as it needs."""
+"""Helpers that run searches of generational tuners in tests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,18 +15,18 @@ Judge = Callable[[Suggestion, int], Trial]
 
 
 def cube(dimensions: int) -> Space:
-    """The unit cube: parameters are shares."""
+    """A space of unit intervals."""
     keys = [f"x{i}" for i in range(dimensions)]
     return Space(parameters=tuple(Parameter(key=key, domain=Real(0.0, 1.0)) for key in keys))
 
 
 def problem_in(space: Space, seed: int = 0, objectives: int = 1, steps: int = STEPS) -> Problem:
-    """A problem to maximise."""
+    """A maximisation problem on a space."""
     return Problem(space=space, objectives=objectives, steps=steps, seed=seed)
 
 
 def complete(number: int, suggestion: Suggestion, *values: float) -> Trial:
-    """A trial with these values."""
+    """A complete trial with these values."""
     return Trial(
         number=number,
         parameters=suggestion.parameters,
@@ -37,7 +37,7 @@ def complete(number: int, suggestion: Suggestion, *values: float) -> Trial:
 
 
 def failed(number: int, suggestion: Suggestion) -> Trial:
-    """A trial without a value."""
+    """A failed trial."""
     return Trial(
         number=number,
         parameters=suggestion.parameters,
@@ -49,7 +49,7 @@ def failed(number: int, suggestion: Suggestion) -> Trial:
 def follow(
     tuner: Tuner, problem: Problem, judge: Judge, count: int, default: dict[str, Any] | None = None
 ) -> list[Trial]:
-    """The trials of a search, the default configuration, the middle unless given, first."""
+    """The trials of a search; trial 0 is the default, which is the middle unless given."""
     suggester = tuner.open(problem)
     middle = default or problem.space.decode([0.5] * len(problem.space.parameters))
     trials = [judge(Suggestion(middle), 0)]
@@ -61,10 +61,10 @@ def follow(
 
 
 def points(trials: list[Trial]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Where trials of the unit cube were run, of shape (trials, dimensions)."""
+    """The points of trials in the unit cube, of shape (trials, dimensions)."""
     return np.array([list(trial.parameters.values()) for trial in trials])
 
 
 def is_clearly_greater(these: list[float], those: list[float]) -> bool:
-    """Whether a rank test leaves no doubt."""
+    """Whether a rank test is significant at 1e-6."""
     return bool(mannwhitneyu(these, those, alternative="greater").pvalue < 1e-6)

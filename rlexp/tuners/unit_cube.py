@@ -1,0 +1,55 @@
+"""Random and quasi-random points of the unit cube, by trial number."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlexp.errors import ConfigError
+
+MAX_DIMENSIONS = 21_201
+"""The number of available direction numbers (Joe and Kuo, 2008)."""
+MAX_POINTS = 2**30
+SCRAMBLING_STREAM = 0
+"""Trial 0 is never suggested, so its random stream scrambles the sequence for all trials."""
+
+
+def trial_generator(seed: int, number: int) -> np.random.Generator:
+    """The random generator of one trial, independent of those of other trials."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
+
+
+def random_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
+    """A uniform random point for trial `number`, of shape (dimensions,)."""
+    return trial_generator(seed, number).random(dimensions)
+
+
+def check_sobol_point(dimensions: int, number: int) -> None:
+    """Refuse a point that a Sobol' sequence does not have, without importing SciPy.
+
+    Args:
+        dimensions: The dimensions of the point.
+        number: The number of the point, from 1.
+
+    Raises:
+        ConfigError: The sequence has fewer dimensions or fewer points.
+    """
+    if dimensions > MAX_DIMENSIONS or number > MAX_POINTS:
+        raise ConfigError(
+            f"a Sobol' sequence has at most {MAX_DIMENSIONS:,} parameters and {MAX_POINTS:,} "
+            "points; choose tuner=random"
+        )
+
+
+def sobol_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
+    """Point `number`, from 1, of a scrambled Sobol' sequence, of shape (dimensions,).
+
+    Raises:
+        ConfigError: The sequence has fewer dimensions or fewer points.
+    """
+    check_sobol_point(dimensions, number)
+    from scipy.stats.qmc import Sobol
+
+    sequence = Sobol(dimensions, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM))
+    if number > 1:
+        sequence.fast_forward(number - 1)
+    point: NDArray[np.float64] = sequence.random(1)[0]
+    return point
