@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.exchange.turns import Turn, database_turn, file_turn
+from rlexp.exchange.locks import Lock, database_lock, file_lock
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
@@ -34,7 +34,7 @@ class Database:
         """
         self.url = _parse(url)
         self._storage: RDBStorage | None = None
-        self._turn: Turn | None = None
+        self._turn: Lock | None = None
 
     @property
     def shown(self) -> str:
@@ -92,14 +92,14 @@ class Database:
             self._storage.engine.dispose()
             self._storage = None
 
-    def _make_turn(self) -> Turn:
+    def _make_turn(self) -> Lock:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
         if self.file is not None:
             beside = self.file.with_name(f"{self.file.name}.turn")
-            return lambda: file_turn(beside)
-        return database_turn(
+            return lambda: file_lock(beside)
+        return database_lock(
             create_engine(self.url, poolclass=NullPool, connect_args=_connect_args(self.url))
         )
 

@@ -11,9 +11,9 @@ from rlexp.errors import ProtocolError
 from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_trials import (
     NUMBER,
-    Content,
     MirroredTrial,
-    Snapshot,
+    TranslatedTrials,
+    TrialContent,
     content,
 )
 from rlexp.protocol.space import Space
@@ -27,7 +27,7 @@ from itertools import count
 from os import SEEK_END, stat_result
 from typing import TYPE_CHECKING
 
-from rlexp.exchange.turns import file_turn
+from rlexp.exchange.locks import file_lock
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -97,7 +97,7 @@ class JournalFile:
 
     def turn(self) -> AbstractContextManager[None]:
         """Keep other processes of ours away."""
-        return file_turn(self.path.with_name(f"{self.path.name}.turn"))
+        return file_lock(self.path.with_name(f"{self.path.name}.turn"))
 
     def open(self) -> "BaseStorage":
         """The storage, from a file that is whole: a damaged one is set aside first."""
@@ -258,8 +258,8 @@ class Mirror:
         self._writer = uuid4().hex
         self._storage: BaseStorage | None = None
         self._study = 0
-        self._written: list[Content] = []
-        self._wanted = Snapshot(space)
+        self._written: list[TrialContent] = []
+        self._wanted = TranslatedTrials(space)
 
     def open(self) -> None:
         """Make sure that the place answers and that the study, if there is one, is ours.
@@ -401,7 +401,7 @@ class Mirror:
                 self._written[number] = now
 
     def _advance(
-        self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: Content
+        self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: TrialContent
     ) -> None:
         """Add what a running trial lacks; its end comes last, for nothing can follow it."""
         was = self._written[number]

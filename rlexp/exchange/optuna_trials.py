@@ -37,7 +37,7 @@ def ranges(space: Space, default: Mapping[str, Any]) -> Ranges:
     found: dict[str, BaseDistribution] = {}
     for parameter in space.parameters:
         plain = _range(parameter.domain)
-        placed = place(parameter.domain, plain, default.get(parameter.key))
+        placed = value_and_range(parameter.domain, plain, default.get(parameter.key))
         found[parameter.key] = plain if placed is None else placed[1]
     return found
 
@@ -56,7 +56,9 @@ def _range(domain: Domain) -> "BaseDistribution":
             return Categorical(_labels(domain))
 
 
-def place(domain: Domain, within: Any, value: Any) -> tuple[Any, "BaseDistribution"] | None:
+def value_and_range(
+    domain: Domain, within: Any, value: Any
+) -> tuple[Any, "BaseDistribution"] | None:
     """A value as Optuna writes it, with a range that holds it; nothing if there is none."""
     if isinstance(domain, Choice):
         position = domain.position(value)
@@ -130,7 +132,7 @@ class MirroredTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class TrialContent:
     """What a trial of Optuna's says, as text, so that NaN equals NaN.
 
     Attributes:
@@ -147,13 +149,13 @@ class Content:
     attributes: Mapping[str, str]
     intermediate: Mapping[int, str]
 
-    def leads_to(self, wanted: "Content") -> bool:
+    def leads_to(self, other: "TrialContent") -> bool:
         """Whether Optuna can still make the wanted trial of this one: it only ever adds."""
-        return self == wanted or (
+        return self == other or (
             self.state == "RUNNING"
-            and self.parameters == wanted.parameters
-            and self.attributes.keys() <= wanted.attributes.keys()
-            and self.intermediate.keys() <= wanted.intermediate.keys()
+            and self.parameters == other.parameters
+            and self.attributes.keys() <= other.attributes.keys()
+            and self.intermediate.keys() <= other.intermediate.keys()
         )
 
 
@@ -185,12 +187,12 @@ def to_optuna(trial: MirroredTrial, space: Space, study: Ranges) -> "FrozenTrial
     return made
 
 
-def content(trial: "FrozenTrial") -> Content:
+def content(trial: "FrozenTrial") -> TrialContent:
     """What a trial of Optuna's says, however it was made; times are left out."""
     from optuna.distributions import distribution_to_json
 
     kept = {k: [trial.params[k], distribution_to_json(d)] for k, d in trial.distributions.items()}
-    return Content(
+    return TrialContent(
         state=trial.state.name,
         values=json.dumps(trial.values),
         parameters=json.dumps(kept, sort_keys=True),
@@ -199,17 +201,17 @@ def content(trial: "FrozenTrial") -> Content:
     )
 
 
-class Snapshot:
+class TranslatedTrials:
     """The trials as Optuna should keep them; only what changed is translated again."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self._ranges: Ranges = {}
         self._trials: list[MirroredTrial] = []
-        self._made: list[tuple[FrozenTrial, Content]] = []
+        self._made: list[tuple[FrozenTrial, TrialContent]] = []
 
     @property
-    def made(self) -> Sequence[tuple["FrozenTrial", Content]]:
+    def made(self) -> Sequence[tuple["FrozenTrial", TrialContent]]:
         """Each trial, and what it says, by number."""
         return self._made
 
@@ -232,7 +234,9 @@ class Snapshot:
         ]
         self._trials, self._ranges = ordered, study
 
-    def _translate(self, trial: MirroredTrial, study: Ranges) -> tuple["FrozenTrial", Content]:
+    def _translate(
+        self, trial: MirroredTrial, study: Ranges
+    ) -> tuple["FrozenTrial", TrialContent]:
         made = to_optuna(trial, self.space, study)
         return made, content(made)
 
@@ -259,7 +263,7 @@ def _parameters(
     """Values and ranges of what Optuna can hold, and the rest."""
     domains = {p.key: p.domain for p in space.parameters}
     placed = {
-        key: place(domains[key], study[key], value) if key in domains else None
+        key: value_and_range(domains[key], study[key], value) if key in domains else None
         for key, value in sorted(parameters.items())
     }
     return (

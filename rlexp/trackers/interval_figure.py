@@ -26,7 +26,7 @@ def draw_intervals(aggregates: Sequence[Aggregate]) -> str:
         parts += _text(MARGIN, top, task, "bold")
         parts += _axis(own, top)
         for position, aggregate in enumerate(own, start=1):
-            parts += _line(aggregate, own, top + position * LINE)
+            parts += _aggregate_line(aggregate, own, top + position * LINE)
         top += (len(own) + 2) * LINE
     parts += _text(MARGIN, top - LINE, _method(aggregates))
     size = f'width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
@@ -44,7 +44,7 @@ def _method(aggregates: Sequence[Aggregate]) -> str:
     return "; ".join([*titles, *how])
 
 
-def _line(aggregate: Aggregate, own: Sequence[Aggregate], top: float) -> Iterator[str]:
+def _aggregate_line(aggregate: Aggregate, own: Sequence[Aggregate], top: float) -> Iterator[str]:
     yield from _text(MARGIN, top, _short(f"{aggregate.label} (n = {aggregate.n})"))
     found = aggregate.estimate
     if found is None:
@@ -52,14 +52,14 @@ def _line(aggregate: Aggregate, own: Sequence[Aggregate], top: float) -> Iterato
         return
     middle = top - 4
     if found.low is not None and found.high is not None:
-        low, high = (_place(value, own) for value in (found.low, found.high))
+        low, high = (_position(value, own) for value in (found.low, found.high))
         yield (
             f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" '
             'stroke="#3465a4" stroke-width="6" stroke-opacity="0.4"/>'
         )
-    yield f'<circle cx="{_place(found.estimate, own):.1f}" cy="{middle}" r="4" fill="#204a87"/>'
+    yield f'<circle cx="{_position(found.estimate, own):.1f}" cy="{middle}" r="4" fill="#204a87"/>'
     for run in _runs(found):
-        yield f'<circle cx="{_place(run, own):.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
+        yield f'<circle cx="{_position(run, own):.1f}" cy="{middle + 7}" r="2" fill="#888a85"/>'
     shown = number(found.estimate, found.digits)
     interval = f" {ends(found, found.digits)}" if possible(found) else ""
     yield from _text(WIDTH - 190, top, f"{shown}{interval}")
@@ -75,7 +75,7 @@ def _axis(own: Sequence[Aggregate], top: float) -> Iterator[str]:
     yield from _text(WIDTH - 210, top, f"{high:.4g}", "normal", "end")
 
 
-def _place(value: float, own: Sequence[Aggregate]) -> float:
+def _position(value: float, own: Sequence[Aggregate]) -> float:
     low, high = _range(own)
     share = 0.5 if high == low else (value - low) / (high - low)
     return LABELS + share * (WIDTH - 210 - LABELS)

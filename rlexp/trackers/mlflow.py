@@ -14,10 +14,16 @@ from annotated_types import Ge, Len
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers import Ended, Reached, Row, Sink, Summary, TrackedExperiment, TrackedRun
-from rlexp.trackers.mlflow_limits import Measured, parameters_of, portions, readable, tags_of
-from rlexp.trackers.mlflow_places import find_place
-from rlexp.trackers.mlflow_service import PARENT, Found, Service
-from rlexp.trackers.mlflow_summary import MODEL, Summariser
+from rlexp.trackers.mlflow_limits import (
+    MetricValue,
+    metric_batches,
+    parameters_of,
+    readable,
+    tags_of,
+)
+from rlexp.trackers.mlflow_service import PARENT, MLflowRun, Service
+from rlexp.trackers.mlflow_summary import MODEL, SummaryWriter
+from rlexp.trackers.mlflow_uri import find_location
 
 STATUS = {"completed": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
 """What goes on later was killed, as MLflow calls it."""
@@ -44,7 +50,7 @@ class MLflow:
 
     def place(self, project: Path) -> str:
         """The server's address or the database's file, and the experiment if it is set."""
-        shown = find_place(self.uri, project, os.environ).shown
+        shown = find_location(self.uri, project, os.environ).shown
         return shown if self.experiment is None else f"{shown} {self.experiment}"
 
     def open(self, experiment: TrackedExperiment) -> Sink:
@@ -56,7 +62,7 @@ class MLflow:
             )
         if self.register is not None and set("/:") & set(self.register):
             raise TrackerRefused("tracker.mlflow.register is a name without / and :")
-        place = find_place(self.uri, experiment.project, os.environ)
+        place = find_location(self.uri, experiment.project, os.environ)
         if experiment.shared and place.file is not None:
             raise TrackerRefused(
                 f"{place.file} may be written by several machines, which damages SQLite: start "
@@ -64,11 +70,11 @@ class MLflow:
             )
         service = Service(place, self.timeout, experiment.id)
         service.enter(readable(self.experiment or experiment.name, 250))
-        return Runs(service, experiment, self)
+        return MLflowSink(service, experiment, self)
 
 
 @dataclass(slots=True)
-class _Known:
+class _OpenRun:
     """A run that was begun: its id at MLflow, and the step that it has every row up to."""
 
     id: str
@@ -76,13 +82,13 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Runs:
+class MLflowSink:
     """The runs of an experiment, each found by the tag that holds its id."""
 
     service: Service
     experiment: TrackedExperiment
     settings: MLflow
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, _OpenRun] = field(default_factory=dict)
     _parents: dict[str, str] = field(default_factory=dict)
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:  # noqa: ARG002 it may lag
@@ -92,13 +98,13 @@ class Runs:
         if found.status != "RUNNING":
             self.service.stands(found.id, "RUNNING")
         self._describe(found, run)
-        self._known[run.id] = _Known(found.id, step)
+        self._known[run.id] = _OpenRun(found.id, step)
         return Reached(step=step)
 
     def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
         """Write rows in large requests, each of which says how far it comes; see `Sink.push`."""
         known = self._known[run.id]
-        for portion in portions(rows):
+        for portion in metric_batches(rows):
             tags = [] if portion.step is None else [(STEP, str(portion.step))]
             self.service.measure(known.id, portion.metrics, tags)
             known.step = max(known.step, -1 if portion.step is None else portion.step)
@@ -117,7 +123,7 @@ class Runs:
         self.service.untag(found.id, [k for k in OF_END if told[k] is None and k in found.tags])
         if ended.score is not None:
             when = max(int(ended.time * 1000), 0)
-            self.service.measure(found.id, [Measured("score", ended.score, when, ended.step)])
+            self.service.measure(found.id, [MetricValue("score", ended.score, when, ended.step)])
         self.service.write(found.id, tags_of(told))
         for name, path in ended.files.items():
             if name not in MODELS:
@@ -129,14 +135,14 @@ class Runs:
 
     def summarise(self, summary: Summary) -> None:
         """Say how each group stands, on its run; see `Sink.summarise`."""
-        Summariser(self.service, self._parent, self.settings.register)(summary)
+        SummaryWriter(self.service, self._parent, self.settings.register)(summary)
 
     def close(self) -> None:
         """Forget everything."""
         self._known.clear()
         self._parents.clear()
 
-    def _one(self, own: str) -> Found | None:
+    def _one(self, own: str) -> MLflowRun | None:
         """The run that has an id of ours.
 
         A request that was given up may be served all the same, and a run be there twice: the one
@@ -147,7 +153,7 @@ class Runs:
             self.service.delete(extra.id)
         return found[0] if found else None
 
-    def _make(self, run: TrackedRun) -> Found:
+    def _make(self, run: TrackedRun) -> MLflowRun:
         parent = self._parents.get(run.group) or self._again(run.group)
         tags = {PARENT: parent, **self._about_all(run.group), **_about(run)}
         name = f"{run.label} {run.phase} seed {run.seed}"
@@ -155,7 +161,7 @@ class Runs:
             name = f"{name} of trial {run.trial}"
         return self.service.create(run.id, name, run.started, tags_of(tags))
 
-    def _parent(self, group: str) -> Found:
+    def _parent(self, group: str) -> MLflowRun:
         """The run that stands for a group, made if there is none."""
         own = sha256(f"{self.experiment.id}/{group}".encode()).hexdigest()[:32]
         found = self._one(own)
@@ -182,7 +188,7 @@ class Runs:
             "rlexp.version": _version(),
         }
 
-    def _describe(self, found: Found, run: TrackedRun) -> None:
+    def _describe(self, found: MLflowRun, run: TrackedRun) -> None:
         """Write the configuration and the provenance, if it does not have these."""
         configuration, provenance = _json(run.configuration), _json(run.provenance)
         described = _digest(configuration + provenance)
@@ -221,7 +227,7 @@ def _end_tags(ended: Ended) -> dict[str, Any]:
     }
 
 
-def _step(found: Found) -> int:
+def _step(found: MLflowRun) -> int:
     try:
         return int(found.tags.get(STEP, ""))
     except ValueError:

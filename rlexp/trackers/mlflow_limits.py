@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from rlexp.trackers import Row
-from rlexp.trackers.flat import flattened
+from rlexp.trackers.flatten import flattened
 
 KEY = 250
 VALUE = 6000
@@ -28,7 +28,7 @@ Text = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricValue:
     """One value of one metric, as MLflow takes it: milliseconds since 1970."""
 
     key: str
@@ -38,7 +38,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class MetricBatch:
     """What fits into a request.
 
     Attributes:
@@ -46,7 +46,7 @@ class Portion:
         step: Up to which every row is complete with them; none in the middle of a row.
     """
 
-    metrics: Sequence[Measured]
+    metrics: Sequence[MetricValue]
     step: int | None
 
 
@@ -77,32 +77,32 @@ def readable(text: str, length: int) -> str:
 
 def parameters_of(configuration: Mapping[str, Any]) -> list[Text]:
     """A configuration as parameters: one for each value, with a dotted key."""
-    told = {legal_key(key): _words(value) for key, value in flattened(configuration).items()}
+    told = {legal_key(key): _as_text(value) for key, value in flattened(configuration).items()}
     return [(key, readable(value, VALUE)) for key, value in told.items()]
 
 
 def tags_of(values: Mapping[str, Any]) -> list[Text]:
     """Tags of what is known."""
     told = {key: value for key, value in values.items() if value is not None}
-    return [(legal_key(key), readable(_words(value), TAG)) for key, value in told.items()]
+    return [(legal_key(key), readable(_as_text(value), TAG)) for key, value in told.items()]
 
 
-def portions(rows: Iterable[Row]) -> Iterator[Portion]:
+def metric_batches(rows: Iterable[Row]) -> Iterator[MetricBatch]:
     """Rows in requests; a row is in one request, unless it is larger than any may be."""
-    held: list[Measured] = []
+    held: list[MetricValue] = []
     size = 0
     step: int | None = None
     for row in rows:
-        for piece in batches(_measured(row), METRICS):
+        for piece in batches(_metric_values(row), METRICS):
             more = sum(map(_size, piece))
             if held and (len(held) + len(piece) > METRICS or size + more > REQUEST):
-                yield Portion(held, step)
+                yield MetricBatch(held, step)
                 held, size, step = [], 0, None
             held += piece
             size += more
         step = row.step
     if step is not None:
-        yield Portion(held, step)
+        yield MetricBatch(held, step)
 
 
 def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
@@ -120,9 +120,9 @@ def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _measured(row: Row) -> list[Measured]:
+def _metric_values(row: Row) -> list[MetricValue]:
     time = max(int(row.time * 1000), 0)
-    return [Measured(legal_key(k), float(v), time, row.step) for k, v in row.metrics.items()]
+    return [MetricValue(legal_key(k), float(v), time, row.step) for k, v in row.metrics.items()]
 
 
 def _size(item: Any) -> int:
@@ -131,7 +131,7 @@ def _size(item: Any) -> int:
     return 120 + sum(len(json.dumps(word)) for word in words)
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, default=str, ensure_ascii=False)

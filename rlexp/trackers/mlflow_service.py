@@ -10,12 +10,12 @@ from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow_limits import (
     NAME,
     PARAMETERS,
-    Measured,
+    MetricValue,
     Text,
     batches,
     readable,
 )
-from rlexp.trackers.mlflow_places import Place, check_place
+from rlexp.trackers.mlflow_uri import MLflowLocation, check_location
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -24,7 +24,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from rlexp.trackers.mlflow_places import check_database, make_database
+from rlexp.trackers.mlflow_uri import check_database, make_database
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -71,7 +71,7 @@ USER = re.compile(r"//[^/@\s'\"]+@")
 
 
 @contextmanager
-def one_line(place: Place) -> Iterator[None]:
+def tracker_errors(place: MLflowLocation) -> Iterator[None]:
     """Turn whatever MLflow and its libraries raise into an error of ours, without secrets.
 
     Raises:
@@ -84,10 +84,10 @@ def one_line(place: Place) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 its libraries raise what they like
         # Without the cause: it says the address with its password.
-        raise told(error, place) from None
+        raise tracker_error(error, place) from None
 
 
-def told(error: Exception, place: Place) -> RlexpError:
+def tracker_error(error: Exception, place: MLflowLocation) -> RlexpError:
     """The error of ours that says what another one means."""
     if isinstance(error, ImportError):
         missing = error.name or str(error)
@@ -108,13 +108,13 @@ def told(error: Exception, place: Place) -> RlexpError:
             f"MLflow at {place.shown} lets nobody in with these credentials: set "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
-    reason = hidden(_reason(text, error), secrets_of(place))
+    reason = mask_secrets(_reason(text, error), secrets_of(place))
     if _is_final(error, status):
         return TrackerRefused(f"MLflow at {place.shown} refuses: {reason}")
     return TrackerUnreachable(f"MLflow at {place.shown} cannot be used now: {reason}")
 
 
-def secrets_of(place: Place) -> Sequence[str]:
+def secrets_of(place: MLflowLocation) -> Sequence[str]:
     """What no message may say: credentials of the address and of the variables."""
     password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
     token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
@@ -123,7 +123,7 @@ def secrets_of(place: Place) -> Sequence[str]:
     return [*place.secrets, *(s for s in (basic, password, token) if s)]
 
 
-def hidden(text: str, secrets: Sequence[str]) -> str:
+def mask_secrets(text: str, secrets: Sequence[str]) -> str:
     """A text without these words, and without the user of any address."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
@@ -175,7 +175,7 @@ SILENT = {
 }
 
 
-def make_client(place: Place, timeout: float, own: str) -> "MlflowClient":
+def make_client(place: MLflowLocation, timeout: float, own: str) -> "MlflowClient":
     """The client of a place, whose database is made if it is one and is not there.
 
     Args:
@@ -234,7 +234,7 @@ class Latest:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MLflowRun:
     """A run as MLflow has it.
 
     Attributes:
@@ -257,7 +257,7 @@ class Found:
 class Service:
     """An experiment of MLflow. Every method raises only what a tracker may raise."""
 
-    def __init__(self, place: Place, timeout: float, own: str) -> None:
+    def __init__(self, place: MLflowLocation, timeout: float, own: str) -> None:
         """Set MLflow up in this whole process; nothing is asked for yet.
 
         Args:
@@ -269,10 +269,10 @@ class Service:
             TrackerRefused: It is not installed, or the place is none.
             TrackerUnreachable: The database is locked.
         """
-        check_place(place)
+        check_location(place)
         self._place = place
         self._experiment = ""
-        with one_line(place):
+        with tracker_errors(place):
             self._client = make_client(place, timeout, own)
 
     @property
@@ -282,7 +282,7 @@ class Service:
 
     def enter(self, name: str) -> None:
         """Find or make the experiment."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             found = self._client.get_experiment_by_name(name)
             if found is None:
                 self._experiment = self._make(name)
@@ -295,17 +295,17 @@ class Service:
                 )
             self._experiment = self._sensible(found.experiment_id)
 
-    def find(self, own: str) -> list[Found]:
+    def find(self, own: str) -> list[MLflowRun]:
         """The runs that have an id of ours: one, or more after a request that was too slow."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             runs = self._client.search_runs(
                 [self._experiment], f"tags.`{ID}` = '{own}'", max_results=20
             )
-            return [_found(run) for run in runs]
+            return [_as_run(run) for run in runs]
 
-    def create(self, own: str, name: str, started: float, tags: Sequence[Text]) -> Found:
+    def create(self, own: str, name: str, started: float, tags: Sequence[Text]) -> MLflowRun:
         """Make a run with an id of ours."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             run = self._client.create_run(
                 self._experiment,
                 start_time=int(started * 1000),
@@ -313,28 +313,28 @@ class Service:
                 run_name=readable(name, NAME),
             )
             self._sensible(run.info.run_id)
-            return _found(run)
+            return _as_run(run)
 
     def delete(self, run: str) -> None:
         """Move a run to MLflow's bin."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             self._client.delete_run(run)
 
     def write(self, run: str, tags: Sequence[Text] = (), parameters: Sequence[Text] = ()) -> None:
         """Write parameters, and then tags."""
         from mlflow.entities import Param, RunTag
 
-        with one_line(self._place):
+        with tracker_errors(self._place):
             for batch in batches(parameters, PARAMETERS):
                 self._client.log_batch(run, params=[Param(k, v) for k, v in batch])
             for batch in batches(tags, PARAMETERS):
                 self._client.log_batch(run, tags=[RunTag(k, v) for k, v in batch])
 
-    def measure(self, run: str, metrics: Iterable[Measured], tags: Sequence[Text] = ()) -> None:
+    def measure(self, run: str, metrics: Iterable[MetricValue], tags: Sequence[Text] = ()) -> None:
         """Write values of metrics that fit into a request, and after them a few tags."""
         from mlflow.entities import Metric, RunTag
 
-        with one_line(self._place):
+        with tracker_errors(self._place):
             self._client.log_batch(
                 run,
                 metrics=[Metric(m.key, m.value, m.time, m.step) for m in metrics],
@@ -343,7 +343,7 @@ class Service:
 
     def untag(self, run: str, keys: Iterable[str]) -> None:
         """Take tags away that are there."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             for key in keys:
                 self._client.delete_tag(run, key)
 
@@ -351,7 +351,7 @@ class Service:
         """Put a file, or a text, under a name that may hold folders."""
         path = PurePosixPath(name)
         folder = str(path.parent) if path.parent.name else None
-        with one_line(self._place), tempfile.TemporaryDirectory() as temporary:
+        with tracker_errors(self._place), tempfile.TemporaryDirectory() as temporary:
             named = Path(temporary) / path.name
             if isinstance(content, Path):
                 named.symlink_to(content.absolute())
@@ -361,20 +361,20 @@ class Service:
 
     def holds(self, run: str, name: str) -> bool:
         """Whether a run has an artifact in a folder of that name."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             return any(file.path == name for file in self._client.list_artifacts(run))
 
     def stands(self, run: str, status: str, ended: float | None = None) -> None:
         """Say whether a run is `RUNNING`, or how and when it ended, in seconds since 1970."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             if ended is None:
                 self._client.update_run(run, status)
             else:
                 self._client.set_terminated(run, status, int(ended * 1000))
 
-    def register(self, name: str, run: Found, folder: str, tags: Mapping[str, str]) -> None:
+    def register(self, name: str, run: MLflowRun, folder: str, tags: Mapping[str, str]) -> None:
         """Make a version of a registered model of a run's artifacts, once."""
-        with one_line(self._place):
+        with tracker_errors(self._place):
             versions = self._client.search_model_versions(f"run_id='{run.id}'")
             known = [version for version in versions if version.name == name]
             for version in known:
@@ -415,9 +415,9 @@ class Service:
         return made
 
 
-def _found(run: "Run") -> Found:
+def _as_run(run: "Run") -> MLflowRun:
     metrics: Iterable[Any] = run.to_proto().data.metrics
-    return Found(
+    return MLflowRun(
         id=run.info.run_id,
         status=run.info.status,
         tags=run.data.tags,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rlexp.errors import TrackerRefused
 from rlexp.trackers import Aggregate, Summary, Winner
-from rlexp.trackers.mlflow_limits import Measured, batches, legal_key, tags_of
-from rlexp.trackers.mlflow_service import ID, Found, Service
+from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
+from rlexp.trackers.mlflow_service import ID, MLflowRun, Service
 
 MODEL = "model"
 """The folder of a run's artifacts that holds its model."""
@@ -28,7 +28,7 @@ MOST = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Summariser:
+class SummaryWriter:
     """Says how an experiment stands.
 
     Attributes:
@@ -38,7 +38,7 @@ class Summariser:
     """
 
     service: Service
-    parent: Callable[[str], Found]
+    parent: Callable[[str], MLflowRun]
     register: str | None
 
     def __call__(self, summary: Summary) -> None:
@@ -56,7 +56,7 @@ class Summariser:
         if self.register is not None and summary.winner is not None:
             self._register(self.register, summary.winner, summary.aggregates)
 
-    def _say(self, parent: Found, aggregates: Sequence[Aggregate], summary: Summary) -> None:
+    def _say(self, parent: MLflowRun, aggregates: Sequence[Aggregate], summary: Summary) -> None:
         now = time.time()
         self._measure(parent, _numbers(aggregates), int(now * 1000))
         self._tag(parent, aggregates)
@@ -67,22 +67,22 @@ class Summariser:
         elif not complete and parent.status != "RUNNING":
             self.service.stands(parent.id, "RUNNING")
 
-    def _measure(self, parent: Found, wanted: Mapping[str, float], now: int) -> None:
+    def _measure(self, parent: MLflowRun, wanted: Mapping[str, float], now: int) -> None:
         """Write the numbers that changed, newer than the old ones whatever the clock says."""
-        ours = _names(parent)
+        ours = _number_names(parent)
         gone = {
             k: math.nan for k in parent.metrics if k.partition("/")[0] in ours and k not in wanted
         }
         changed = []
         for key, value in {**gone, **wanted}.items():
             latest = parent.metrics.get(key)
-            if latest is None or not _same(latest.value, value):
+            if latest is None or not _is_same(latest.value, value):
                 then = now if latest is None else max(now, latest.time + 1)
-                changed.append(Measured(key, value, then, 0))
+                changed.append(MetricValue(key, value, then, 0))
         for batch in batches(changed, MOST):
             self.service.measure(parent.id, batch)
 
-    def _tag(self, parent: Found, aggregates: Sequence[Aggregate]) -> None:
+    def _tag(self, parent: MLflowRun, aggregates: Sequence[Aggregate]) -> None:
         tags = dict(tags_of(_words(aggregates)))
         names = ",".join(tags)
         before = parent.tags.get(ABOUT, "").split(",")
@@ -90,7 +90,7 @@ class Summariser:
         if any(parent.tags.get(key) != value for key, value in tags.items()):
             self.service.write(parent.id, [*tags.items(), *tags_of({ABOUT: names})])
 
-    def _send(self, parent: Found, summary: Summary) -> None:
+    def _send(self, parent: MLflowRun, summary: Summary) -> None:
         content: dict[str, Path | str] = {
             f"{FIGURES}/{name}.svg": text for name, text in summary.figures.items()
         }
@@ -130,7 +130,7 @@ def _numbers(aggregates: Sequence[Aggregate]) -> dict[str, float]:
         counts = {name: getattr(aggregate, name) for name in COUNTS}
         for name, number in {**aggregate.numbers, **counts}.items():
             if number is not None:
-                told[legal_key(name + _which(aggregate, aggregates))] = float(number)
+                told[legal_key(name + _key_suffix(aggregate, aggregates))] = float(number)
     return told
 
 
@@ -145,7 +145,7 @@ def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
             "in_words": aggregate.in_words,
             **_interval(aggregate),
         }
-        which = _which(aggregate, aggregates)
+        which = _key_suffix(aggregate, aggregates)
         told |= {f"{name}{which}": word for name, word in words.items()}
     return told
 
@@ -159,7 +159,7 @@ def _interval(aggregate: Aggregate) -> dict[str, object]:
     return {**made, "reason": found.reason}
 
 
-def _which(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
+def _key_suffix(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
     """What tells an aggregate from the others of its group."""
     phases = {other.phase for other in aggregates}
     tasks = {other.task for other in aggregates}
@@ -167,13 +167,13 @@ def _which(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
     return phase + (f"/{aggregate.task}" if len(tasks) > 1 else "")
 
 
-def _names(parent: Found) -> set[str]:
+def _number_names(parent: MLflowRun) -> set[str]:
     """Names of numbers that were said of a group, whichever aggregate led then."""
     led = {v for k, v in parent.tags.items() if k.partition("/")[0] == METRIC} | {"iqm"}
     return {*COUNTS, *(f"{name}{end}" for name in led for end in ("", "_low", "_high"))}
 
 
-def _same(one: float, other: float) -> bool:
+def _is_same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 

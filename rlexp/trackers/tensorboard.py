@@ -19,7 +19,7 @@ from rlexp.trackers import (
     TrackedExperiment,
     TrackedRun,
 )
-from rlexp.trackers.flat import flattened
+from rlexp.trackers.flatten import flattened
 
 OWNER = ".experiment"
 """The file that says whose folder it is."""
@@ -71,7 +71,7 @@ class EventFiles:
     def __init__(self, folder: Path) -> None:
         """Write into a folder, which need not exist."""
         self._folder = folder
-        self._open: dict[str, EventFile] = {}
+        self._open: dict[str, EventFileWriter] = {}
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:
         """Go on where the cursor stands, or begin the file anew; see `Sink.begin`."""
@@ -79,7 +79,7 @@ class EventFiles:
         length = int(reached.kept.get("length") or 0)
         if not path.is_file() or path.stat().st_size < length:
             length = 0
-        file = self._open[run.id] = EventFile(path, length, run.started)
+        file = self._open[run.id] = EventFileWriter(path, length, run.started)
         file.step = reached.step if length else -1
         return reached if length else Reached()
 
@@ -109,7 +109,7 @@ class EventFiles:
             if aggregate.estimate is not None:
                 label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
                 path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
-                file = EventFile(path, 0, 0.0)
+                file = EventFileWriter(path, 0, 0.0)
                 file.scalars(dict(_numbers(aggregate)), aggregate.n, 0.0)
                 file.summary(_text("aggregate/in words", aggregate.in_words), aggregate.n, 0.0)
                 file.length()
@@ -123,7 +123,7 @@ class EventFiles:
 
 
 @dataclass(slots=True)
-class EventFile:
+class EventFileWriter:
     """One event file, written from a length on."""
 
     path: Path

@@ -38,7 +38,7 @@ MODES = {"run": "online", "shared": "online", "dryrun": "offline"}
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedSettings:
     """What is asked for, whoever said it.
 
     Attributes:
@@ -57,13 +57,13 @@ class Resolved:
         return re.sub(r"(?<=://)[^/@]*@", "", self.base_url)
 
 
-def resolved(
+def resolve_settings(
     environment: Mapping[str, str],
     folder: Path,
     mode: str | None,
     base_url: str | None,
     entity: str | None,
-) -> Resolved:
+) -> ResolvedSettings:
     """What holds: an own setting, else a variable, else what W&B keeps there, then for the user.
 
     Args:
@@ -80,7 +80,7 @@ def resolved(
 
     named = found(mode, "mode") or "online"
     address = found(base_url, "base_url") or CLOUD
-    return Resolved(MODES.get(named, named), address.rstrip("/"), found(entity, "entity"))
+    return ResolvedSettings(MODES.get(named, named), address.rstrip("/"), found(entity, "entity"))
 
 
 def _files(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -109,7 +109,7 @@ _ACTIVE = re.compile(
 )
 
 
-def introduction(run: TrackedRun) -> dict[str, Any]:
+def begin_request(run: TrackedRun) -> dict[str, Any]:
     """What is said of a run when it begins."""
     about = {
         "label": run.label,
@@ -129,7 +129,7 @@ def introduction(run: TrackedRun) -> dict[str, Any]:
     }
 
 
-def ending(ended: Ended) -> dict[str, Any]:
+def end_request(ended: Ended) -> dict[str, Any]:
     """What is said of a run when no process works at it any more."""
     about = {
         "score": ended.score,
@@ -225,7 +225,7 @@ END = 2.0
 """Seconds that the process gets to end by itself; it takes W&B's core with it."""
 
 
-class Client:
+class WandBProcess:
     """Starts the process, asks it, kills it. One thread calls it.
 
     Attributes:
@@ -341,7 +341,7 @@ class Client:
         return kept
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 BATCH = 250
 """Rows that are handed over at a time."""
 START = 90.0
@@ -403,12 +403,12 @@ class WandB:
                 code="missing_package",
                 command="pip install 'rlexp[wandb]'",
             )
-        sink = _Runs(self, found, experiment)
+        sink = WandBSink(self, found, experiment)
         sink.reach()
         return sink
 
-    def _resolved(self, project: Path) -> Resolved:
-        return resolved(os.environ, project, self.mode, self.base_url, self.entity)
+    def _resolved(self, project: Path) -> ResolvedSettings:
+        return resolve_settings(os.environ, project, self.mode, self.base_url, self.entity)
 
 
 class _Disabled:
@@ -431,7 +431,7 @@ class _Disabled:
 
 
 @dataclass(slots=True)
-class _Run:
+class _OpenRun:
     """A run that is open here.
 
     Attributes:
@@ -451,19 +451,21 @@ class _Run:
         return self.rows[-1].step if self.rows else self.safe
 
 
-class _Runs:
+class WandBSink:
     """Runs in W&B's process, which is done away with whenever something fails.
 
     W&B keeps what it could not upload to itself, says that all is well, and waits for ever: a
     fresh process, the step that the service itself names, and the rows beyond it mend that all.
     """
 
-    def __init__(self, settings: WandB, where: Resolved, experiment: TrackedExperiment) -> None:
+    def __init__(
+        self, settings: WandB, where: ResolvedSettings, experiment: TrackedExperiment
+    ) -> None:
         self._settings = settings
         self._where = where
         self._experiment = experiment
-        self._client = Client(experiment.folder, settings.timeout)
-        self._open: dict[str, _Run] = {}
+        self._client = WandBProcess(experiment.folder, settings.timeout)
+        self._open: dict[str, _OpenRun] = {}
 
     def reach(self) -> None:
         """Start the process, if none is there; raises what `Tracker.open` does."""
@@ -487,7 +489,7 @@ class _Runs:
                 "W&B has rows of a run that began online, and offline nobody knows how many: "
                 "rlexp sync online first"
             )
-        opened = self._open[run.id] = _Run(run, reached.step)
+        opened = self._open[run.id] = _OpenRun(run, reached.step)
         self._revive(opened)
         return self._reached(opened)
 
@@ -505,7 +507,7 @@ class _Runs:
         opened = self._open[run.id]
         self._revive(opened)
         model = ended.files.get("model.zip") if self._settings.models else None
-        told = {**ending(ended), "last": opened.taken, "model": str(model) if model else None}
+        told = {**end_request(ended), "last": opened.taken, "model": str(model) if model else None}
         self._call("end", id=run.id, **told)
         del self._open[run.id]
         return Reached(step=opened.taken)
@@ -524,15 +526,15 @@ class _Runs:
     def _is_online(self) -> bool:
         return self._where.mode == "online"
 
-    def _reached(self, opened: _Run) -> Reached:
+    def _reached(self, opened: _OpenRun) -> Reached:
         return Reached(step=opened.safe, kept={"online": True} if self._is_online else {})
 
-    def _revive(self, opened: _Run) -> None:
+    def _revive(self, opened: _OpenRun) -> None:
         """Open the run, unless it is: its rows that the service does not have go first."""
         self.reach()
         if opened.life == self._client.life:
             return
-        opened.safe = int(self._call("begin", **introduction(opened.tracked), after=opened.safe))
+        opened.safe = int(self._call("begin", **begin_request(opened.tracked), after=opened.safe))
         opened.rows = [row for row in opened.rows if row.step > opened.safe]
         opened.life = self._client.life
         self._log(opened.tracked, opened.rows)
@@ -547,7 +549,7 @@ class _Runs:
         seconds = 2 * self._settings.timeout + SLACK
         return self._safely(lambda: self._client.call({"do": what, **told}, seconds))
 
-    def _safely(self, action: Callable[[], Found]) -> Found:
+    def _safely(self, action: Callable[[], Result]) -> Result:
         try:
             return action()
         except RlexpError:

@@ -24,7 +24,7 @@ _MISTAKES = frozenset({"UsageError", "ValidationError", "AuthenticationError"})
 _NO = re.compile(r"permission|denied|not found|quota|limit exceeded|deleted", re.IGNORECASE)
 
 
-def trouble_in(log: Path) -> str | None:
+def upload_error(log: Path) -> str | None:
     """Why W&B stopped to upload, if it did: only its log says so."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -39,7 +39,7 @@ def trouble_in(log: Path) -> str | None:
     return None
 
 
-def explained(error: Exception, key: str | None) -> dict[str, str]:
+def error_answer(error: Exception, key: str | None) -> dict[str, str]:
     """The answer that stands for an error: one line, without the key."""
     text = " ".join(str(error).split())
     if key:
@@ -85,7 +85,7 @@ MARK = "rlexp.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
+class OfflineFolders:
     """The folders below one.
 
     `wandb sync` appends whatever a folder holds: a row in two of them is in the service twice. So
@@ -175,7 +175,7 @@ SECLUDED: dict[str, Any] = {
 """No code, no command line, no packages, nothing of the machine, and not a word on the screen."""
 
 
-class Session:
+class WandBSession:
     """Opens runs, logs, and makes sure that the service has what was logged."""
 
     def __init__(self, folder: str) -> None:
@@ -197,7 +197,7 @@ class Session:
     def open(self, told: dict[str, Any]) -> None:
         """Find the key, and show it to the service."""
         self._told = told
-        self._folders = Folders(Path(os.environ.get("WANDB_DIR") or told["folder"]))
+        self._folders = OfflineFolders(Path(os.environ.get("WANDB_DIR") or told["folder"]))
         settings = self._wandb.Settings(
             silent=True,
             mode=told["mode"],
@@ -294,7 +294,7 @@ class Session:
             self._wait_until_closed(run_id)
             self._folders.finish(run_id, last)
             return
-        if trouble := trouble_in(log):
+        if trouble := upload_error(log):
             raise RuntimeError(trouble)
         deadline = time.monotonic() + self._told["timeout"]
         while (held := self._held(run_id)) < last:
@@ -351,7 +351,7 @@ def _open_files(process: Any) -> list[Any]:
         return []
 
 
-def _answers(session: Session) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def _handlers(session: WandBSession) -> dict[str, Callable[[dict[str, Any]], Any]]:
     return {
         "open": session.open,
         "begin": session.begin,
@@ -379,14 +379,14 @@ def main() -> None:
 
 
 def _work(waiting: "queue.Queue[dict[str, Any]]", replies: int) -> None:
-    session: Session | None = None
+    session: WandBSession | None = None
     while True:
         told = waiting.get()
         try:
-            session = session or Session(sys.argv[1])
-            answer = {"result": _answers(session)[told.pop("do")](told)}
+            session = session or WandBSession(sys.argv[1])
+            answer = {"result": _handlers(session)[told.pop("do")](told)}
         except Exception as error:  # noqa: BLE001 whatever W&B raises is an answer
-            answer = explained(error, session.key if session else None)
+            answer = error_answer(error, session.key if session else None)
         os.write(replies, json.dumps(answer).encode() + b"\n")
 
 

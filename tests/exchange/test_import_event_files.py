@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers.sources import Loaded
+from rlexp.exchange.importers.sources import LoadedFile
 from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
 from rlexp.exchange.importers.tensorboard import (
     Scalar,
-    masked,
-    masked_all,
-    named_by,
+    checksum,
+    checksums,
+    parse_folder_name,
     read_scalars,
     read_tensorboard,
 )
@@ -32,19 +32,19 @@ def recorded() -> bytes:
 
 def scalars(content: bytes) -> list[Scalar]:
     """The scalars in a file of this content."""
-    return list(read_scalars(Loaded("events", content, "")))
+    return list(read_scalars(LoadedFile("events", content, "")))
 
 
 def test_checksums() -> None:
     """The check value of CRC-32C, unmasked, is that of its definition."""
-    rotated = masked(b"123456789") - 0xA282EAD8 & 0xFFFFFFFF
+    rotated = checksum(b"123456789") - 0xA282EAD8 & 0xFFFFFFFF
     assert 0xE3069283 == (rotated << 15 | rotated >> 17) & 0xFFFFFFFF
 
 
 @over(st.lists(st.binary(max_size=5), max_size=150))
 def test_checksums_side_by_side(texts: list[bytes]) -> None:
     """Many texts of one length give what each gives alone."""
-    assert [masked(text) for text in texts] == masked_all(texts)
+    assert [checksum(text) for text in texts] == checksums(texts)
 
 
 def test_a_run_of_cleanrl() -> None:
@@ -91,7 +91,9 @@ def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
 def record(content: bytes) -> bytes:
     """A record as it stands in a file."""
     head = struct.pack("<Q", len(content))
-    return head + struct.pack("<I", masked(head)) + content + struct.pack("<I", masked(content))
+    return (
+        head + struct.pack("<I", checksum(head)) + content + struct.pack("<I", checksum(content))
+    )
 
 
 FIRST = record(b"\x1a\x0dbrain.Event:2")
@@ -148,7 +150,7 @@ def test_names_of_cleanrl(
     name: str, task: str | None, label: str | None, seed: int | None
 ) -> None:
     """A folder's name is read from its end, for a task may hold what tells its parts apart."""
-    named = named_by(name)
+    named = parse_folder_name(name)
     assert (task, label, seed) == (named.task, named.label, named.seed)
 
 

@@ -10,7 +10,7 @@ from import_sources import settled, with_seed
 
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.settled import Settled
-from rlexp.exchange.importers.study import ImportedRun, Point, Returns, Trouble
+from rlexp.exchange.importers.study import EarlyEnd, ImportedRun, Point, Returns
 from rlexp.records.events import Ending, Failure
 
 
@@ -58,7 +58,7 @@ def test_a_budget_that_is_given() -> None:
 
 def test_a_failure_beyond_the_budget() -> None:
     """What happened after the budget was reached did not happen."""
-    broken = Trouble(step=150, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
+    broken = EarlyEnd(step=150, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
     [found] = settled(run(50, 100, 140, trouble=broken), steps=100).runs
     assert found.trouble is None
     [found] = settled(run(50, 100, trouble=broken), steps=150).runs

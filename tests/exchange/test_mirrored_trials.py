@@ -16,8 +16,8 @@ from rlexp.exchange.optuna_trials import (
     NUMBER,
     OUTSIDE,
     MirroredTrial,
-    Snapshot,
     State,
+    TranslatedTrials,
     content,
     ranges,
     to_optuna,
@@ -122,7 +122,7 @@ def test_order_of_trials(random: Random) -> None:
     """A snapshot does not depend on the order of its trials."""
     trials = [mirrored(number) for number in range(6)]
     mixed = random.sample(trials, len(trials))
-    one, other = Snapshot(SPACE), Snapshot(SPACE)
+    one, other = TranslatedTrials(SPACE), TranslatedTrials(SPACE)
     one.take(trials)
     other.take(mixed)
     assert [told for _, told in one.made] == [told for _, told in other.made]
@@ -132,12 +132,12 @@ def test_order_of_trials(random: Random) -> None:
 def test_gaps(numbers: list[int]) -> None:
     """Trials with a gap, or twice the same, are refused: their numbers could not be ours."""
     with pytest.raises(ProtocolError, match="numbered from 0"):
-        Snapshot(SPACE).take([mirrored(number) for number in numbers])
+        TranslatedTrials(SPACE).take([mirrored(number) for number in numbers])
 
 
 def test_translates_changes_only() -> None:
     """A trial that did not change is the same object as before; a new default changes all."""
-    snapshot = Snapshot(SPACE)
+    snapshot = TranslatedTrials(SPACE)
     trials = [mirrored(0), mirrored(1, "running")]
     snapshot.take(trials)
     first = [trial for trial, _ in snapshot.made]
@@ -150,7 +150,7 @@ def test_translates_changes_only() -> None:
 
 def test_one_range_for_all() -> None:
     """Optuna's importances need the same range in every trial: a default outside widens all."""
-    snapshot = Snapshot(SPACE)
+    snapshot = TranslatedTrials(SPACE)
     snapshot.take([mirrored(0, parameters={"algorithm.n_steps": 4096}), mirrored(1)])
     highs = [trial.distributions["algorithm.n_steps"].high for trial, _ in snapshot.made]  # type: ignore[attr-defined]
     assert [4096, 4096] == highs

@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution as Categorical
 from optuna.distributions import FloatDistribution as Float
 from optuna.distributions import IntDistribution as Int
 
-from rlexp.exchange.optuna_trials import place, ranges
+from rlexp.exchange.optuna_trials import ranges, value_and_range
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
 
 
@@ -76,7 +76,7 @@ def test_default_widens(domain: Domain, default: Any, distribution: Any) -> None
 )
 def test_place(domain: Domain, value: Any, placed: Any) -> None:
     """A value gets a range that holds it, or none: a missing learning rate is no number."""
-    assert placed == place(domain, ranges(alone(domain), {})["x"], value)
+    assert placed == value_and_range(domain, ranges(alone(domain), {})["x"], value)
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3))
@@ -84,7 +84,7 @@ def test_points_are_inside(point: list[float]) -> None:
     """Whatever a tuner can propose lies in the study's own ranges, and Optuna gives it back."""
     study = ranges(SPACE, {})
     for parameter, value in zip(SPACE.parameters, SPACE.decode(point).values(), strict=True):
-        placed = place(parameter.domain, study[parameter.key], value)
+        placed = value_and_range(parameter.domain, study[parameter.key], value)
         assert placed is not None
         label, distribution = placed
         assert study[parameter.key] == distribution

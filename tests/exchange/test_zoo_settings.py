@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.exchange.importers.literals import Named, NotLiteral, read_literal
+from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 from rlexp.exchange.importers.zoo_settings import translate
 
 PPO = ("learning_rate", "n_steps", "batch_size", "gamma", "clip_range", "clip_range_vf", "use_sde")
@@ -53,10 +53,10 @@ def test_what_would_have_to_be_executed_is_no_literal(
     """Nothing happens, however it is wrapped."""
     monkeypatch.chdir(tmp_path)
     if text.startswith("[["):
-        assert isinstance(read_literal(text), list)
+        assert isinstance(parse_literal(text), list)
     else:
         with pytest.raises(NotLiteral):
-            read_literal(text)
+            parse_literal(text)
         settings, troubles = translate({**STEPS, "policy_kwargs": text}, PPO)
         assert ["policy_kwargs"] == list(troubles)
         assert not any(key.startswith("agent") for key in settings)
@@ -67,13 +67,13 @@ def test_what_would_have_to_be_executed_is_no_literal(
 def test_any_text_is_a_literal_or_refused(text: str) -> None:
     """With no other error than the one that says so."""
     with suppress(NotLiteral):
-        read_literal(text)
+        parse_literal(text)
 
 
 def test_literals_are_read_as_they_stand() -> None:
     """Mappings of both forms, lists, tuples, numbers with signs, and names of classes."""
-    found = read_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
-    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": Named("nn.ReLU")} == found
+    found = parse_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
+    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": ClassName("nn.ReLU")} == found
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from rlexp.trackers import Row
 from rlexp.trackers.mlflow_limits import (
     METRICS,
     legal_key,
+    metric_batches,
     parameters_of,
-    portions,
     readable,
     tags_of,
 )
@@ -87,7 +87,7 @@ def test_rows_in_requests(sizes: list[int]) -> None:
     ]
     told: list[tuple[int, float]] = []
     whole = -1
-    for portion in portions(rows):
+    for portion in metric_batches(rows):
         told += [(m.step, m.value) for m in portion.metrics]
         content = [[m.key, m.value, m.time, m.step, " " * 60] for m in portion.metrics]
         assert len(portion.metrics) <= METRICS

@@ -10,8 +10,8 @@ from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
 from rlexp.trackers import Reached, Row, Summary, wandb
-from rlexp.trackers.wandb import CLOUD, WandB, resolved
-from rlexp.trackers.wandb_process import explained
+from rlexp.trackers.wandb import CLOUD, WandB, resolve_settings
+from rlexp.trackers.wandb_process import error_answer
 
 TIMEOUT = 1.0
 
@@ -124,13 +124,13 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "settings").write_text(text)
     variables = {"WANDB_CONFIG_DIR": str(user)}
-    found = resolved(variables, project, None, None, None)
+    found = resolve_settings(variables, project, None, None, None)
     assert (found.mode, found.entity) == ("offline", "user%20")
     assert (found.base_url, found.address) == ("https://me:secret@project", "https://project")
-    found = resolved({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
+    found = resolve_settings({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
     assert (found.mode, found.entity) == ("online", "own")
     nowhere = {"WANDB_CONFIG_DIR": str(tmp_path)}
-    found = resolved({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
+    found = resolve_settings({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
     assert (found.mode, found.base_url, found.entity) == ("offline", CLOUD, None)
     assert WandB(base_url="https://me:secret@there").place(tmp_path).endswith("at https://there")
 
@@ -150,7 +150,7 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
 )
 def test_what_errors_mean(text: str, kind: str) -> None:
     """What no repetition mends is refused, all else may pass; the key is in no message."""
-    ((found, said),) = explained(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
+    ((found, said),) = error_answer(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
     assert found == kind
     assert KEY not in said
     assert "pw" not in said

@@ -27,7 +27,7 @@ def is_complete(points: Sequence[Point], steps: int) -> bool:
     return last >= steps * (1 - TOLERANCE) or (last > before > 0 and 2 * last - before > steps)
 
 
-def binned(points: Sequence[Point], steps: int) -> list[Point]:
+def bin_points(points: Sequence[Point], steps: int) -> list[Point]:
     """Every hundredth of the budget, with all episodes that ended since the point before it.
 
     Final evaluations are no part of the curve, and stay as they are behind it.
@@ -52,7 +52,7 @@ def _bin(points: Sequence[Point], step: int) -> Point:
     )
 
 
-def with_final(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
+def with_final_evaluation(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
     """Points with the final evaluation where the score needs one: the last, unless one is named."""
     curve = tuple(point for point in points if not point.final)
     if budget.score != "final":
@@ -95,13 +95,13 @@ def budget_of(
     if known is not None:
         _check_known(task, runs, asked, known)
         return known.budget, bool(known.algorithm["imported"]["binned"])
-    steps = asked.steps or max((run.steps or reached(run) for run in runs), default=0)
+    steps = asked.steps or max((run.steps or last_step(run) for run in runs), default=0)
     if steps < 1:
         raise ConfigError(
             f"no run on {task} holds a return after step 0: there is nothing to import"
         )
     of_training = runs[0].returns.of_training
-    binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
+    is_binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
     marked = not of_training and all(map(_has_final, runs))
     score = asked.score or ("final" if marked else "last_window")
     if score == "final" and of_training:
@@ -112,13 +112,13 @@ def budget_of(
     deterministic = {run.deterministic for run in runs}
     plain: dict[str, Any] = {
         "steps": steps,
-        "evaluation_every": -(-steps // BINS) if binned else _spacing(runs, steps),
+        "evaluation_every": -(-steps // BINS) if is_binned else _spacing(runs, steps),
         "evaluation_episodes": _episodes(runs, final=False),
         "evaluation_deterministic": deterministic.pop() if len(deterministic) == 1 else None,
         "final_episodes": _episodes(runs, final=True) if score == "final" else None,
         "score": score,
     }
-    return Budget(**plain), binned
+    return Budget(**plain), is_binned
 
 
 def _check_known(
@@ -134,7 +134,7 @@ def _check_known(
                 f"--{option} {value}: what was imported of {task} before has {there}; choose "
                 "another name with --experiment"
             )
-    longest = max(map(reached, runs))
+    longest = max(map(last_step, runs))
     if asked.steps is None and longest > budget.steps * (1 + TOLERANCE):
         raise ProtocolError(
             f"these runs on {task} have {longest:,} steps, and those that were imported before "
@@ -143,7 +143,7 @@ def _check_known(
         )
 
 
-def reached(run: ImportedRun) -> int:
+def last_step(run: ImportedRun) -> int:
     """How far a run came."""
     ends = [run.points[-1].step] if run.points else []
     return max([*ends, run.trouble.step if run.trouble else 0])

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.cells import real, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
@@ -15,8 +20,8 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 REQUIRED = ("step", "return")
@@ -34,7 +39,7 @@ Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EpisodeRow:
     """One episode, and whose it is."""
 
     key: Key
@@ -58,15 +63,15 @@ def read_csv(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
     """
     unit = wanted.required_unit("csv")
     used = [file for file in files if file.last.endswith(".csv")]
-    left_out = others(files, used)
+    left_out = unused_files(files, used)
     runs: list[ImportedRun] = []
     for file in used:
         loaded = file.load()
-        rows: dict[Key, list[Row]] = {}
+        rows: dict[Key, list[EpisodeRow]] = {}
         for row in _rows(loaded, wanted, unit, left_out):
             rows.setdefault(row.key, []).append(row)
         if not rows:
-            raise malformed(file.name, "", "it holds no row")
+            raise malformed_error(file.name, "", "it holds no row")
         runs += [_run(key, own, loaded, wanted) for key, own in rows.items()]
     return ImportedStudy(kind="csv", runs=tuple(runs), left_out=tuple(left_out))
 
@@ -80,7 +85,9 @@ def _names(cells: Sequence[str]) -> list[str]:
     return [cell.strip().strip('"').lower() for cell in cells]
 
 
-def _rows(loaded: Loaded, wanted: Wanted, unit: Unit, left_out: list[str]) -> Iterator[Row]:
+def _rows(
+    loaded: LoadedFile, wanted: Wanted, unit: Unit, left_out: list[str]
+) -> Iterator[EpisodeRow]:
     reader = csv.reader(StringIO(loaded.text(), newline=""), strict=True)
     columns: list[str] = []
     try:
@@ -93,64 +100,68 @@ def _rows(loaded: Loaded, wanted: Wanted, unit: Unit, left_out: list[str]) -> It
                 row = dict(zip(columns, cells, strict=True))
                 yield _row(row, loaded.name, where, wanted, unit)
     except csv.Error as error:
-        raise malformed(loaded.name, f"line {reader.line_num}", str(error)) from error
+        raise malformed_error(loaded.name, f"line {reader.line_num}", str(error)) from error
     if not columns:
-        raise malformed(loaded.name, "line 1", "it names no columns")
+        raise malformed_error(loaded.name, "line 1", "it names no columns")
 
 
 def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where: str) -> None:
     if len(cells) != len(columns):
         what = f"it has {len(cells)} cells, and there are {len(columns)} columns"
-        raise malformed(name, where, what)
+        raise malformed_error(name, where, what)
     for column, cell in zip(columns, cells, strict=True):
         if len(cell) > LONGEST_CELL:
             what = f"{column} has {len(cell):,} letters, of which {LONGEST_CELL:,} are allowed"
-            raise malformed(name, where, what)
+            raise malformed_error(name, where, what)
 
 
 def _columns(names: list[str], name: str, wanted: Wanted, left_out: list[str]) -> list[str]:
     known = (*NAMING, *REQUIRED, *OPTIONAL)
     twice = [column for column in names if names.count(column) > 1]
     if twice:
-        raise malformed(name, "line 1", f"column {shown(twice[0])} stands there twice")
+        raise malformed_error(
+            name, "line 1", f"column {shortened_repr(twice[0])} stands there twice"
+        )
     for column in (*NAMING, *REQUIRED):
         if column not in names and (column in REQUIRED or getattr(wanted, column) is None):
             more = f", or give --{column}" if column in NAMING else ""
             what = (
-                f"there is no column {column!r} among {shown(','.join(names))}: name one in the "
+                f"there is no column {column!r} among {shortened_repr(','.join(names))}: name one in the "
                 f"first line, with commas between names{more}{did_you_mean(column, names)}"
             )
-            raise malformed(name, "line 1", what)
-    left_out += [f"{name}, column {shown(column)}" for column in names if column not in known]
+            raise malformed_error(name, "line 1", what)
+    left_out += [
+        f"{name}, column {shortened_repr(column)}" for column in names if column not in known
+    ]
     return names
 
 
-def _row(row: Mapping[str, str], name: str, where: str, wanted: Wanted, unit: Unit) -> Row:
-    label = wanted.label or word(row.get("label"), name, where, "label")
-    task = wanted.task or word(row.get("task"), name, where, "task")
+def _row(row: Mapping[str, str], name: str, where: str, wanted: Wanted, unit: Unit) -> EpisodeRow:
+    label = wanted.label or parse_name(row.get("label"), name, where, "label")
+    task = wanted.task or parse_name(row.get("task"), name, where, "task")
     seed = row.get("seed")
-    number = wanted.seed if seed is None else whole(seed, name, where, "seed")
+    number = wanted.seed if seed is None else parse_whole_number(seed, name, where, "seed")
     assert number is not None
     length = row.get("length", "").strip()
     final = row.get("final", "").strip().lower()
     if final not in FINAL:
-        raise malformed(name, where, f"final is {final!r}: write 1 or 0")
-    return Row(
+        raise malformed_error(name, where, f"final is {final!r}: write 1 or 0")
+    return EpisodeRow(
         key=(label, task, number),
-        step=unit.convert(whole(row["step"], name, where, "step")),
-        value=real(row["return"], name, where, "return"),
-        length=unit.convert(whole(length, name, where, "length")) if length else None,
+        step=unit.convert(parse_whole_number(row["step"], name, where, "step")),
+        value=parse_number(row["return"], name, where, "return"),
+        length=unit.convert(parse_whole_number(length, name, where, "length")) if length else None,
         final=FINAL[final],
     )
 
 
-def _run(key: Key, rows: Sequence[Row], loaded: Loaded, wanted: Wanted) -> ImportedRun:
+def _run(key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, wanted: Wanted) -> ImportedRun:
     label, task, seed = key
-    by_place: dict[tuple[int, bool], list[Row]] = {}
+    by_place: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:
         by_place.setdefault((row.step, row.final), []).append(row)
     points = tuple(_point(own) for _, own in sorted(by_place.items()))
-    kept, trouble = until_broken(points)
+    kept, trouble = until_not_finite(points)
     return ImportedRun(
         name=f"{label}/{task}/{seed}",
         label=label,
@@ -163,7 +174,7 @@ def _run(key: Key, rows: Sequence[Row], loaded: Loaded, wanted: Wanted) -> Impor
     )
 
 
-def _point(rows: Sequence[Row]) -> Point:
+def _point(rows: Sequence[EpisodeRow]) -> Point:
     lengths = tuple(row.length for row in rows if row.length is not None)
     return Point(
         step=rows[0].step,

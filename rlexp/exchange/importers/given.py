@@ -11,8 +11,8 @@ from typing import IO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers.sources import SourceFile, natural
-from rlexp.exchange.importers.study import malformed
+from rlexp.exchange.importers.sources import SourceFile, natural_sort_key
+from rlexp.exchange.importers.study import malformed_error
 
 ZIP = (".zip",)
 TAR = (".tar", ".tar.gz", ".tgz")
@@ -55,18 +55,18 @@ def unpack(path: Path, folder: Path, wants: Wants) -> None:
         for name, file in members:
             own = _checked(name, path)
             if own in seen:
-                raise malformed(path.name, own, "there are two members of this name")
+                raise malformed_error(path.name, own, "there are two members of this name")
             seen.add(own)
             if len(seen) > MOST_MEMBERS:
-                raise malformed(path.name, "", f"it has more than {MOST_MEMBERS:,} members")
+                raise malformed_error(path.name, "", f"it has more than {MOST_MEMBERS:,} members")
             if wants(own):
                 _write(file, folder / own, path)
     except NotImplementedError as error:
-        raise malformed(
+        raise malformed_error(
             path.name, "", f"it is packed in a way that is not known: {error}"
         ) from error
     except DAMAGE as error:
-        raise malformed(path.name, "", f"it cannot be unpacked: {error}") from error
+        raise malformed_error(path.name, "", f"it cannot be unpacked: {error}") from error
 
 
 def _checked(name: str, path: Path) -> str:
@@ -74,7 +74,7 @@ def _checked(name: str, path: Path) -> str:
     parts = PurePosixPath(name).parts
     odd = name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable()
     if odd or not parts or ":" in parts[0] or max(len(p.encode()) for p in parts) > 200:
-        raise malformed(path.name, repr(name)[:100], "its name leads elsewhere, or is none")
+        raise malformed_error(path.name, repr(name)[:100], "its name leads elsewhere, or is none")
     return str(PurePosixPath(name))
 
 
@@ -85,7 +85,7 @@ def _write(file: IO[bytes], target: Path, path: Path) -> None:
         while block := file.read(BLOCK):
             written += len(block)
             if written > LARGEST_MEMBER:
-                raise malformed(
+                raise malformed_error(
                     path.name, target.name, f"it has more than {LARGEST_MEMBER:,} bytes"
                 )
             out.write(block)
@@ -97,7 +97,7 @@ def _most(path: Path) -> int:
 
 
 def _too_much(path: Path) -> Exception:
-    return malformed(
+    return malformed_error(
         path.name, "", f"it unpacks to more than {_most(path):,} bytes, which no results need"
     )
 
@@ -117,7 +117,7 @@ def _zip(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _check_kind(entry: ZipInfo, path: Path) -> None:
     mode = entry.external_attr >> 16
     if mode and not (S_ISREG(mode) or S_ISDIR(mode) or mode < 1 << 12):
-        raise malformed(path.name, entry.filename, "it is a link or a device")
+        raise malformed_error(path.name, entry.filename, "it is a link or a device")
 
 
 def _tar(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -142,14 +142,14 @@ def _look_through(file: IO[bytes], path: Path) -> None:
         kind, size = header[156:157], _size(header, path)
         if kind not in FILE and kind != FOLDER and kind not in EXTRA:
             name = header[:100].rstrip(b"\0").decode(errors="replace")
-            raise malformed(path.name, name, "it is a link or a device")
+            raise malformed_error(path.name, name, "it is a link or a device")
         content = b""
         if kind in EXTRA:
             if size > LONGEST_EXTRA:
-                raise malformed(path.name, "", "a header of it is too long")
+                raise malformed_error(path.name, "", "a header of it is too long")
             content = file.read(size)
             if b"size=" in content or b"GNU.sparse" in content:
-                raise malformed(path.name, "", "a header of it says another size")
+                raise malformed_error(path.name, "", "a header of it says another size")
         left -= size + RECORD
         if left < 0:
             raise _too_much(path)
@@ -159,7 +159,7 @@ def _look_through(file: IO[bytes], path: Path) -> None:
 def _size(header: bytes, path: Path) -> int:
     text = header[124:136].strip(b" \0")
     if len(header) < RECORD or not set(text) <= set(b"01234567"):
-        raise malformed(path.name, "", "it is damaged: a header is none")
+        raise malformed_error(path.name, "", "it is damaged: a header is none")
     return int(text or b"0", 8)
 
 
@@ -197,7 +197,7 @@ def files_of(
         found += [SourceFile(own, place, read) for own, place in inside]
         if len(found) > MOST_MEMBERS:
             raise ConfigError(f"{path} holds more than {MOST_MEMBERS:,} files: give a part of it")
-    return sorted(found, key=lambda file: natural(file.name))
+    return sorted(found, key=lambda file: natural_sort_key(file.name))
 
 
 def _inside(path: Path, paths: Sequence[Path], unpacked: Path) -> Iterator[tuple[str, Path]]:

@@ -28,7 +28,7 @@ SERVER = "://"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SourceKind:
     """A kind of source."""
 
     name: str
@@ -58,7 +58,7 @@ def split_kind(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return AUTO, tuple(words)
 
 
-def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
+def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> SourceKind:
     """The kind of this name, or with `auto` the only one that fits.
 
     Args:
@@ -80,7 +80,7 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
             "inside a folder are not followed, and pipes and devices are not opened"
         )
     if name != AUTO:
-        kind = _kind(name, parse)
+        kind = _source_kind(name, parse)
         # A table that lacks a column is refused with the column's name.
         if not kind.fits(files) and not (name == "csv" and _has_table(files)):
             raise ConfigError(
@@ -88,7 +88,7 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
                 f"{_fitting(files, parse)}"
             )
         return kind
-    found = [kind for own in KINDS if (kind := _kind(own, parse)).fits(files)]
+    found = [kind for own in KINDS if (kind := _source_kind(own, parse)).fits(files)]
     # A folder of the zoo holds files of the library, too.
     found = found[:1] if found and found[0].name == "rl-zoo" else found
     if not found:
@@ -100,11 +100,11 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
     return found[0]
 
 
-def _kind(name: str, parse: Parse) -> Kind:
+def _source_kind(name: str, parse: Parse) -> SourceKind:
     module, function, _ = KINDS[name]
     own = import_module(f"rlexp.exchange.importers.{module}")
     read = getattr(own, function)
-    return Kind(name, own.fits, partial(read, parse=parse) if name == "rl-zoo" else read)
+    return SourceKind(name, own.fits, partial(read, parse=parse) if name == "rl-zoo" else read)
 
 
 def _has_table(files: Sequence[SourceFile]) -> bool:
@@ -112,5 +112,5 @@ def _has_table(files: Sequence[SourceFile]) -> bool:
 
 
 def _fitting(files: Sequence[SourceFile], parse: Parse) -> str:
-    known = [own for own in KINDS if _kind(own, parse).fits(files)]
+    known = [own for own in KINDS if _source_kind(own, parse).fits(files)]
     return f"; it looks like {' or '.join(known)}" if known else ""

@@ -14,13 +14,13 @@ class NotLiteral(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ClassName:
     """A class of a library, by the name that stands there (`nn.ReLU`)."""
 
     name: str
 
 
-def read_literal(text: str) -> Any:
+def parse_literal(text: str) -> Any:
     """The value of `dict(key=…)`, `{'key': …}`, lists, tuples, numbers, texts and dotted names.
 
     Raises:
@@ -46,7 +46,7 @@ def _value(node: ast.expr) -> Any:
         case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
             return {_keyword(one): _value(one.value) for one in keywords}
         case ast.Name() | ast.Attribute():
-            return Named(_dotted(node))
+            return ClassName(_dotted(node))
     return _constant(node)
 
 

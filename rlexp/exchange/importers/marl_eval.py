@@ -5,8 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.cells import real, seed_in, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    seed_from_name,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
@@ -14,8 +20,8 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 ABSOLUTE = "absolute_metrics"
@@ -43,7 +49,7 @@ def read_marl_eval(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy
     unit = wanted.required_unit("marl-eval")
     used = [file for file in files if file.last.endswith(".json")]
     runs: list[ImportedRun] = []
-    left_out = others(files, used)
+    left_out = unused_files(files, used)
     for file in used:
         loaded = file.load()
         for path, plain in _runs(_parsed(loaded), loaded.name):
@@ -53,13 +59,15 @@ def read_marl_eval(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy
     return ImportedStudy(kind="marl-eval", runs=tuple(runs), left_out=tuple(left_out))
 
 
-def _parsed(loaded: Loaded) -> Any:
+def _parsed(loaded: LoadedFile) -> Any:
     try:
         return json.loads(loaded.text(), object_pairs_hook=lambda pairs: _once(pairs, loaded.name))
     except json.JSONDecodeError as error:
-        raise malformed(loaded.name, f"line {error.lineno}", f"no JSON: {error.msg}") from error
+        raise malformed_error(
+            loaded.name, f"line {error.lineno}", f"no JSON: {error.msg}"
+        ) from error
     except (RecursionError, ValueError) as error:
-        raise malformed(loaded.name, "", "it is nested too deep, or no JSON") from error
+        raise malformed_error(loaded.name, "", "it is nested too deep, or no JSON") from error
 
 
 def _once(pairs: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
@@ -68,7 +76,7 @@ def _once(pairs: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise malformed(name, f"key {shown(twice)}", "it stands there twice")
+        raise malformed_error(name, f"key {shortened_repr(twice)}", "it stands there twice")
     return found
 
 
@@ -79,7 +87,7 @@ def _runs(plain: Any, name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str,
         below: list[tuple[tuple[str, ...], Any]] = []
         for path, value in layer:
             for key, item in _mapping(value, path, name).items():
-                own = (*path, word(key, name, _place(path), level))
+                own = (*path, parse_name(key, name, _place(path), level))
                 below.append((own, item))
         layer = below
     yield from ((path, _mapping(value, path, name)) for path, value in layer)
@@ -87,7 +95,9 @@ def _runs(plain: Any, name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str,
 
 def _mapping(value: Any, path: Sequence[str], name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not value:
-        raise malformed(name, _place(path), f"it is {shown(value)}, and not a mapping with keys")
+        raise malformed_error(
+            name, _place(path), f"it is {shortened_repr(value)}, and not a mapping with keys"
+        )
     return value
 
 
@@ -96,7 +106,7 @@ def _place(path: Sequence[str]) -> str:
 
 
 def _run(
-    path: tuple[str, ...], plain: Mapping[str, Any], loaded: Loaded, wanted: Wanted, unit: Unit
+    path: tuple[str, ...], plain: Mapping[str, Any], loaded: LoadedFile, wanted: Wanted, unit: Unit
 ) -> ImportedRun:
     environment, task, algorithm, run = path
     steps = {key: value for key, value in plain.items() if key != ABSOLUTE}
@@ -105,12 +115,12 @@ def _run(
         (_point((*path, key), value, metric, loaded.name, unit) for key, value in steps.items()),
         key=lambda point: point.step,
     )
-    kept, trouble = until_broken(tuple(points))
+    kept, trouble = until_not_finite(tuple(points))
     return ImportedRun(
         name="/".join(path),
         label=wanted.label or algorithm,
         task=wanted.task or f"{environment}/{task}",
-        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_in(run),
+        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_from_name(run),
         points=kept,
         returns=wanted.returns or Returns.EVALUATIONS,
         files=(loaded.sum,),
@@ -121,7 +131,7 @@ def _run(
 
 def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, wanted: Wanted) -> str:
     if not steps:
-        raise malformed(name, _place(path), "it has no step")
+        raise malformed_error(name, _place(path), "it has no step")
     key, first = next(iter(steps.items()))
     metrics = [k for k in _mapping(first, (*path, key), name) if k not in OTHERS]
     usual = [metric for metric in USUAL if metric in metrics]
@@ -131,7 +141,7 @@ def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, wanted: 
         there = ", ".join(sorted(metrics)[:20]) or "none"
         hint = did_you_mean(chosen, metrics) if chosen and not ambiguous else ""
         what = f"name the metric with --metric (there are: {there}){hint}"
-        raise malformed(name, _place((*path, key)), what)
+        raise malformed_error(name, _place((*path, key)), what)
     return str(chosen)
 
 
@@ -139,11 +149,11 @@ def _point(path: tuple[str, ...], value: Any, metric: str, name: str, unit: Unit
     plain, where = _mapping(value, path, name), _place(path)
     for key in ("step_count", metric):
         if key not in plain:
-            raise malformed(name, where, f"it has no {key!r}")
+            raise malformed_error(name, where, f"it has no {key!r}")
     values = plain[metric] if isinstance(plain[metric], list) else [plain[metric]]
     if not values:
-        raise malformed(name, where, f"{metric!r} holds no episode")
+        raise malformed_error(name, where, f"{metric!r} holds no episode")
     return Point(
-        step=unit.convert(whole(plain["step_count"], name, where, "step_count")),
-        returns=tuple(real(v, name, where, metric) for v in values),
+        step=unit.convert(parse_whole_number(plain["step_count"], name, where, "step_count")),
+        returns=tuple(parse_number(v, name, where, metric) for v in values),
     )

@@ -3,17 +3,22 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rlexp.exchange.importers.cells import plain_details, shown, whole, word
-from rlexp.exchange.importers.series import Value, chosen_series, group_by_step
+from rlexp.exchange.importers.parse_values import (
+    details_as_text,
+    parse_name,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.series import Value, choose_series, group_by_step
 from rlexp.exchange.importers.study import (
+    EarlyEnd,
     ImportedRun,
     ImportedStudy,
     Point,
-    Trouble,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 from rlexp.records.events import Ending, Failure
 
@@ -34,7 +39,7 @@ ENDINGS: Mapping[str, tuple[Ending, Failure | None]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SourceRun:
     """A run as MLflow knows it.
 
     Attributes:
@@ -54,12 +59,16 @@ class Found:
     metrics: Sequence[str] = ()
 
 
-History = Callable[[str, str], Iterable[Value]]
+ReadMetric = Callable[[str, str], Iterable[Value]]
 """The values of a metric, by the run's identity and the metric's name, with raw steps."""
 
 
 def imported_runs(
-    found: Sequence[Found], history: History, source: tuple[str, str], wanted: Wanted, unit: Unit
+    found: Sequence[SourceRun],
+    history: ReadMetric,
+    source: tuple[str, str],
+    wanted: Wanted,
+    unit: Unit,
 ) -> ImportedStudy:
     """Read the runs that have the metric; those that have not are left out, and that is said.
 
@@ -74,28 +83,28 @@ def imported_runs(
         MalformedError: No run has the metric, or nothing says what a run is.
     """
     every = sorted({metric for run in found for metric in run.metrics})
-    metric, returns, _ = chosen_series(source[0], every, wanted)
+    metric, returns, _ = choose_series(source[0], every, wanted)
     having = [run for run in found if metric in run.metrics]
     runs = []
     for run in having:
-        name = word(run.name or run.id, source[0], f"run {run.id}", "its name")
+        name = parse_name(run.name or run.id, source[0], f"run {run.id}", "its name")
         where = f"run {name}"
         values = [
-            (unit.convert(whole(step, source[0], where, "a step")), value, time)
+            (unit.convert(parse_whole_number(step, source[0], where, "a step")), value, time)
             for step, value, time in history(run.id, metric)
         ]
         _check_steps(source[0], where, metric, values)
-        points, broken = until_broken(group_by_step(values))
+        points, broken = until_not_finite(group_by_step(values))
         runs.append(
             ImportedRun(
                 name=name,
-                label=wanted.label or _told(run, LABELS, "label", source[0], where),
-                task=wanted.task or _told(run, TASKS, "task", source[0], where),
+                label=wanted.label or _name_from(run, LABELS, "label", source[0], where),
+                task=wanted.task or _name_from(run, TASKS, "task", source[0], where),
                 seed=_seed(run, source[0], where),
                 points=points,
                 returns=returns,
                 files=(source,),
-                details={"run_id": run.id, "metric": metric, "told": plain_details(run.told)},
+                details={"run_id": run.id, "metric": metric, "told": details_as_text(run.told)},
                 started=None if run.started is None else run.started * MILLISECOND,
                 trouble=broken or _trouble(run, points),
             )
@@ -104,31 +113,31 @@ def imported_runs(
     return ImportedStudy(kind="mlflow", runs=tuple(runs), left_out=tuple(left_out))
 
 
-def _told(run: Found, keys: Sequence[str], option: str, name: str, where: str) -> str:
+def _name_from(run: SourceRun, keys: Sequence[str], option: str, name: str, where: str) -> str:
     for key in keys:
         if key in run.told:
-            return word(run.told[key], name, where, key)
+            return parse_name(run.told[key], name, where, key)
     what = f"none of {', '.join(keys)} is a parameter or tag of it: give --{option}"
-    raise malformed(name, where, what)
+    raise malformed_error(name, where, what)
 
 
-def _seed(run: Found, name: str, where: str) -> int | None:
+def _seed(run: SourceRun, name: str, where: str) -> int | None:
     for key in SEEDS:
         if key in run.told:
-            return whole(run.told[key], name, where, key)
+            return parse_whole_number(run.told[key], name, where, key)
     return None
 
 
 def _check_steps(name: str, where: str, metric: str, values: Sequence[Value]) -> None:
     if len(values) > 1 and len({step for step, _, _ in values}) == 1:
-        what = f"all {len(values)} values of {shown(metric)} stand at step {values[0][0]}"
-        raise malformed(name, where, f"{what}: it was logged without steps")
+        what = f"all {len(values)} values of {shortened_repr(metric)} stand at step {values[0][0]}"
+        raise malformed_error(name, where, f"{what}: it was logged without steps")
 
 
-def _trouble(run: Found, points: Sequence[Point]) -> Trouble | None:
+def _trouble(run: SourceRun, points: Sequence[Point]) -> EarlyEnd | None:
     if run.status not in ENDINGS:
         return None
     ending, failure = ENDINGS[run.status]
     step = points[-1].step if points else 0
     reason = f"MLflow says {run.status}"
-    return Trouble(step=step, ending=ending, reason=reason, failure=failure)
+    return EarlyEnd(step=step, ending=ending, reason=reason, failure=failure)

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlexp.errors import ConfigError, TrackerUnreachable
-from rlexp.exchange.importers.mlflow_runs import MILLISECOND, Found, imported_runs
-from rlexp.exchange.importers.mlflow_store import chosen_collection
+from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
+from rlexp.exchange.importers.mlflow_store import choose_experiment
 from rlexp.exchange.importers.series import Value
 from rlexp.exchange.importers.study import ImportedStudy, Wanted
 
@@ -60,19 +60,19 @@ def _impatient() -> Iterator[None]:
             os.environ.pop(key, None)
 
 
-def _runs(client: Any, name: str, wanted: Wanted) -> Iterator[Found]:
+def _runs(client: Any, name: str, wanted: Wanted) -> Iterator[SourceRun]:
     experiments = {e.name: e.experiment_id for e in client.search_experiments()}
     having = {
         key: value
         for key, value in experiments.items()
         if client.search_runs([value], max_results=1)
     }
-    chosen = chosen_collection(name, having, wanted)
+    chosen = choose_experiment(name, having, wanted)
     token = None
     while True:
         page = client.search_runs([chosen], max_results=PAGE, page_token=token)
         for run in page:
-            yield Found(
+            yield SourceRun(
                 id=run.info.run_id,
                 name=run.info.run_name or run.info.run_id,
                 status=run.info.status,

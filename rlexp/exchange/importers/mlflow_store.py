@@ -10,10 +10,10 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.mlflow_runs import MILLISECOND, Found, imported_runs
+from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.series import Value
-from rlexp.exchange.importers.sources import SourceFile, others
-from rlexp.exchange.importers.study import ImportedStudy, Wanted, malformed
+from rlexp.exchange.importers.sources import SourceFile, unused_files
+from rlexp.exchange.importers.study import ImportedStudy, Wanted, malformed_error
 
 Identity = TypeVar("Identity", int, str)
 MAGIC = b"SQLite format 3\0"
@@ -42,7 +42,7 @@ class Store:
         try:
             return self.connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-            raise malformed(self.name, "", f"it cannot be read: {error}") from error
+            raise malformed_error(self.name, "", f"it cannot be read: {error}") from error
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
@@ -61,20 +61,22 @@ def read_mlflow_store(files: Sequence[SourceFile], wanted: Wanted) -> ImportedSt
     stores = [file for file in files if _is_store(file)]
     if len(stores) != 1:
         names = ", ".join(file.name for file in stores) or "none"
-        raise malformed("mlflow", "", f"give the one SQLite file of a store (there are: {names})")
+        raise malformed_error(
+            "mlflow", "", f"give the one SQLite file of a store (there are: {names})"
+        )
     loaded = stores[0].load(LARGEST_STORE)
     address = f"file:{quote(str(stores[0].path.absolute()))}?mode=ro"
     try:
         connection = sqlite3.connect(address, uri=True, timeout=5)
     except sqlite3.Error as error:
-        raise malformed(loaded.name, "", f"it cannot be opened: {error}") from error
+        raise malformed_error(loaded.name, "", f"it cannot be opened: {error}") from error
     with closing(connection):
         store = _guarded(loaded.name, connection)
         found = list(_runs(store, _experiment(store, wanted)))
         study = imported_runs(
             found, lambda run, key: _history(store, run, key), loaded.sum, wanted, unit
         )
-    left_out = (*study.left_out, *others(files, stores))
+    left_out = (*study.left_out, *unused_files(files, stores))
     return ImportedStudy(kind=study.kind, runs=study.runs, left_out=left_out)
 
 
@@ -92,7 +94,7 @@ def _guarded(name: str, connection: sqlite3.Connection) -> Store:
     store.rows("PRAGMA query_only = ON")
     found = store.rows("PRAGMA quick_check(1)")
     if [tuple(row) for row in found] != [("ok",)]:
-        raise malformed(name, "", "the database is damaged, as PRAGMA quick_check says")
+        raise malformed_error(name, "", "the database is damaged, as PRAGMA quick_check says")
     wanted = ",".join("?" * len(TABLES))
     query = f"SELECT name, type, sql FROM sqlite_master WHERE name IN ({wanted})"  # noqa: S608
     plain = {
@@ -102,7 +104,7 @@ def _guarded(name: str, connection: sqlite3.Connection) -> Store:
     }
     if missing := [table for table in TABLES if table not in plain]:
         what = f"it is no store of MLflow: it has no table {', '.join(missing)}"
-        raise malformed(name, "", what)
+        raise malformed_error(name, "", what)
     return store
 
 
@@ -115,10 +117,10 @@ def _experiment(store: Store, wanted: Wanted) -> int:
     )
     rows = store.rows(query)
     names = {str(row["name"]): int(row["id"]) for row in rows if row["runs"]}
-    return chosen_collection(store.name, names, wanted)
+    return choose_experiment(store.name, names, wanted)
 
 
-def chosen_collection(name: str, names: Mapping[str, Identity], wanted: Wanted) -> Identity:
+def choose_experiment(name: str, names: Mapping[str, Identity], wanted: Wanted) -> Identity:
     """The identity of the experiment that is asked for, or of the only one.
 
     Raises:
@@ -131,13 +133,13 @@ def chosen_collection(name: str, names: Mapping[str, Identity], wanted: Wanted) 
         asked = wanted.collection
         hint = did_you_mean(asked, names) if asked else ""
         what = f"there is no experiment {asked!r} with runs{hint}" if asked else "it holds several"
-        raise malformed(
+        raise malformed_error(
             name, "", f"{what}: name one with --mlflow-experiment (there are: {there})"
         )
     return names[wanted.collection]
 
 
-def _runs(store: Store, experiment: int) -> Iterator[Found]:
+def _runs(store: Store, experiment: int) -> Iterator[SourceRun]:
     query = (
         "SELECT run_uuid, name, status, start_time FROM runs "
         "WHERE experiment_id = ? AND lifecycle_stage = 'active' ORDER BY start_time, run_uuid"
@@ -152,7 +154,7 @@ def _runs(store: Store, experiment: int) -> Iterator[Found]:
             )
             told.update({str(key): str(value) for key, value in pairs})
         metrics = store.rows("SELECT DISTINCT key FROM metrics WHERE run_uuid = ?", run)
-        yield Found(
+        yield SourceRun(
             id=run,
             name=str(row["name"] or told.get("mlflow.runName") or run),
             status=str(row["status"]),
@@ -170,5 +172,5 @@ def _history(store: Store, run: str, metric: str) -> Iterator[Value]:
     for step, value, stamp, is_nan in store.rows(query, run, metric):
         numbers = all(isinstance(n, int | float) for n in (step, value, stamp))
         if not numbers:
-            raise malformed(store.name, f"run {run}", f"{metric} holds what is no number")
+            raise malformed_error(store.name, f"run {run}", f"{metric} holds what is no number")
         yield step, nan if is_nan else float(value), stamp * MILLISECOND

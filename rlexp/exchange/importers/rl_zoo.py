@@ -8,16 +8,21 @@ from typing import Any
 
 from rlexp.errors import ConfigError
 from rlexp.exchange.importers import sb3_evaluations, sb3_monitor
-from rlexp.exchange.importers.cells import plain_details, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import (
+    details_as_text,
+    parse_name,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ENVIRONMENT,
     ImportedRun,
     ImportedStudy,
     Returns,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 FOLDER = re.compile(r"(?P<task>.+)_(?P<number>\d+)", re.ASCII)
@@ -86,7 +91,9 @@ def read_rl_zoo(files: Sequence[SourceFile], wanted: Wanted, parse: Parse) -> Im
         read, run = _results(folder, told)
         used += [*read, *(f for f in (folder.config, folder.arguments) if f is not None)]
         runs.append(_described(run, config, arguments, [*own, *more], folder))
-    return ImportedStudy(kind="rl-zoo", runs=tuple(runs), left_out=tuple(others(files, used)))
+    return ImportedStudy(
+        kind="rl-zoo", runs=tuple(runs), left_out=tuple(unused_files(files, used))
+    )
 
 
 def _folders(files: Sequence[SourceFile]) -> list[Folder]:
@@ -108,15 +115,15 @@ def _results(folder: Folder, told: Wanted) -> tuple[list[SourceFile], ImportedRu
     if file is None:
         if not folder.monitors:
             what = f"it holds neither {sb3_evaluations.NAME} nor {sb3_monitor.ENDING}"
-            raise malformed(folder.name, "", what)
+            raise malformed_error(folder.name, "", what)
         return folder.monitors, sb3_monitor.run_of(folder.name, folder.monitors, told)
     loaded = file.load()
     points = sb3_evaluations.read_points(loaded, told.unit or ENVIRONMENT)
-    kept, trouble = until_broken(points)
+    kept, trouble = until_not_finite(points)
     run = ImportedRun(
         name=folder.name,
-        label=word(told.label, folder.name, "", "label"),
-        task=word(told.task, folder.name, "", "task"),
+        label=parse_name(told.label, folder.name, "", "label"),
+        task=parse_name(told.task, folder.name, "", "task"),
         seed=None,
         points=kept,
         returns=Returns.EVALUATIONS,
@@ -131,16 +138,18 @@ def _described(
     run: ImportedRun,
     config: Mapping[str, Any],
     arguments: Mapping[str, Any],
-    read: Sequence[Loaded],
+    read: Sequence[LoadedFile],
     folder: Folder,
 ) -> ImportedRun:
     seed = arguments.get("seed")
     return replace(
         run,
-        seed=None if seed is None else whole(seed, _named(folder.arguments), "seed", "seed"),
+        seed=None
+        if seed is None
+        else parse_whole_number(seed, _named(folder.arguments), "seed", "seed"),
         steps=_steps(config, arguments, folder),
         settings={k: v for k, v in config.items() if k not in OF_NO_CONFIGURATION},
-        details={**run.details, "arguments": plain_details(arguments)},
+        details={**run.details, "arguments": details_as_text(arguments)},
         files=(*run.files, *(loaded.sum for loaded in read)),
     )
 
@@ -152,19 +161,19 @@ def _steps(config: Mapping[str, Any], arguments: Mapping[str, Any], folder: Fold
     planned = config.get("n_timesteps")
     if planned is None:
         return None
-    return whole(planned, _named(folder.config), "n_timesteps", "n_timesteps")
+    return parse_whole_number(planned, _named(folder.config), "n_timesteps", "n_timesteps")
 
 
 def _word(arguments: Mapping[str, Any], key: str, folder: Folder) -> str | None:
     value = arguments.get(key)
-    return None if value is None else word(value, _named(folder.arguments), key, key)
+    return None if value is None else parse_name(value, _named(folder.arguments), key, key)
 
 
 def _named(file: SourceFile | None) -> str:
     return file.name if file else ""
 
 
-def _yaml(file: SourceFile | None, parse: Parse) -> tuple[Mapping[str, Any], list[Loaded]]:
+def _yaml(file: SourceFile | None, parse: Parse) -> tuple[Mapping[str, Any], list[LoadedFile]]:
     """A mapping from a file, and the file; both empty where there is none."""
     if file is None:
         return {}, []
@@ -173,7 +182,7 @@ def _yaml(file: SourceFile | None, parse: Parse) -> tuple[Mapping[str, Any], lis
         plain = parse(file.path)
     except ConfigError as error:
         what = str(error).replace(str(file.path), "it")
-        raise malformed(file.name, "", what) from error
+        raise malformed_error(file.name, "", what) from error
     if not isinstance(plain, Mapping):
-        raise malformed(file.name, "", f"it holds {shown(plain)}, and not settings")
+        raise malformed_error(file.name, "", f"it holds {shortened_repr(plain)}, and not settings")
     return plain, [loaded]

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any
 
-from rlexp.exchange.importers.cells import named, real, seed_in, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, by_folder, others
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    required_name,
+    seed_from_name,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
 from rlexp.exchange.importers.study import (
     ENVIRONMENT,
     ImportedRun,
@@ -17,8 +24,8 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 ENDING = "monitor.csv"
@@ -31,7 +38,7 @@ COLUMNS = ["r", "l", "t"]
 class Monitor:
     """One file: an environment's episodes, each with the steps of that environment at its end."""
 
-    loaded: Loaded
+    loaded: LoadedFile
     started: float
     task: str | None
     episodes: tuple[Point, ...]
@@ -50,7 +57,9 @@ def read_monitors(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
     """
     used = [file for file in files if _is_monitor(file)]
     runs = [run_of(name, own, wanted) for name, own in by_folder(used).items()]
-    return ImportedStudy(kind="sb3-monitor", runs=tuple(runs), left_out=tuple(others(files, used)))
+    return ImportedStudy(
+        kind="sb3-monitor", runs=tuple(runs), left_out=tuple(unused_files(files, used))
+    )
 
 
 def run_of(name: str, files: Sequence[SourceFile], wanted: Wanted) -> ImportedRun:
@@ -65,12 +74,12 @@ def run_of(name: str, files: Sequence[SourceFile], wanted: Wanted) -> ImportedRu
     monitors = [read_monitor(file.load(), wanted.unit or ENVIRONMENT) for file in files]
     points = list(merge(*(m.episodes for m in monitors), key=lambda p: (p.step, p.time)))
     scaled = tuple(_times(point, len(monitors)) for point in points)
-    kept, trouble = until_broken(scaled)
+    kept, trouble = until_not_finite(scaled)
     return ImportedRun(
         name=name,
-        label=named(wanted.label, name, "label"),
+        label=required_name(wanted.label, name, "label"),
         task=_task(name, monitors, wanted),
-        seed=seed_in(name),
+        seed=seed_from_name(name),
         points=kept,
         returns=Returns.TRAINING,
         files=tuple(m.loaded.sum for m in monitors),
@@ -80,7 +89,7 @@ def run_of(name: str, files: Sequence[SourceFile], wanted: Wanted) -> ImportedRu
     )
 
 
-def read_monitor(loaded: Loaded, unit: Unit = ENVIRONMENT) -> Monitor:
+def read_monitor(loaded: LoadedFile, unit: Unit = ENVIRONMENT) -> Monitor:
     """Read one file.
 
     Raises:
@@ -90,15 +99,15 @@ def read_monitor(loaded: Loaded, unit: Unit = ENVIRONMENT) -> Monitor:
     if not text.endswith("\n"):
         last = text.count("\n") + 1
         what = "it has no end: its writer was killed there; remove it to import the rest"
-        raise malformed(loaded.name, f"line {last}", what)
+        raise malformed_error(loaded.name, f"line {last}", what)
     header, _, table = text.partition("\n")
     plain = _header(header, loaded.name)
-    started = real(plain.get("t_start"), loaded.name, "line 1", "t_start")
+    started = parse_number(plain.get("t_start"), loaded.name, "line 1", "t_start")
     task = plain.get("env_id")
     return Monitor(
         loaded=loaded,
         started=started,
-        task=None if task in {None, "None"} else word(task, loaded.name, "line 1", "env_id"),
+        task=None if task in {None, "None"} else parse_name(task, loaded.name, "line 1", "env_id"),
         episodes=tuple(_episodes(table, started, unit, loaded.name)),
     )
 
@@ -113,7 +122,9 @@ def _header(line: str, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
-        raise malformed(name, "line 1", f'it is {shown(line)}, and not #{{"t_start": …}}')
+        raise malformed_error(
+            name, "line 1", f'it is {shortened_repr(line)}, and not #{{"t_start": …}}'
+        )
     return plain
 
 
@@ -125,22 +136,24 @@ def _episodes(table: str, started: float, unit: Unit, name: str) -> Iterator[Poi
         for number, row in enumerate(rows, start=3):
             where = f"line {number}"
             if len(row) < len(COLUMNS):
-                raise malformed(name, where, f"it has {len(row)} of the columns r, l, t")
-            length = whole(row[1], name, where, "l")
+                raise malformed_error(name, where, f"it has {len(row)} of the columns r, l, t")
+            length = parse_whole_number(row[1], name, where, "l")
             steps += length
             yield Point(
                 step=unit.convert(steps),
-                returns=(real(row[0], name, where, "r"),),
+                returns=(parse_number(row[0], name, where, "r"),),
                 lengths=(unit.convert(length),),
-                time=started + real(row[2], name, where, "t"),
+                time=started + parse_number(row[2], name, where, "t"),
             )
     except csv.Error as error:
-        raise malformed(name, f"line {rows.line_num + 1}", str(error)) from error
+        raise malformed_error(name, f"line {rows.line_num + 1}", str(error)) from error
 
 
 def _check_columns(row: Sequence[str], name: str) -> None:
     if row[: len(COLUMNS)] != COLUMNS:
-        raise malformed(name, "line 2", f"the columns are {shown(','.join(row))}, and not r,l,t")
+        raise malformed_error(
+            name, "line 2", f"the columns are {shortened_repr(','.join(row))}, and not r,l,t"
+        )
 
 
 def _times(point: Point, count: int) -> Point:
@@ -157,5 +170,5 @@ def _task(name: str, monitors: Sequence[Monitor], wanted: Wanted) -> str:
     tasks = sorted({m.task for m in monitors if m.task})
     if len(tasks) != 1:
         told = f"its files are of {', '.join(tasks)}" if tasks else "its files name no task"
-        raise malformed(name, "line 1", f"{told}: give --task, or the folder of one run")
+        raise malformed_error(name, "line 1", f"{told}: give --task, or the folder of one run")
     return tasks[0]

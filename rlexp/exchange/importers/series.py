@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.study import Point, Returns, Wanted, malformed
+from rlexp.exchange.importers.study import Point, Returns, Wanted, malformed_error
 
 USUAL: Mapping[str, tuple[Returns, str | None]] = {
     "eval/mean_reward": (Returns.EVALUATION_MEANS, "eval/mean_ep_length"),
@@ -18,7 +18,7 @@ Value = tuple[int, float, float | None]
 """Environment steps, a return, and seconds since 1970 where they are known."""
 
 
-def chosen_series(
+def choose_series(
     name: str, there: Sequence[str], wanted: Wanted
 ) -> tuple[str, Returns, str | None]:
     """The series of the returns, what they are of, and the series of their lengths.
@@ -36,7 +36,7 @@ def chosen_series(
             if chosen
             else "no series is known to be of returns"
         )
-        raise malformed(name, "", f"{what}: name one with --metric (there are: {listed})")
+        raise malformed_error(name, "", f"{what}: name one with --metric (there are: {listed})")
     returns, lengths = USUAL.get(chosen, (_guessed(chosen), None))
     return chosen, wanted.returns or returns, lengths
 
@@ -68,7 +68,7 @@ def group_by_step(values: Sequence[Value], lengths: Sequence[int] = ()) -> tuple
     )
 
 
-def merged(points: Sequence[Point]) -> tuple[Point, ...]:
+def merge_equal_steps(points: Sequence[Point]) -> tuple[Point, ...]:
     """Points at one step put together, as episodes of one evaluation."""
     found: list[Point] = []
     for point in points:

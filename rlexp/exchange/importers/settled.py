@@ -8,19 +8,19 @@ from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.budgets import (
     TOLERANCE,
     Asked,
-    binned,
+    bin_points,
     budget_of,
     is_complete,
-    reached,
-    with_final,
+    last_step,
+    with_final_evaluation,
 )
-from rlexp.exchange.importers.series import merged
+from rlexp.exchange.importers.series import merge_equal_steps
 from rlexp.exchange.importers.study import (
+    EarlyEnd,
     ImportedRun,
     ImportedStudy,
     Point,
     Returns,
-    Trouble,
 )
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.difference import leaf_differences
@@ -53,7 +53,7 @@ class SettledRun:
     configuration: Configuration
     points: tuple[Point, ...]
     step: int
-    trouble: Trouble | None
+    trouble: EarlyEnd | None
     cut: int
 
     @property
@@ -103,10 +103,10 @@ def settle(
     found: dict[tuple[str, str], Configuration] = {}
     for task, own in by_task.items():
         _check_alike(task, own, known.get(task), study.kind)
-        budget, in_bins = budget_of(task, own, asked, known.get(task))
+        budget, is_binned = budget_of(task, own, asked, known.get(task))
         scores = reference(task)
         for run in own:
-            configuration = _configuration(run, study.kind, budget, in_bins, scores)
+            configuration = _configuration(run, study.kind, budget, is_binned, scores)
             _check_same(found.setdefault((run.label, task), configuration), configuration, run)
     for old in there.configurations if there else ():
         new = found.get((old.label, old.task))
@@ -179,10 +179,10 @@ def _check_alike(
 
 
 def _configuration(
-    run: ImportedRun, kind: str, budget: Budget, in_bins: bool, reference: Mapping[str, Any]
+    run: ImportedRun, kind: str, budget: Budget, is_binned: bool, reference: Mapping[str, Any]
 ) -> Configuration:
     settings = {"settings": dict(run.settings)} if run.settings else {}
-    marked = {"kind": kind, "returns": str(run.returns), "binned": in_bins}
+    marked = {"kind": kind, "returns": str(run.returns), "binned": is_binned}
     unknown: dict[str, Any] = {"threads": None, "device": None}
     return Configuration(
         label=run.label,
@@ -212,21 +212,21 @@ def _difference(first: Configuration, other: Configuration, where: str) -> str:
 
 def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> SettledRun:
     steps = configuration.budget.steps
-    last = reached(run)
+    last = last_step(run)
     limit = steps if last > steps * (1 + TOLERANCE) else last
-    kept = [point for point in merged(run.points) if point.step <= limit]
+    kept = [point for point in merge_equal_steps(run.points) if point.step <= limit]
     trouble = run.trouble if run.trouble and run.trouble.step <= limit else None
     step = trouble.step if trouble else kept[-1].step if kept else 0
     if trouble is None and not is_complete(kept, steps):
         reason = f"its records end at step {step:,} of {steps:,}"
-        trouble = Trouble(step=step, ending=Ending.INTERRUPTED, reason=reason)
-    in_bins = configuration.algorithm["imported"]["binned"]
+        trouble = EarlyEnd(step=step, ending=Ending.INTERRUPTED, reason=reason)
+    is_binned = configuration.algorithm["imported"]["binned"]
     return SettledRun(
         source=run,
         numbered=numbered,
         configuration=configuration,
-        points=with_final(
-            tuple(binned(kept, steps)) if in_bins else tuple(kept), configuration.budget
+        points=with_final_evaluation(
+            tuple(bin_points(kept, steps)) if is_binned else tuple(kept), configuration.budget
         ),
         step=step,
         trouble=trouble,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rlexp.exchange.importers.study import malformed
+from rlexp.exchange.importers.study import malformed_error
 
 LARGEST = 1 << 28
 """Bytes of a file that is read."""
@@ -14,7 +14,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedFile:
     """The content of a file, and its sha256."""
 
     name: str
@@ -35,7 +35,7 @@ class Loaded:
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise malformed(
+            raise malformed_error(
                 self.name, f"byte {error.start}", "it is not UTF-8: save it so"
             ) from error
 
@@ -64,7 +64,7 @@ class SourceFile:
         """The last part of its name."""
         return PurePosixPath(self.name).name
 
-    def load(self, most: int = LARGEST) -> Loaded:
+    def load(self, most: int = LARGEST) -> LoadedFile:
         """Read it.
 
         Raises:
@@ -73,11 +73,11 @@ class SourceFile:
         try:
             size = self.path.lstat().st_size
             if size > most:
-                raise malformed(self.name, "", f"it is larger than {most:,} bytes")
+                raise malformed_error(self.name, "", f"it is larger than {most:,} bytes")
             content = self.read(self.path)
         except OSError as error:
-            raise malformed(self.name, "", f"it cannot be read: {error.strerror}") from error
-        return Loaded(self.name, content, hashlib.sha256(content).hexdigest())
+            raise malformed_error(self.name, "", f"it cannot be read: {error.strerror}") from error
+        return LoadedFile(self.name, content, hashlib.sha256(content).hexdigest())
 
     def begins(self, count: int = 512) -> bytes:
         """Its first bytes; nothing where it cannot be read."""
@@ -88,7 +88,7 @@ class SourceFile:
             return b""
 
 
-def natural(name: str) -> list[tuple[bool, int, str]]:
+def natural_sort_key(name: str) -> list[tuple[bool, int, str]]:
     """What names are sorted by: numbers in them by their value."""
     pieces = enumerate(_DIGITS.split(name))
     # Every second piece is what the pattern found.
@@ -98,12 +98,12 @@ def natural(name: str) -> list[tuple[bool, int, str]]:
 def by_folder(files: Iterable[SourceFile]) -> dict[str, list[SourceFile]]:
     """Files by the folder that they lie in; one that was given itself stands for itself."""
     found: dict[str, list[SourceFile]] = {}
-    for file in sorted(files, key=lambda f: natural(f.name)):
+    for file in sorted(files, key=lambda f: natural_sort_key(f.name)):
         found.setdefault(file.folder or file.name, []).append(file)
     return found
 
 
-def others(files: Sequence[SourceFile], used: Iterable[SourceFile]) -> list[str]:
+def unused_files(files: Sequence[SourceFile], used: Iterable[SourceFile]) -> list[str]:
     """The names of files that were not used."""
     known = {file.name for file in used}
     return [file.name for file in files if file.name not in known]

@@ -48,7 +48,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class EarlyEnd:
     """How a run ended that was not brought to its end, where the source says so."""
 
     step: int
@@ -89,7 +89,7 @@ class ImportedRun:
     steps: int | None = None
     started: float | None = None
     deterministic: bool | None = None
-    trouble: Trouble | None = None
+    trouble: EarlyEnd | None = None
 
     def __str__(self) -> str:
         """Who it is, in a sentence."""
@@ -171,7 +171,7 @@ class MalformedError(RlexpError):
     """A file is not what it should be; names the file, and the line or key."""
 
 
-def malformed(name: str, where: str, what: str) -> MalformedError:
+def malformed_error(name: str, where: str, what: str) -> MalformedError:
     """The error that refuses a whole import for one place in one file."""
     place = f"{name}, {where}" if where else name
     # Names of files and series may hold line breaks, and be of any length.
@@ -185,13 +185,13 @@ def is_number(value: float) -> bool:
     return isfinite(value) and abs(value) <= LARGEST_SCORE
 
 
-def until_broken(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], Trouble | None]:
+def until_not_finite(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], EarlyEnd | None]:
     """The points before the first whose returns are no numbers, and how the run failed there."""
     for position, point in enumerate(points):
         broken = [value for value in point.returns if not is_number(value)]
         if broken:
             reason = f"its return at step {point.step:,} is {broken[0]}, which is no number"
-            trouble = Trouble(
+            trouble = EarlyEnd(
                 step=point.step, ending=Ending.FAILED, reason=reason, failure=Failure.NAN
             )
             return points[:position], trouble

@@ -10,16 +10,16 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.exchange.importers.cells import named, seed_in, shown
-from rlexp.exchange.importers.series import chosen_series, group_by_step
-from rlexp.exchange.importers.sources import Loaded, SourceFile, by_folder, others
+from rlexp.exchange.importers.parse_values import required_name, seed_from_name, shortened_repr
+from rlexp.exchange.importers.series import choose_series, group_by_step
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 POLYNOMIAL = 0x82F63B78
@@ -41,7 +41,7 @@ def _table() -> tuple[int, ...]:
     return tuple(table)
 
 
-def masked(text: bytes) -> int:
+def checksum(text: bytes) -> int:
     """The checksum of one text as it stands in a file."""
     table, value = _table(), WHOLE
     for byte in text:
@@ -49,7 +49,7 @@ def masked(text: bytes) -> int:
     return _mask(value ^ WHOLE)
 
 
-def masked_all(texts: Sequence[bytes]) -> list[int]:
+def checksums(texts: Sequence[bytes]) -> list[int]:
     """The checksums of many texts, those of one length done side by side."""
     by_length: dict[int, list[int]] = {}
     for position, text in enumerate(texts):
@@ -57,7 +57,7 @@ def masked_all(texts: Sequence[bytes]) -> list[int]:
     found = [0] * len(texts)
     for length, positions in by_length.items():
         own = [texts[position] for position in positions]
-        sums = _together(own, length) if len(own) >= FEW else map(masked, own)
+        sums = _together(own, length) if len(own) >= FEW else map(checksum, own)
         for position, value in zip(positions, sums, strict=True):
             found[position] = value
     return found
@@ -100,7 +100,7 @@ class Scalar:
     value: float
 
 
-def read_scalars(loaded: Loaded) -> Iterator[Scalar]:
+def read_scalars(loaded: LoadedFile) -> Iterator[Scalar]:
     """Every scalar of a file, in the order in which they were written.
 
     Raises:
@@ -109,11 +109,11 @@ def read_scalars(loaded: Loaded) -> Iterator[Scalar]:
     """
     places = list(_places(loaded))
     records = [loaded.content[start:end] for start, end in places]
-    for (start, end), found in zip(places, masked_all(records), strict=True):
+    for (start, end), found in zip(places, checksums(records), strict=True):
         if found != _sum(loaded.content, end):
             raise _broken(loaded, start, "its checksum is wrong")
     if not records or VERSION not in records[0]:
-        raise malformed(loaded.name, "byte 0", "it is no event file of TensorBoard")
+        raise malformed_error(loaded.name, "byte 0", "it is no event file of TensorBoard")
     for (start, _), record in zip(places, records, strict=True):
         try:
             yield from _scalars(record)
@@ -121,7 +121,7 @@ def read_scalars(loaded: Loaded) -> Iterator[Scalar]:
             raise _broken(loaded, start, f"it is no event: {error}") from error
 
 
-def _places(loaded: Loaded) -> Iterator[tuple[int, int]]:
+def _places(loaded: LoadedFile) -> Iterator[tuple[int, int]]:
     """Where the records begin and end."""
     content, at = loaded.content, 0
     heads, starts = list[bytes](), list[int]()
@@ -133,12 +133,12 @@ def _places(loaded: Loaded) -> Iterator[tuple[int, int]]:
         heads.append(head)
         starts.append(at)
         # A length that is wrong may lead anywhere: its own checksum is looked at first.
-        if length > len(content) and masked_all([head])[0] != _sum(content, at + 8):
+        if length > len(content) and checksums([head])[0] != _sum(content, at + 8):
             raise _broken(loaded, at, "the checksum of its length is wrong")
         at += HEAD + length + FOOT
         if at > len(content):
             raise _broken(loaded, starts[-1], "it is cut off")
-    for start, head, found in zip(starts, heads, masked_all(heads), strict=True):
+    for start, head, found in zip(starts, heads, checksums(heads), strict=True):
         if found != _sum(content, start + 8):
             raise _broken(loaded, start, "the checksum of its length is wrong")
         yield start + HEAD, start + HEAD + int.from_bytes(head, "little")
@@ -148,8 +148,8 @@ def _sum(content: bytes, at: int) -> int:
     return int.from_bytes(content[at : at + 4], "little")
 
 
-def _broken(loaded: Loaded, at: int, what: str) -> Exception:
-    return malformed(loaded.name, f"the record at byte {at:,}", what)
+def _broken(loaded: LoadedFile, at: int, what: str) -> Exception:
+    return malformed_error(loaded.name, f"the record at byte {at:,}", what)
 
 
 def _scalars(record: bytes) -> Iterator[Scalar]:
@@ -238,7 +238,7 @@ NAMESPACES = ("ALE", "dm_control", "phys2d", "tabular")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FolderName:
     """What the name of a folder of CleanRL says: `ENV__EXP__SEED__TIME`."""
 
     task: str | None = None
@@ -261,7 +261,9 @@ def read_tensorboard(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStu
     unit = wanted.required_unit("tensorboard")
     used = [file for file in files if _is_events(file)]
     runs = [_run(name, own, wanted, unit) for name, own in by_folder(used).items()]
-    return ImportedStudy(kind="tensorboard", runs=tuple(runs), left_out=tuple(others(files, used)))
+    return ImportedStudy(
+        kind="tensorboard", runs=tuple(runs), left_out=tuple(unused_files(files, used))
+    )
 
 
 def _is_events(file: SourceFile) -> bool:
@@ -269,17 +271,17 @@ def _is_events(file: SourceFile) -> bool:
 
 
 def _run(name: str, files: Sequence[SourceFile], wanted: Wanted, unit: Unit) -> ImportedRun:
-    of_folder = named_by(name)
+    of_folder = parse_folder_name(name)
     loaded = [file.load() for file in files]
     series: dict[str, list[Scalar]] = {}
     for one in loaded:
         for scalar in read_scalars(one):
             series.setdefault(scalar.tag, []).append(scalar)
-    tag, returns, of_lengths = chosen_series(name, list(series), wanted)
+    tag, returns, of_lengths = choose_series(name, list(series), wanted)
     found = series[tag]
     _check_order(name, tag, found)
     lengths = series.get(of_lengths or "", [])
-    points, trouble = until_broken(
+    points, trouble = until_not_finite(
         group_by_step(
             [(unit.convert(s.step), s.value, s.time) for s in found],
             [unit.convert(round(n)) for n in _aligned(found, lengths)],
@@ -287,9 +289,9 @@ def _run(name: str, files: Sequence[SourceFile], wanted: Wanted, unit: Unit) -> 
     )
     return ImportedRun(
         name=name,
-        label=named(wanted.label or of_folder.label, name, "label"),
-        task=named(wanted.task or of_folder.task, name, "task"),
-        seed=of_folder.seed if of_folder.seed is not None else seed_in(name),
+        label=required_name(wanted.label or of_folder.label, name, "label"),
+        task=required_name(wanted.task or of_folder.task, name, "task"),
+        seed=of_folder.seed if of_folder.seed is not None else seed_from_name(name),
         points=points,
         returns=returns,
         files=tuple(one.sum for one in loaded),
@@ -299,27 +301,29 @@ def _run(name: str, files: Sequence[SourceFile], wanted: Wanted, unit: Unit) -> 
     )
 
 
-def named_by(name: str) -> Named:
+def parse_folder_name(name: str) -> FolderName:
     """What a folder's name says, if it is one of CleanRL."""
     path = PurePosixPath(name)
     pieces = path.name.rsplit("__", 3)
     if len(pieces) != 4 or not all(pieces) or not pieces[2].isdecimal() or len(pieces[2]) > 12:
-        return Named()
+        return FolderName()
     task = f"{path.parent.name}/{pieces[0]}" if path.parent.name in NAMESPACES else pieces[0]
-    return Named(task, pieces[1], int(pieces[2]))
+    return FolderName(task, pieces[1], int(pieces[2]))
 
 
 def _check_order(name: str, tag: str, found: Sequence[Scalar]) -> None:
     for scalar in found:
         if not 0 <= scalar.step <= 1 << 53:
-            raise malformed(name, tag, f"step {shown(scalar.step)} is no number of steps")
+            raise malformed_error(
+                name, tag, f"step {shortened_repr(scalar.step)} is no number of steps"
+            )
     for before, after in pairwise(found):
         if after.step < before.step:
             what = (
                 f"step {after.step:,} follows {before.step:,}: two runs wrote to the folder, or "
                 "one that was begun anew; give the file of one as PATH"
             )
-            raise malformed(name, tag, what)
+            raise malformed_error(name, tag, what)
 
 
 def _aligned(found: Sequence[Scalar], lengths: Sequence[Scalar]) -> Iterator[float]:

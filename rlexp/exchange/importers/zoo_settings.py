@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.literals import Named, NotLiteral, read_literal
+from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 
 NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 PYTHON = frozenset({"python", "value"})
@@ -31,22 +31,22 @@ def plain(value: Any) -> Any:
         if re.fullmatch(r"[A-Za-z]\w*(\.\d+)?", value, re.ASCII):
             return value
         if value.startswith(("dict(", "{", "[", "(")):
-            return plain(read_literal(value))
-    raise Untranslatable(f"{said(value)} is no plain value")
+            return plain(parse_literal(value))
+    raise Untranslatable(f"{shown_value(value)} is no plain value")
 
 
 def mapping(value: Any) -> dict[str, Any]:
     """A mapping, or a text that is one in Python."""
-    found = read_literal(value) if isinstance(value, str) else value
+    found = parse_literal(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping) or set(found) == PYTHON:
-        raise Untranslatable(f"{said(value)} is no mapping")
+        raise Untranslatable(f"{shown_value(value)} is no mapping")
     return dict(found)
 
 
 def layers(value: Any) -> list[int]:
     """Units of layers."""
     if not isinstance(value, list):
-        raise Untranslatable(f"{said(value)} is no list of layers")
+        raise Untranslatable(f"{shown_value(value)} is no list of layers")
     return [whole(units) for units in value]
 
 
@@ -54,10 +54,10 @@ def number(value: Any) -> float:
     """A finite number, or a text that is one."""
     text = isinstance(value, str) and NUMBER.fullmatch(value)
     if not (text or isinstance(value, int | float)) or isinstance(value, bool):
-        raise Untranslatable(f"{said(value)} is no number")
+        raise Untranslatable(f"{shown_value(value)} is no number")
     found = float(value)
     if not isfinite(found):
-        raise Untranslatable(f"{said(value)} is no finite number")
+        raise Untranslatable(f"{shown_value(value)} is no finite number")
     return found
 
 
@@ -65,13 +65,13 @@ def whole(value: Any) -> int:
     """A whole number, which may be written with an exponent."""
     found = number(value)
     if not found.is_integer():
-        raise Untranslatable(f"{said(value)} is no whole number")
+        raise Untranslatable(f"{shown_value(value)} is no whole number")
     return int(found)
 
 
-def said(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value as errors show it."""
-    if isinstance(value, Named):
+    if isinstance(value, ClassName):
         return value.name
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
@@ -157,8 +157,8 @@ def _minibatch(settings: Mapping[str, Any], known: Collection[str]) -> dict[str,
 def _translated(
     key: str, value: Any, entry: Mapping[str, Any], known: Collection[str]
 ) -> Settings:
-    if key in OWN:
-        yield from OWN[key](value)
+    if key in TRANSLATORS:
+        yield from TRANSLATORS[key](value)
     elif key in {"noise_type", "noise_std"}:
         yield "algorithm.action_noise", _noise(entry)
     elif key in known and key in SCHEDULED:
@@ -168,7 +168,7 @@ def _translated(
     elif key in REFUSED:
         raise Untranslatable(REFUSED[key])
     else:
-        hint = did_you_mean(key, [*OWN, *known])
+        hint = did_you_mean(key, [*TRANSLATORS, *known])
         raise Untranslatable(f"neither the algorithm nor the environment has it{hint}")
 
 
@@ -188,7 +188,7 @@ def _stack(value: Any) -> Settings:
 
 def _policy(value: Any) -> Settings:
     if not isinstance(value, str) or value not in POLICIES:
-        raise Untranslatable(f"{said(value)} is none of {', '.join(POLICIES)}")
+        raise Untranslatable(f"{shown_value(value)} is none of {', '.join(POLICIES)}")
     yield from POLICIES[value].items()
 
 
@@ -220,7 +220,7 @@ def _wrappers(value: Any) -> Settings:
         module, _, kind = str(name).rpartition(".")
         if not f"{module}.".startswith(tuple(f"{place}." for place in WRAPPERS)):
             raise Untranslatable(
-                f"the wrapper {said(name)} is of neither {' nor '.join(WRAPPERS)}, "
+                f"the wrapper {shown_value(name)} is of neither {' nor '.join(WRAPPERS)}, "
                 "and no other module is imported"
             )
         named = kind if module.startswith(WRAPPERS[0]) else f"{WRAPPERS[1]}:{kind}"
@@ -251,9 +251,9 @@ def _layers(value: Any) -> Settings:
 
 
 def _activation(value: Any) -> str:
-    name = value.name.rpartition(".") if isinstance(value, Named) else ("", "", "")
+    name = value.name.rpartition(".") if isinstance(value, ClassName) else ("", "", "")
     if name[0] not in {"nn", "th.nn", "torch.nn"} or name[2] not in ACTIVATIONS:
-        raise Untranslatable(f"{said(value)} is none of nn.{', nn.'.join(ACTIVATIONS)}")
+        raise Untranslatable(f"{shown_value(value)} is none of nn.{', nn.'.join(ACTIVATIONS)}")
     return ACTIVATIONS[name[2]]
 
 
@@ -273,7 +273,7 @@ def _scheduled(value: Any, *, optional: bool) -> Any:
     return None if optional and rate < 0 else rate
 
 
-OWN: Mapping[str, Callable[[Any], Settings]] = {
+TRANSLATORS: Mapping[str, Callable[[Any], Settings]] = {
     "n_timesteps": _steps,
     "n_envs": _count,
     "policy": _policy,

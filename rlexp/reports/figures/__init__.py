@@ -8,7 +8,7 @@ from rlexp.reports.drawing.blocks import Figure as Block
 from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.drawing.palette import Style, styles
-from rlexp.reports.figures.canvas import look, saved
+from rlexp.reports.figures.canvas import publication_style, save_figure
 from rlexp.reports.figures.grids import draw_heat_map, draw_matrix
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
@@ -38,14 +38,14 @@ def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, 
                 f"(they can as: {', '.join(FORMATS)})"
             )
     stems, looks, files = file_stems(study), styles(study), {}
-    with look():
+    with publication_style():
         for block in drawn_blocks(study):
             if isinstance(block, Table):
                 continue
             figure = drawn_figure(block, looks)
             for kind in formats:
                 name = f"{stems[block.name]}.{kind}"
-                files[name] = saved(figure, block, kind, study.version)
+                files[name] = save_figure(figure, block, kind, study.version)
     return files
 
 

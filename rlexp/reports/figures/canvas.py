@@ -44,7 +44,7 @@ def set_y(axes: "Axes", axis: Axis, scale: Scale, ticks: int, height: float) -> 
     _set_ticks(axes.yaxis, scale, ticks)
 
 
-def say_nothing(axes: "Axes") -> None:
+def mark_empty(axes: "Axes") -> None:
     """Say in an empty figure that it is meant to be empty."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", color=PALE)
@@ -115,7 +115,7 @@ LONGEST_LABEL = 28
 
 def label(text: str) -> str:
     """The name of a label, short enough for a legend."""
-    return within(text, LONGEST_LABEL)
+    return fit_text(text, LONGEST_LABEL)
 
 
 def title(text: str, width: float) -> str:
@@ -128,22 +128,22 @@ def axis_title(text: str, length: float) -> str:
     return _two_lines(text, int(length / LETTER))
 
 
-def height(texts: Iterable[str]) -> float:
+def extra_height(texts: Iterable[str]) -> float:
     """Inches that the tallest of some texts needs beyond one line."""
     return LINE * max((text.count("\n") for text in texts), default=0)
 
 
 def _two_lines(text: str, length: int) -> str:
-    first, *others = textwrap.wrap(written(text), length) or [""]
+    first, *others = textwrap.wrap(drawable_text(text), length) or [""]
     return "\n".join([first, elided(" ".join(others), length)] if others else [first])
 
 
-def within(text: str, length: int) -> str:
+def fit_text(text: str, length: int) -> str:
     """A text of at most so many characters, all of which the font has."""
-    return elided(written(text), length)
+    return elided(drawable_text(text), length)
 
 
-def written(text: str) -> str:
+def drawable_text(text: str) -> str:
     """A text that the font has every character of."""
     return spelled(one_line(text), lambda character: ord(character) in _characters())
 
@@ -160,7 +160,7 @@ SINGLE_COLUMN, DOUBLE_COLUMN = 3.25, 6.75
 
 INK, PALE, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 
-LOOK: Any = {
+STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": PALE,
     "axes.labelcolor": INK,
@@ -209,7 +209,7 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
 
 
 @contextmanager
-def look() -> Iterator[None]:
+def publication_style() -> Iterator[None]:
     """Draw within it: whatever the user has set for Matplotlib is left aside, and comes back.
 
     Raises:
@@ -226,7 +226,7 @@ def look() -> Iterator[None]:
         ) from error
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(LOOK)
+        mpl.rcParams.update(STYLE)
         yield
 
 
@@ -237,7 +237,7 @@ def empty_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def saved(figure: "Figure", block: Block, kind: str, version: str) -> bytes:
+def save_figure(figure: "Figure", block: Block, kind: str, version: str) -> bytes:
     """A drawn figure as a file; its title and note stand in the file's metadata."""
     content = io.BytesIO()
     title, note = one_line(block.title), one_line(block.note)

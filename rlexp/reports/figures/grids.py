@@ -13,9 +13,9 @@ from rlexp.reports.figures.canvas import (
     SINGLE_COLUMN,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
     label,
-    say_nothing,
+    mark_empty,
     title,
 )
 from rlexp.text import digits_for, number
@@ -46,11 +46,11 @@ def draw_matrix(figure: Matrix) -> "Figure":
     top = 0.5 if _flat(names, cell) else 0.5 + 0.75 * left
     width = max(SINGLE_COLUMN, left + n * cell)
     heading = title(figure.title, width - left)
-    drawn = empty_figure(width, top + height([heading]) + max(1, n) * cell * 0.8)
+    drawn = empty_figure(width, top + extra_height([heading]) + max(1, n) * cell * 0.8)
     axes = drawn.add_subplot()
     axes.set_title(heading)
     if all(value is None for row in figure.values for value in row):
-        say_nothing(axes)
+        mark_empty(axes)
         return drawn
     _matrix_frame(axes, names, cell)
     for i, row in enumerate(figure.values):
@@ -119,11 +119,11 @@ def draw_heat_map(figure: HeatMap) -> "Figure":
     width = min(DOUBLE_COLUMN, max(SINGLE_COLUMN, left + CELL * len(names)))
     heading = title(figure.title, width - left)
     tall = max(1.4, LINE * len(figure.rows))
-    drawn = empty_figure(width, tall + 1.35 + height([heading]))
+    drawn = empty_figure(width, tall + 1.35 + extra_height([heading]))
     axes = drawn.add_subplot()
     axes.set_title(heading)
     if all(value is None for row in figure.values for value in row):
-        say_nothing(axes)
+        mark_empty(axes)
         return drawn
     cell = (width - left) / len(names)
     _frame(axes, figure, names, cell)

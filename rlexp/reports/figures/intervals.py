@@ -15,12 +15,12 @@ from rlexp.reports.figures.canvas import (
     SINGLE_COLUMN,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
+    fit_text,
     label,
-    say_nothing,
+    mark_empty,
     set_x,
     title,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
     room = (width - names) / columns - 0.15
     titles = [title(panel.title, room) for panel in figure.panels]
     below = [axis_title(panel.axis.title, room) for panel in figure.panels]
-    frame = FRAME + height(titles) + height(below)
+    frame = FRAME + extra_height(titles) + extra_height(below)
     drawn = empty_figure(width, rows * (frame + ROW * max(1, len(labels))))
     for number, panel in enumerate(figure.panels):
         axes = drawn.add_subplot(rows, columns, number + 1)
@@ -56,7 +56,7 @@ def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
     if not figure.panels:
         axes = drawn.add_subplot()
         axes.set_title(title(figure.title, width))
-        say_nothing(axes)
+        mark_empty(axes)
     return drawn
 
 
@@ -76,7 +76,7 @@ def _draw(
 ) -> None:
     shown = scale(panel.axis, _values(panel), padding=0.06)
     if shown is None:
-        say_nothing(axes)
+        mark_empty(axes)
         return
     set_x(axes, panel.axis, shown, TICKS, width)
     axes.set_ylim(len(labels) - 0.4, top)
@@ -141,7 +141,7 @@ def _marked(axes: "Axes", marked: Sequence[tuple[str, float]], top: float, shown
         axes.axvline(value, color=PALE, linewidth=0.7, dashes=(4, 3), zorder=1.5)
         far = (shown.at(value) or 0.0) > 0.6
         axes.annotate(
-            within(name, 16),
+            fit_text(name, 16),
             (value, top),
             xytext=(-2 if far else 2, -1),
             textcoords="offset points",

@@ -15,10 +15,10 @@ from rlexp.reports.figures.canvas import (
     add_legend,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
     label,
     legend_height,
-    say_nothing,
+    mark_empty,
     set_x,
     set_y,
     title,
@@ -41,7 +41,7 @@ def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
     if scales is None:
         return _nothing(figure)
     heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
-    more = height([heading]) + height([below]) + legend_height(labels, SINGLE_COLUMN)
+    more = extra_height([heading]) + extra_height([below]) + legend_height(labels, SINGLE_COLUMN)
     drawn = empty_figure(SINGLE_COLUMN, HEIGHT + more)
     axes = drawn.add_subplot()
     axes.set_title(heading)
@@ -58,7 +58,7 @@ def _nothing(figure: Lines) -> "Figure":
     drawn = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = drawn.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return drawn
 
 

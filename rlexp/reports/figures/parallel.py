@@ -23,10 +23,10 @@ from rlexp.reports.figures.canvas import (
     PALE,
     axis_title,
     empty_figure,
+    fit_text,
     label,
-    say_nothing,
+    mark_empty,
     title,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _nothing(figure: Parallel) -> "Figure":
     canvas = empty_figure(DOUBLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, DOUBLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return canvas
 
 
@@ -90,7 +90,7 @@ def _coordinates(axes: "Axes", figure: Parallel, drawn: Strands) -> None:
     for k, (coordinate, own) in enumerate(zip(figure.coordinates, drawn.scales, strict=True)):
         axes.plot([k, k], [0, 1], color=PALE, linewidth=0.6, clip_on=False, zorder=4)
         for tick in coordinate_ticks(coordinate, own):
-            _write(axes, (k, tick.at / 100), within(tick.text, LONGEST_CHOICE), size=6)
+            _write(axes, (k, tick.at / 100), fit_text(tick.text, LONGEST_CHOICE), size=6)
 
 
 def _write(axes: "Axes", at: tuple[float, float], text: str, *, size: float) -> Any:
@@ -150,7 +150,7 @@ def _marked(axes: "Axes", front: Sequence[Strand]) -> None:
         if strand.heights[-1] is not None:
             leader = ([len(strand.heights) - 1, end], [strand.heights[-1], at / 100])
             axes.plot(*leader, color=_colour(strand), lw=0.7, clip_on=False, zorder=5)
-        _write(axes, (end, at / 100), within(strand.thread.name, LONGEST_NAME), size=7)
+        _write(axes, (end, at / 100), fit_text(strand.thread.name, LONGEST_NAME), size=7)
 
 
 def _last(strand: Strand) -> float:

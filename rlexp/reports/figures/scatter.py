@@ -13,13 +13,13 @@ from rlexp.reports.figures.canvas import (
     add_legend,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
+    fit_text,
     legend_height,
-    say_nothing,
+    mark_empty,
     set_x,
     set_y,
     title,
-    within,
 )
 from rlexp.reports.figures.lines import draw_curves, legend_line
 
@@ -59,7 +59,11 @@ def draw_scatter(figure: Scatter, styles: Mapping[str, Style]) -> "Figure":
     dots = list(dict.fromkeys(cloud.label for cloud in figure.clouds))
     curves = [n for n in dict.fromkeys(line.label for line in figure.lines) if n not in dots]
     heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
-    more = height([heading]) + height([below]) + legend_height([*dots, *curves], SINGLE_COLUMN)
+    more = (
+        extra_height([heading])
+        + extra_height([below])
+        + legend_height([*dots, *curves], SINGLE_COLUMN)
+    )
     canvas = empty_figure(SINGLE_COLUMN, HEIGHT + more + _names_height(figure))
     axes = canvas.add_subplot()
     axes.set_title(heading)
@@ -78,7 +82,7 @@ def _nothing(figure: Scatter) -> "Figure":
     canvas = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return canvas
 
 
@@ -111,7 +115,7 @@ def _key(style: Style) -> Any:
 
 
 def _names(figure: Scatter) -> list[str]:
-    return [within(name, LONGEST_NAME) for name in figure.ticks]
+    return [fit_text(name, LONGEST_NAME) for name in figure.ticks]
 
 
 def _flat(figure: Scatter) -> bool:

@@ -18,8 +18,8 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
-from rlexp.reports.formats.cells import Worded, caption_notes, worded
-from rlexp.reports.formats.end_points import end_points
+from rlexp.reports.formats.figure_tables import summary_table
+from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
 from rlexp.text import one_line, spelled, visible
 
 LONG_TABLE = 40
@@ -42,13 +42,13 @@ def table_file(table: Table, stem: str) -> str:
     rows. One that is wider than the line is made smaller, and one that would become too small
     for that is divided between its columns.
     """
-    words = worded(table)
+    words = as_text_table(table)
     heading = rf"\caption{{{latex(table.title)}}}\label{{tab:{stem}}}"
     form = _long if len(words.rows) > LONG_TABLE else _short
     return "\n".join(form(heading, list(_divided(words)), words.notes)) + "\n"
 
 
-def _short(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iterator[str]:
+def _short(heading: str, pieces: Sequence[TextTable], notes: Sequence[str]) -> Iterator[str]:
     yield from (r"\begin{table}[!htbp]", r"\centering", r"\small", heading)
     for number, piece in enumerate(pieces):
         yield from [r"\par\medskip"] if number else []
@@ -61,7 +61,7 @@ def _short(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iter
     yield r"\end{table}"
 
 
-def _long(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iterator[str]:
+def _long(heading: str, pieces: Sequence[TextTable], notes: Sequence[str]) -> Iterator[str]:
     yield r"{\footnotesize\setlength{\tabcolsep}{4pt}"
     for number, piece in enumerate(pieces):
         yield rf"\begin{{longtable}}{{{_columns(piece)}}}"
@@ -81,7 +81,7 @@ def _notes(notes: Sequence[str]) -> Iterator[str]:
         yield r"\end{minipage}"
 
 
-def _divided(words: Worded) -> Iterator[Worded]:
+def _divided(words: TextTable) -> Iterator[TextTable]:
     """Tables that are narrow enough, each of which begins with the first column."""
     widths = [_width(words, k) for k in range(len(words.titles))]
     kept = list(range(len(widths)))
@@ -95,14 +95,14 @@ def _divided(words: Worded) -> Iterator[Worded]:
     yield _chosen_columns(words, kept)
 
 
-def _width(words: Worded, column: int) -> int:
+def _width(words: TextTable, column: int) -> int:
     """Characters of a column, the space beside it included."""
     cells = (words.titles[column], *(row[column] for row in words.rows))
     return min(LONG_CELL, max(map(len, cells))) + 3
 
 
-def _chosen_columns(words: Worded, columns: Sequence[int]) -> Worded:
-    return Worded(
+def _chosen_columns(words: TextTable, columns: Sequence[int]) -> TextTable:
+    return TextTable(
         titles=[words.titles[k] for k in columns],
         rows=[[row[k] for k in columns] for row in words.rows],
         numeric=[words.numeric[k] for k in columns],
@@ -110,7 +110,7 @@ def _chosen_columns(words: Worded, columns: Sequence[int]) -> Worded:
     )
 
 
-def _columns(words: Worded) -> str:
+def _columns(words: TextTable) -> str:
     """The form of each column; columns of sentences share what the others leave of the line."""
     widths = [_width(words, k) for k in range(len(words.titles))]
     sentences = [_sentences(words, k) for k in range(len(words.titles))]
@@ -121,17 +121,17 @@ def _columns(words: Worded) -> str:
     return "".join("r" if right else paragraph if long else "l" for right, long in forms)
 
 
-def _sentences(words: Worded, column: int) -> bool:
+def _sentences(words: TextTable, column: int) -> bool:
     longest = max((len(row[column]) for row in words.rows), default=0)
     return not words.numeric[column] and longest > LONG_CELL
 
 
-def _head(words: Worded) -> str:
+def _head(words: TextTable) -> str:
     titles = zip(words.titles, words.numeric, strict=True)
     return _row(rf"\multicolumn{{1}}{{{'r' if r else 'l'}}}{{{latex(t)}}}" for t, r in titles)
 
 
-def _rows(words: Worded) -> Iterator[str]:
+def _rows(words: TextTable) -> Iterator[str]:
     if not words.rows:
         yield rf"\multicolumn{{{len(words.titles)}}}{{l}}{{nothing}} \\"
     for row in words.rows:
@@ -356,7 +356,7 @@ def render(study: Study, figures: str = "figures") -> Mapping[str, bytes]:
 
 
 def _table(block: Table | Figure) -> Table:
-    return block if isinstance(block, Table) else end_points(block)
+    return block if isinstance(block, Table) else summary_table(block)
 
 
 def _document(study: Study, stems: Mapping[str, str], figures: str) -> Iterator[str]:

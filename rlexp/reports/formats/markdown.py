@@ -15,8 +15,8 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.drawing.file_names import file_stems
-from rlexp.reports.formats.cells import Worded, caption_notes, worded
-from rlexp.reports.formats.end_points import end_points
+from rlexp.reports.formats.figure_tables import summary_table
+from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
 from rlexp.text import one_line, visible
 
 ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "$": "&#36;", "@": "&#64;", "|": "&#124;"}
@@ -103,13 +103,13 @@ def _block(block: Block, images: Mapping[str, str]) -> Iterator[str]:
             yield f"### {_words(block.title)}"
             yield fenced(block.text)
         case Table():
-            yield from _table(block, worded(block).notes)
+            yield from _table(block, as_text_table(block).notes)
         case _ if image := images.get(block.name):
             yield f"### {_words(block.title)}"
             yield f"![{inline(block.title)}]({image})"
             yield from map(inline, caption_notes(block))
         case _:
-            yield from _table(end_points(block), list(caption_notes(block)))
+            yield from _table(summary_table(block), list(caption_notes(block)))
 
 
 def _words(text: str) -> str:
@@ -121,13 +121,13 @@ def _alert(tone: Tone, lines: Sequence[str]) -> str:
 
 
 def _table(table: Table, notes: Sequence[str]) -> Iterator[str]:
-    words = worded(table)
+    words = as_text_table(table)
     yield f"### {_words(table.title)}"
     yield "\n".join(_rows(words)) if table.rows else "Nothing."
     yield from map(inline, notes)
 
 
-def _rows(words: Worded) -> Iterator[str]:
+def _rows(words: TextTable) -> Iterator[str]:
     yield _row(words.titles)
     yield f"| {' | '.join('---:' if right else ':---' for right in words.numeric)} |"
     yield from map(_row, words.rows)

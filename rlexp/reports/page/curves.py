@@ -20,7 +20,7 @@ CROWDED = (10, 30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
+class CurvePath:
     """A path of one label: its `kind` is `band`, `faint`, `line` or `point` (between two gaps)."""
 
     kind: str
@@ -46,7 +46,7 @@ class LinePlot:
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
-    paths: Sequence[Path] = ()
+    paths: Sequence[CurvePath] = ()
     marks: Sequence[tuple[str, float]] = ()
     data: Mapping[str, Any] | None = None
 
@@ -90,9 +90,9 @@ def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
         paths=curve_paths(figure.lines, x, y, styles),
         marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
         data={
-            "x": told_axis(x, figure.x.title),
-            "y": told_axis(y, figure.y.title),
-            "curves": [_told(line, x, y, styles) for line in figure.lines if not line.faint],
+            "x": axis_data(x, figure.x.title),
+            "y": axis_data(y, figure.y.title),
+            "curves": [_curve_data(line, x, y, styles) for line in figure.lines if not line.faint],
         },
     )
 
@@ -111,19 +111,23 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _told(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
+def _curve_data(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
     pairs = zip(line.x, line.y, strict=True)
     placed = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
-    told = {"label": styles[line.label].number, "x": rounded(line.x), "y": rounded(placed)}
+    told = {
+        "label": styles[line.label].number,
+        "x": rounded_values(line.x),
+        "y": rounded_values(placed),
+    }
     if line.low is not None and line.high is not None:
-        told |= {"low": rounded(line.low), "high": rounded(line.high)}
+        told |= {"low": rounded_values(line.low), "high": rounded_values(line.high)}
     return told
 
 
 UNITS = 10_000
 
 
-Point = tuple[int, int]
+PathPoint = tuple[int, int]
 
 
 T = TypeVar("T")
@@ -131,23 +135,23 @@ T = TypeVar("T")
 
 def curve_paths(
     lines: Sequence[Line], x: Scale, y: Scale, styles: Mapping[str, Style]
-) -> list[Path]:
+) -> list[CurvePath]:
     """Draw curves: bands first, then single runs, then the aggregates on top."""
     return [
-        Path(kind=kind, style=styles[line.label], d=d)
+        CurvePath(kind=kind, style=styles[line.label], d=d)
         for kind, line in _layers(lines)
         if (d := DRAWN[kind](line, x, y))
     ]
 
 
-def told_axis(drawn: Scale, title: str) -> dict[str, Any]:
+def axis_data(drawn: Scale, title: str) -> dict[str, Any]:
     """What the script knows of an axis."""
     digits = None if drawn.log else digits_for(drawn.high - drawn.low) + 1
     ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
     return {**ends, "title": title, "digits": digits}
 
 
-def rounded(values: Sequence[float | None], digits: int = 6) -> list[float | None]:
+def rounded_values(values: Sequence[float | None], digits: int = 6) -> list[float | None]:
     """Values to so many digits that count; a gap where one is no number."""
     return [None if v is None or v - v != 0 else float(f"{v:.{digits}g}") for v in values]
 
@@ -159,7 +163,7 @@ def _layers(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     yield from (("point", line) for line in lines)
 
 
-def _runs(line: Line, x: Scale, y: Scale) -> list[list[Point]]:
+def _runs(line: Line, x: Scale, y: Scale) -> list[list[PathPoint]]:
     return _unbroken([_point(a, b, x, y) for a, b in zip(line.x, line.y, strict=True)])
 
 
@@ -186,7 +190,7 @@ def _band(line: Line, x: Scale, y: Scale) -> str:
     return "".join(_ring(run, line.steps) for run in _unbroken(both))
 
 
-def _ring(run: Sequence[tuple[Point, Point]], steps: bool) -> str:
+def _ring(run: Sequence[tuple[PathPoint, PathPoint]], steps: bool) -> str:
     low, high = [pair[0] for pair in run], [pair[1] for pair in run]
     if steps:
         low, high = _stairs(low), _stairs(high)
@@ -196,7 +200,7 @@ def _ring(run: Sequence[tuple[Point, Point]], steps: bool) -> str:
 DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _lone}
 
 
-def _point(a: float, b: float | None, x: Scale, y: Scale) -> Point | None:
+def _point(a: float, b: float | None, x: Scale, y: Scale) -> PathPoint | None:
     across, up = x.at(a), y.at(b)
     if across is None or up is None:
         return None
@@ -208,10 +212,10 @@ def _unbroken(points: Sequence[T | None]) -> list[list[T]]:
     return [[p for p in run if p is not None] for gap, run in runs if not gap]
 
 
-def _stairs(points: Sequence[Point]) -> list[Point]:
+def _stairs(points: Sequence[PathPoint]) -> list[PathPoint]:
     corners = (((a, b), (c, b)) for (a, b), (c, _) in pairwise(points))
     return [*(corner for pair in corners for corner in pair), *points[-1:]]
 
 
-def _path(points: Sequence[Point]) -> str:
+def _path(points: Sequence[PathPoint]) -> str:
     return "M" + "L".join(f"{a} {b}" for a, b in points)

@@ -18,7 +18,7 @@ DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class MatrixCell:
     """A cell: `shade` runs from −10 (the low end of the scale) to 10."""
 
     style: Style
@@ -35,7 +35,7 @@ class MatrixRow:
 
     label: str
     style: Style
-    pairs: Sequence[Pair]
+    pairs: Sequence[MatrixCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def shaded_matrix(figure: Matrix, styles: Mapping[str, Style]) -> ShadedMatrix:
                 label=label,
                 style=styles[label],
                 pairs=[
-                    _pair(figure, label, other, value, style)
+                    _matrix_cell(figure, label, other, value, style)
                     for value, (other, style) in zip(row, columns, strict=True)
                 ],
             )
@@ -86,10 +86,12 @@ def shade_step(value: float, low: float, high: float) -> int:
     return round(SHADES * (2 * share - 1))
 
 
-def _pair(figure: Matrix, label: str, other: str, value: Interval | None, style: Style) -> Pair:
+def _matrix_cell(
+    figure: Matrix, label: str, other: str, value: Interval | None, style: Style
+) -> MatrixCell:
     if value is None:
-        return Pair(style=style, estimate="" if label == other else "—")
-    return Pair(
+        return MatrixCell(style=style, estimate="" if label == other else "—")
+    return MatrixCell(
         style=style,
         shade=shade_step(value.estimate, figure.low, figure.high),
         estimate=number(value.estimate, DIGITS),
@@ -180,7 +182,8 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
         if value is not None and math.isfinite(value.estimate)
     }
     cells = [
-        _cell(figure, at, value, places[at], (low, high), digits) for at, value in values.items()
+        _heat_cell(figure, at, value, places[at], (low, high), digits)
+        for at, value in values.items()
     ]
     return HeatMapPlot(
         figure=figure,
@@ -195,7 +198,7 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
     )
 
 
-def _cell(
+def _heat_cell(
     figure: HeatMap,
     at: tuple[int, int],
     value: Interval,

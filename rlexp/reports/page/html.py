@@ -38,7 +38,7 @@ from rlexp.reports.drawing.palette import (
 )
 from rlexp.reports.page.curves import LinePlot, line_plot
 from rlexp.reports.page.grids import SHADES, heat_map_plot, shaded_matrix
-from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
@@ -59,7 +59,7 @@ PATHS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class BlockGroup:
     """Neighbours of one kind; `blocks` are as the template of that kind draws them."""
 
     kind: str
@@ -88,19 +88,19 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PageSection:
     """A part of the page."""
 
     part: Part
-    groups: Sequence[Group]
+    groups: Sequence[BlockGroup]
 
 
-def sections(study: Study, styles: Mapping[str, Style]) -> list[Section]:
+def draw_sections(study: Study, styles: Mapping[str, Style]) -> list[PageSection]:
     """Draw every part of a study, in its order."""
-    return [Section(part=part, groups=list(_groups(part, styles))) for part in study.parts]
+    return [PageSection(part=part, groups=list(_groups(part, styles))) for part in study.parts]
 
 
-def numbers(drawn: Sequence[Section], styles: Mapping[str, Style]) -> dict[str, Any]:
+def script_data(drawn: Sequence[PageSection], styles: Mapping[str, Style]) -> dict[str, Any]:
     """What the script needs to know: labels and names in their order, and what figures hold."""
     plots = [
         block
@@ -128,9 +128,9 @@ def _numbered(data: Any, names: dict[str, int]) -> Any:
     }
 
 
-def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[Group]:
+def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[BlockGroup]:
     for kind, blocks in groupby(part.blocks, key=_kind):
-        yield Group(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
+        yield BlockGroup(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
 
 
 def _kind(block: Block) -> str:
@@ -152,7 +152,7 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
         case Lines():
             return line_plot(block, styles)
         case Intervals():
-            return forest(block, styles)
+            return forest_plot(block, styles)
         case Matrix():
             return shaded_matrix(block, styles)
         case HeatMap():
@@ -176,7 +176,7 @@ def render_html(study: Study) -> str:
     lets no script run but ours.
     """
     looks = styles(study)
-    drawn = sections(study, looks)
+    drawn = draw_sections(study, looks)
     css = "\n".join((_label_colours(), *map(_file, _sheets(study))))
     script = "\n".join(map(_file, SCRIPTS))
     page: str = _template().render(
@@ -187,8 +187,8 @@ def render_html(study: Study) -> str:
         shapes=PATHS,
         css=css,
         script=script,
-        numbers=plain_json(numbers(drawn, looks)),
-        policy=policy(css, script),
+        numbers=plain_json(script_data(drawn, looks)),
+        policy=content_security_policy(css, script),
     )
     return (
         page.translate(dict.fromkeys(map(ord, TURNING), "�")).encode("utf-8", "replace").decode()
@@ -207,7 +207,7 @@ def plain_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def policy(css: str, script: str) -> str:
+def content_security_policy(css: str, script: str) -> str:
     """The content security policy: this style, this script, and nothing from anywhere."""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
@@ -235,11 +235,11 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["pieces"] = pieces
+    environment.filters["pieces"] = line_break_pieces
     return environment.get_template("page.jinja")
 
 
-def pieces(name: str) -> list[str]:
+def line_break_pieces(name: str) -> list[str]:
     """A name in pieces between which a line may break: after dots, slashes and underscores."""
     return re.findall(r"[^._/]+[._/]*|[._/]+", name)
 

@@ -16,7 +16,7 @@ NARROW = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class IntervalRow:
     """One label in one panel. Places are in per cent of the axis.
 
     Attributes:
@@ -41,13 +41,13 @@ class ForestPanel:
 
     title: str
     axis: str
-    rows: Sequence[Row]
+    rows: Sequence[IntervalRow]
     ticks: Sequence[Tick]
     marked: Sequence[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forest:
+class ForestPlot:
     """What the page shows of intervals."""
 
     figure: Intervals
@@ -70,16 +70,16 @@ class Forest:
         return (*note, "† Too narrow: expected coverage below 90 %.") if narrow else note
 
 
-def forest(figure: Intervals, styles: Mapping[str, Style]) -> Forest:
+def forest_plot(figure: Intervals, styles: Mapping[str, Style]) -> ForestPlot:
     """Draw every panel on an axis of its own."""
-    return Forest(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
+    return ForestPlot(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
 
 
 def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
     marked = [value for _, value in panel.marked] if panel.marks else []
     drawn = scale(panel.axis, (*_values(panel), *marked), padding=0.05)
     digits = digits_for(drawn.high - drawn.low) if drawn else 2
-    places = ((name, _place(drawn, value)) for name, value in panel.marked)
+    places = ((name, _percentage(drawn, value)) for name, value in panel.marked)
     return ForestPanel(
         title=panel.title,
         axis=panel.axis.title,
@@ -94,15 +94,15 @@ def _values(panel: Panel) -> Iterator[float | None]:
         yield from (mark.interval.estimate, mark.interval.low, mark.interval.high, *mark.dots)
 
 
-def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
+def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> IntervalRow:
     interval = mark.interval
     is_told = interval.low is not None or lacks_runs(interval)
-    low, high = _place(drawn, interval.low), _place(drawn, interval.high)
-    places = (_place(drawn, dot) for dot in mark.dots)
-    return Row(
+    low, high = _percentage(drawn, interval.low), _percentage(drawn, interval.high)
+    places = (_percentage(drawn, dot) for dot in mark.dots)
+    return IntervalRow(
         label=mark.label,
         style=style,
-        at=_place(drawn, interval.estimate),
+        at=_percentage(drawn, interval.estimate),
         bar=None if low is None or high is None else (low, high),
         dots=[at for at in places if at is not None],
         estimate=number(interval.estimate, digits_of(interval, digits)),
@@ -112,6 +112,6 @@ def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
     )
 
 
-def _place(drawn: Scale | None, value: float | None) -> float | None:
+def _percentage(drawn: Scale | None, value: float | None) -> float | None:
     at = drawn.at(value) if drawn else None
     return None if at is None or not math.isfinite(at) else round(100 * at, 2)

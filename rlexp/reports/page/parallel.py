@@ -17,7 +17,7 @@ from rlexp.reports.drawing.marks import (
     strands,
 )
 from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
-from rlexp.reports.page.curves import rounded, told_axis
+from rlexp.reports.page.curves import axis_data, rounded_values
 from rlexp.text import elided
 
 HEIGHT = 1000
@@ -32,7 +32,7 @@ DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class DrawnCoordinate:
     """A coordinate: `at` is its place in per cent from the left."""
 
     title: str
@@ -42,7 +42,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class LineBundle:
     """All threads of one shade, or of none; `dots` are those on a single coordinate."""
 
     look: str
@@ -51,7 +51,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedThread:
+class MarkedLine:
     """A thread that stands in front.
 
     Attributes:
@@ -61,7 +61,7 @@ class MarkedThread:
 
     name: str
     full_name: str
-    bundle: Bundle
+    bundle: LineBundle
     dash: int
     name_at: float
     leader: str
@@ -78,9 +78,9 @@ class ParallelPlot:
     """
 
     figure: Parallel
-    columns: Sequence[Column] = ()
-    bundles: Sequence[Bundle] = ()
-    marked: Sequence[MarkedThread] = ()
+    columns: Sequence[DrawnCoordinate] = ()
+    bundles: Sequence[LineBundle] = ()
+    marked: Sequence[MarkedLine] = ()
     ends: tuple[str, str] | None = None
     grey: bool = False
     data: Mapping[str, Any] | None = None
@@ -128,14 +128,14 @@ def parallel_plot(figure: Parallel) -> ParallelPlot:
         marked=_marked([strand for strand in drawn.strands if strand.thread.marked]),
         ends=colour_ends(figure, drawn.colour) if drawn.colour else None,
         grey=any(strand.shade is None for strand in drawn.strands),
-        data=_told(figure, drawn),
+        data=_lines_data(figure, drawn),
     )
 
 
-def _columns(figure: Parallel, drawn: Strands) -> list[Column]:
+def _columns(figure: Parallel, drawn: Strands) -> list[DrawnCoordinate]:
     count = len(figure.coordinates)
     return [
-        Column(
+        DrawnCoordinate(
             title=coordinate.title,
             at=round(100 * (2 * k + 1) / (2 * count), 3),
             x=2 * k + 1,
@@ -153,9 +153,9 @@ def _look(strand: Strand) -> str:
     return "grey" if strand.shade is None else f"v{strand.shade}"
 
 
-def _bundle(own: Sequence[Strand]) -> Bundle:
+def _bundle(own: Sequence[Strand]) -> LineBundle:
     runs = [run for strand in own for run in _runs(strand)]
-    return Bundle(
+    return LineBundle(
         look=_look(own[0]),
         d="".join("M" + " ".join(run) for run in runs if len(run) > 1),
         dots="".join(f"M{run[0]}h0" for run in runs if len(run) == 1),
@@ -170,10 +170,10 @@ def _runs(strand: Strand) -> Iterator[list[str]]:
             yield [f"{2 * k + 1} {round(HEIGHT * (1 - (up or 0.0)))}" for k, up in run]
 
 
-def _marked(front: Sequence[Strand]) -> list[MarkedThread]:
+def _marked(front: Sequence[Strand]) -> list[MarkedLine]:
     ends = [_end(strand) for strand in front]
     return [
-        MarkedThread(
+        MarkedLine(
             name=elided(strand.thread.name, LONGEST_NAME),
             full_name=strand.thread.name,
             bundle=_bundle([strand]),
@@ -198,9 +198,9 @@ def _end(strand: Strand) -> float:
     return 100 * (1 - last)
 
 
-def _told(figure: Parallel, drawn: Strands) -> dict[str, Any]:
+def _lines_data(figure: Parallel, drawn: Strands) -> dict[str, Any]:
     scales = [
-        {**told_axis(own, c.title), "names": list(c.names)} if own else None
+        {**axis_data(own, c.title), "names": list(c.names)} if own else None
         for c, own in zip(figure.coordinates, drawn.scales, strict=True)
     ]
     return {
@@ -208,11 +208,11 @@ def _told(figure: Parallel, drawn: Strands) -> dict[str, Any]:
         "colour": figure.colour.title,
         "named": [strand.thread.name for strand in drawn.strands],
         "shades": [strand.shade for strand in drawn.strands],
-        "values": rounded([strand.thread.value for strand in drawn.strands], DIGITS),
-        "threads": [_placed(strand) for strand in drawn.strands],
+        "values": rounded_values([strand.thread.value for strand in drawn.strands], DIGITS),
+        "threads": [_visible_values(strand) for strand in drawn.strands],
     }
 
 
-def _placed(strand: Strand) -> list[float | None]:
+def _visible_values(strand: Strand) -> list[float | None]:
     pairs = zip(strand.thread.values, strand.heights, strict=True)
-    return rounded([None if up is None else value for value, up in pairs], DIGITS)
+    return rounded_values([None if up is None else value for value, up in pairs], DIGITS)

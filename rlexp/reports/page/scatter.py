@@ -8,7 +8,7 @@ from rlexp.reports.drawing.axes import Tick
 from rlexp.reports.drawing.blocks import Cloud, Scatter
 from rlexp.reports.drawing.marks import Place, Places, left_out_words, places
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.page.curves import Path, curve_paths, rounded, told_axis
+from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
 
 TICKS = 5
 CROWDED = (100, 400)
@@ -21,7 +21,7 @@ PLAIN = "disc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Points:
+class DrawnPoints:
     """A cloud as it is drawn: `at` are places in per cent from the left and from the top."""
 
     style: Style
@@ -52,8 +52,8 @@ class ScatterPlot:
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
-    clouds: Sequence[Points] = ()
-    paths: Sequence[Path] = ()
+    clouds: Sequence[DrawnPoints] = ()
+    paths: Sequence[CurvePath] = ()
     marks: Sequence[tuple[str, float]] = ()
     data: Mapping[str, Any] | None = None
 
@@ -100,16 +100,18 @@ def scatter_plot(figure: Scatter, styles: Mapping[str, Style]) -> ScatterPlot:
         x_ticks=() if figure.ticks else x.ticks(TICKS),
         y_ticks=[Tick(round(100 - t.at, 3), t.text) for t in y.ticks(TICKS)],
         clouds=[
-            Points(style=styles[cloud.label], at=[_at(place, drawn) for place in own])
+            DrawnPoints(style=styles[cloud.label], at=[_at(place, drawn) for place in own])
             for cloud, own in zip(clouds, drawn.clouds, strict=True)
         ],
         paths=curve_paths(lines, x, y, styles),
         marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
         data={
-            "x": told_axis(x, figure.x.title),
-            "y": told_axis(y, figure.y.title),
+            "x": axis_data(x, figure.x.title),
+            "y": axis_data(y, figure.y.title),
             "ticks": list(figure.ticks),
-            "clouds": [_told(*pair, styles) for pair in zip(clouds, drawn.clouds, strict=True)],
+            "clouds": [
+                _points_data(*pair, styles) for pair in zip(clouds, drawn.clouds, strict=True)
+            ],
         },
     )
 
@@ -119,12 +121,14 @@ def _at(place: Place, drawn: Places) -> tuple[float, float]:
     return round(100 * across, 2), round(100 - 100 * up, 2)
 
 
-def _told(cloud: Cloud, own: Sequence[Place], styles: Mapping[str, Style]) -> dict[str, Any]:
+def _points_data(
+    cloud: Cloud, own: Sequence[Place], styles: Mapping[str, Style]
+) -> dict[str, Any]:
     style = styles[cloud.label]
     return {
         "label": style.number,
         "shape": style.shape or PLAIN,
-        "x": rounded([place.x for place in own]),
-        "y": rounded([place.y for place in own]),
+        "x": rounded_values([place.x for place in own]),
+        "y": rounded_values([place.y for place in own]),
         "named": [cloud.names[place.number] for place in own],
     }

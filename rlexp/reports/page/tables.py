@@ -21,7 +21,7 @@ LONG = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class TableCell:
     """A cell: its `kind` is `missing`, `yes`, `no`, `words`, `label`, `number`, `interval` or `estimate`.
 
     An `estimate` is one that has no interval; `ends` says why.
@@ -40,7 +40,7 @@ class DrawnTable:
     """What the page shows of a table; `numeric` says which columns are aligned as numbers."""
 
     table: Table
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     numeric: Sequence[bool]
     notes: Sequence[str]
 
@@ -67,25 +67,25 @@ def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:
     )
 
 
-def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> Cell:
+def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> TableCell:
     """What a value looks like in its column."""
     match value:
         case None:
-            return Cell(kind="missing", text="—")
+            return TableCell(kind="missing", text="—")
         case bool():
-            return Cell(kind="yes", text="yes") if value else Cell(kind="no", text="no")
+            return TableCell(kind="yes", text="yes") if value else TableCell(kind="no", text="no")
         case int() | float():
             whole = isinstance(value, int)
-            return Cell(kind="number", text=number(value, 0 if whole else column.digits))
+            return TableCell(kind="number", text=number(value, 0 if whole else column.digits))
         case Interval():
             return _interval(value, column.digits)
         case _:
             style = styles.get(value) if column.label else None
-            return Cell(kind="label" if style else "words", text=value, style=style)
+            return TableCell(kind="label" if style else "words", text=value, style=style)
 
 
-def _interval(interval: Interval, digits: int) -> Cell:
-    return Cell(
+def _interval(interval: Interval, digits: int) -> TableCell:
+    return TableCell(
         kind="interval" if possible(interval) else "estimate",
         text=number(interval.estimate, digits_of(interval, digits)),
         ends=ends(interval, digits),

@@ -28,7 +28,7 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.drawing.file_names import drawn_blocks
 from rlexp.reports.drawing.palette import LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, look
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, publication_style
 
 Text = pytest.importorskip("matplotlib.text").Text
 
@@ -38,7 +38,7 @@ GAPS = (("ppo", (1.0, 2.0)), ("a2c", (None, None)))
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 

@@ -9,7 +9,7 @@ from study_blocks import impossible, interval
 
 from rlexp.reports.drawing.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
 from rlexp.reports.drawing.palette import LIGHT
-from rlexp.reports.figures.canvas import look
+from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.figures.grids import pair_colour
 
 pytest.importorskip("matplotlib")
@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 

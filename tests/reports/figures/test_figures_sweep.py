@@ -22,7 +22,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, publication_style
 from rlexp.reports.figures.scatter import MARKERS
 from rlexp.reports.page.html import PATHS
 
@@ -55,7 +55,7 @@ THREADS = Parallel(
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 

@@ -18,7 +18,7 @@ from study_samples import HOSTILE, typical
 
 from rlexp.reports.drawing.blocks import Axis, HeatMap, Part, Study
 from rlexp.reports.drawing.palette import RISING_DARK, RISING_LIGHT
-from rlexp.reports.figures.canvas import look
+from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.formats import as_csv, as_json, markdown
 from rlexp.reports.page.grids import heat_map_plot
 from rlexp.reports.page.html import render_html
@@ -123,7 +123,7 @@ def test_a_map_of_nothing_says_so() -> None:
     empty = replace(MAP, values=((None,) * 3, (None,) * 3))
     assert "There is no value to draw." in render_html(study(empty))
     pytest.importorskip("matplotlib")
-    with look():
+    with publication_style():
         assert "nothing to show" in texts(drawn(empty))
 
 
@@ -165,7 +165,7 @@ def test_markdown_has_a_table_of_the_estimates() -> None:
 def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_none() -> None:
     """In the colours of the page."""
     pytest.importorskip("matplotlib")
-    with look():
+    with publication_style():
         figure = drawn(MAP)
     assert {"100", "110", "150", "200", "gravity", "length", "mean return"} <= set(texts(figure))
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]

@@ -10,7 +10,7 @@ from study_samples import LABELS
 from rlexp.reports.drawing.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.grids import shade_step, shaded_matrix
-from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.tables import cell, drawn_table
 
 LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
@@ -82,7 +82,7 @@ def panel(*marks: Mark, marked: tuple[tuple[str, float], ...] = ()) -> Intervals
 def test_an_interval_lies_on_its_axis() -> None:
     """In per cent of it, with its runs and what is marked."""
     mark = Mark(label="ppo", interval=interval(5.0, 2.0), dots=(1.0, 9.0, float("nan")))
-    (drawn,) = forest(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
+    (drawn,) = forest_plot(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
     (row,) = drawn.rows
     assert (50, (30, 70), [10, 90]) == (row.at, row.bar, row.dots)
     assert ("5.0", "[3.0, 7.0]") == (row.estimate, row.ends)
@@ -92,7 +92,7 @@ def test_an_interval_lies_on_its_axis() -> None:
 
 def test_no_interval_is_an_estimate_alone() -> None:
     """Its reason is told on demand."""
-    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
+    (drawn,) = forest_plot(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
     (row,) = drawn.rows
     assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
     assert "a2c\n5.0 (no interval: one run has no spread" in row.told
@@ -100,7 +100,9 @@ def test_no_interval_is_an_estimate_alone() -> None:
 
 def test_a_panel_without_numbers_has_no_axis() -> None:
     """Its rows say so in words."""
-    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS).panels
+    (drawn,) = forest_plot(
+        panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS
+    ).panels
     assert ([], None, "not a number") == (
         list(drawn.ticks),
         drawn.rows[0].at,
@@ -116,16 +118,16 @@ def test_panels_share_the_width(panels: int, label: str, expected: int) -> None:
     """As many beside each other as their names leave room for."""
     one = panel(Mark(label=label, interval=interval(5.0, 2.0)))
     figure = replace(one, panels=one.panels * panels)
-    assert expected == forest(figure, {label: Style(0)}).columns
+    assert expected == forest_plot(figure, {label: Style(0)}).columns
 
 
 def test_the_mark_of_a_forest_plot_is_explained() -> None:
     """Only where it is used."""
     figure = forest_figure(LABELS)
-    assert ("Dots are runs.",) == forest(figure, LOOKS).notes
+    assert ("Dots are runs.",) == forest_plot(figure, LOOKS).notes
     narrow = panel(Mark(label="ppo", interval=interval(5.0, 2.0, coverage=0.7)))
-    assert ("† Too narrow: expected coverage below 90 %.",) == forest(narrow, LOOKS).notes
-    assert ("Dots are runs.",) == forest(single(figure), LOOKS).notes
+    assert ("† Too narrow: expected coverage below 90 %.",) == forest_plot(narrow, LOOKS).notes
+    assert ("Dots are runs.",) == forest_plot(single(figure), LOOKS).notes
 
 
 @pytest.mark.parametrize(

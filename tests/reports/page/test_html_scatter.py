@@ -11,7 +11,7 @@ from trial_samples import many_coordinates
 
 from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Part, Scatter, Study
 from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
-from rlexp.reports.page.html import PATHS, pieces, render_html
+from rlexp.reports.page.html import PATHS, line_break_pieces, render_html
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 
 LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
@@ -134,9 +134,9 @@ def test_hostile_names_are_words() -> None:
 def test_names_break_where_words_end() -> None:
     """After dots, slashes and underscores; nothing is lost."""
     expected = ["algorithm.", "policy_", "kwargs.", "net/", "arch"]
-    assert expected == pieces("algorithm.policy_kwargs.net/arch")
-    assert ["__", "a..", "b"] == pieces("__a..b")
-    assert [] == pieces("")
+    assert expected == line_break_pieces("algorithm.policy_kwargs.net/arch")
+    assert ["__", "a..", "b"] == line_break_pieces("__a..b")
+    assert [] == line_break_pieces("")
 
 
 def test_a_thousand_trials_stay_light() -> None:

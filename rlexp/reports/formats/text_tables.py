@@ -27,7 +27,7 @@ from rlexp.text import number, plain_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
+class TextTable:
     """A table of words: `numeric` says which columns stand to the right."""
 
     titles: Sequence[str]
@@ -36,11 +36,11 @@ class Worded:
     notes: Sequence[str]
 
 
-def worded(table: Table) -> Worded:
+def as_text_table(table: Table) -> TextTable:
     """Put every value of a table into words."""
     every = [value for row in table.rows for value in row if isinstance(value, Interval)]
     columns = range(len(table.columns))
-    return Worded(
+    return TextTable(
         titles=[column.title for column in table.columns],
         rows=[
             [cell(v, column) for v, column in zip(row, table.columns, strict=True)]

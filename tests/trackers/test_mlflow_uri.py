@@ -15,7 +15,7 @@ from tracked_samples import ended, experiment_of, pushed, rows, run_of, variable
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow import MLflow
-from rlexp.trackers.mlflow_places import check_database, find_place, make_database
+from rlexp.trackers.mlflow_uri import check_database, find_location, make_database
 
 CANARY = "opensesame"
 PUSHES = """
@@ -77,10 +77,10 @@ def test_plain_mlflow_shows_what_was_mirrored(tmp_path: Path) -> None:
 def test_settings_go_before_variables(tmp_path: Path) -> None:
     """The address that is set, else MLFLOW_TRACKING_URI, else a file beside runs/."""
     told = {"MLFLOW_TRACKING_URI": "http://there:5000"}
-    assert find_place("http://here/", tmp_path, told).shown == "http://here"
-    assert find_place(None, tmp_path, told).shown == "http://there:5000"
-    assert find_place(None, tmp_path, {}).file == tmp_path / "mlflow.db"
-    assert find_place("sqlite:///sub/x.db", tmp_path, told).file == tmp_path / "sub" / "x.db"
+    assert find_location("http://here/", tmp_path, told).shown == "http://here"
+    assert find_location(None, tmp_path, told).shown == "http://there:5000"
+    assert find_location(None, tmp_path, {}).file == tmp_path / "mlflow.db"
+    assert find_location("sqlite:///sub/x.db", tmp_path, told).file == tmp_path / "sub" / "x.db"
 
 
 def test_a_place_is_named_without_credentials(tmp_path: Path) -> None:

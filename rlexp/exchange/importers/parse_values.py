@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rlexp.exchange.importers.study import malformed
+from rlexp.exchange.importers.study import malformed_error
 
 LONGEST_NAME = 120
 """Characters of a label, a task or a run's name."""
@@ -16,7 +16,7 @@ _REAL = re.compile(
 _SEED = re.compile(r"seed[_=-]?(\d{1,9})(?!\d)", re.ASCII | re.IGNORECASE)
 
 
-def real(value: Any, name: str, where: str, what: str) -> float:
+def parse_number(value: Any, name: str, where: str, what: str) -> float:
     """A number, which may be NaN or infinite.
 
     Raises:
@@ -29,10 +29,10 @@ def real(value: Any, name: str, where: str, what: str) -> float:
             return float(value)
         except OverflowError:
             pass
-    raise malformed(name, where, f"{what} is {shown(value)}, and not a number")
+    raise malformed_error(name, where, f"{what} is {shortened_repr(value)}, and not a number")
 
 
-def whole(value: Any, name: str, where: str, what: str) -> int:
+def parse_whole_number(value: Any, name: str, where: str, what: str) -> int:
     """A whole number from 0 on (`100`, `1e5`).
 
     Raises:
@@ -41,13 +41,15 @@ def whole(value: Any, name: str, where: str, what: str) -> int:
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
         number: float = int(value)
     else:
-        number = real(value, name, where, what)
+        number = parse_number(value, name, where, what)
     if not 0 <= number <= LARGEST_STEP or number != int(number):
-        raise malformed(name, where, f"{what} is {shown(value)}, and not a whole number from 0 on")
+        raise malformed_error(
+            name, where, f"{what} is {shortened_repr(value)}, and not a whole number from 0 on"
+        )
     return int(number)
 
 
-def word(value: Any, name: str, where: str, what: str) -> str:
+def parse_name(value: Any, name: str, where: str, what: str) -> str:
     """A label, a task or a name: printable, not empty, and not long.
 
     Raises:
@@ -55,35 +57,37 @@ def word(value: Any, name: str, where: str, what: str) -> str:
     """
     text = value.strip() if isinstance(value, str) else ""
     if not text or not text.isprintable() or len(text) > LONGEST_NAME:
-        raise malformed(
-            name, where, f"{what} is {shown(value)}, and not a name of 1 to {LONGEST_NAME} letters"
+        raise malformed_error(
+            name,
+            where,
+            f"{what} is {shortened_repr(value)}, and not a name of 1 to {LONGEST_NAME} letters",
         )
     return text
 
 
-def named(value: str | None, name: str, option: str) -> str:
+def required_name(value: str | None, name: str, option: str) -> str:
     """A label or a task, of a source that may not name it.
 
     Raises:
         MalformedError: It does not, and the user did not either.
     """
     if value is None:
-        raise malformed(name, "", f"nothing in it names a {option}: give --{option}")
-    return word(value, name, "", option)
+        raise malformed_error(name, "", f"nothing in it names a {option}: give --{option}")
+    return parse_name(value, name, "", option)
 
 
-def shown(value: Any) -> str:
+def shortened_repr(value: Any) -> str:
     """A value in an error, shortened."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def seed_in(name: str) -> int | None:
+def seed_from_name(name: str) -> int | None:
     """The seed that a path names (`ppo/seed_3/monitor.csv`), the last one if it names several."""
     found = _SEED.findall(name)
     return int(found[-1]) if found else None
 
 
-def plain_details(values: Mapping[str, Any], most: int = 100) -> dict[str, str]:
+def details_as_text(values: Mapping[str, Any], most: int = 100) -> dict[str, str]:
     """Parameters worth keeping, as text: the first so many, none of them long."""
     return {str(key)[:100]: str(value)[:200] for key, value in sorted(values.items())[:most]}

@@ -13,11 +13,11 @@ NAME = "rlexp mirror"
 WAIT = 3600
 """Seconds that a MySQL server lets a process wait for its turn."""
 
-Turn = Callable[[], AbstractContextManager[None]]
+Lock = Callable[[], AbstractContextManager[None]]
 
 
 @contextmanager
-def file_turn(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file, which the system gives back when the process dies.
 
     A file system without locks (some NFS) gives the turn to everyone.
@@ -34,7 +34,7 @@ def file_turn(path: Path) -> Iterator[None]:
         yield
 
 
-def database_turn(engine: Any) -> Turn:
+def database_lock(engine: Any) -> Lock:
     """The turns of a PostgreSQL or MySQL server, which ends one when its connection ends.
 
     Args:

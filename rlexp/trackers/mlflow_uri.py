@@ -20,7 +20,7 @@ FORMS = "http(s)://HOST:PORT or sqlite:///FILE, or null for mlflow.db beside run
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MLflowLocation:
     """A place to mirror to.
 
     Attributes:
@@ -56,7 +56,9 @@ class Place:
         return None if self.file is None else (self.file.parent / ARTIFACTS).as_uri()
 
 
-def find_place(uri: str | None, project: Path, environment: Mapping[str, str]) -> Place:
+def find_location(
+    uri: str | None, project: Path, environment: Mapping[str, str]
+) -> MLflowLocation:
     """The place that settings and variables name; nothing is checked.
 
     Args:
@@ -66,12 +68,12 @@ def find_place(uri: str | None, project: Path, environment: Mapping[str, str]) -
     """
     chosen = (uri or environment.get(VARIABLE) or f"sqlite:///{FILE}").strip()
     if not chosen.startswith("sqlite:"):
-        return Place(chosen)
+        return MLflowLocation(chosen)
     file = (project / chosen.removeprefix("sqlite:").removeprefix("///")).resolve()
-    return Place(f"sqlite:///{file}", file)
+    return MLflowLocation(f"sqlite:///{file}", file)
 
 
-def check_place(place: Place) -> None:
+def check_location(place: MLflowLocation) -> None:
     """Refuse what cannot be a place.
 
     Raises:

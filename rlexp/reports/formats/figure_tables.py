@@ -25,7 +25,7 @@ from rlexp.text import digits_for, number
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
 
 
-def end_points(figure: Figure) -> Table:
+def summary_table(figure: Figure) -> Table:
     """What a figure comes to, in a table with its name, title and note.
 
     Of each curve the last point that has a value, of single runs only where there is no

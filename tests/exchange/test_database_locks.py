@@ -11,8 +11,8 @@ from mirroring import expected, mirror, shown, study
 from race import TRIALS
 from racing import race, racer
 
+from rlexp.exchange.locks import file_lock
 from rlexp.exchange.optuna_study import JOURNAL
-from rlexp.exchange.turns import file_turn
 
 
 def test_processes_on_a_fresh_journal(tmp_path: Path) -> None:
@@ -44,11 +44,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     order: list[str] = []
 
     def second() -> None:
-        with file_turn(tmp_path / "turn"):
+        with file_lock(tmp_path / "turn"):
             order.append("second")
 
     waiting = Thread(target=second)
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         waiting.start()
         waiting.join(0.2)
         order.append("first")
@@ -63,14 +63,14 @@ def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         reached = True
     assert reached
 
 
 def test_errors_go_through(tmp_path: Path) -> None:
     """A fault inside a turn ends it, and is the one that is raised."""
-    with pytest.raises(OSError, match="disk"), file_turn(tmp_path / "turn"):
+    with pytest.raises(OSError, match="disk"), file_lock(tmp_path / "turn"):
         raise OSError(errno.ENOSPC, "disk")
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         pass
