@@ -1,4 +1,4 @@
-"""Where an MLflow tracker mirrors to: a server, or a SQLite database in the project's folder."""
+"""The destination of the MLflow tracker: a server, or a SQLite database in the project's folder."""
 
 import os
 import sqlite3
@@ -12,20 +12,20 @@ from rlexp.errors import TrackerRefused, TrackerUnreachable, did_you_mean
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 FILE = "mlflow.db"
-"""What `mlflow ui`, given no arguments, opens in the folder where it is started."""
+"""The database that `mlflow ui` without arguments opens in the folder where it is started."""
 ARTIFACTS = "mlartifacts"
-"""Where it keeps artifacts, beside the database."""
+"""The folder of the artifacts, beside the database."""
 SCHEMES = ("http", "https", "sqlite")
 FORMS = "http(s)://HOST:PORT or sqlite:///FILE, or null for mlflow.db beside runs/"
 
 
 @dataclass(frozen=True, slots=True)
 class MLflowLocation:
-    """A place to mirror to.
+    """A server or a database of MLflow.
 
     Attributes:
-        uri: As MLflow takes it, credentials included.
-        file: The database, where it is one.
+        uri: The tracking URI, credentials included.
+        file: The database file; None for a server.
     """
 
     uri: str
@@ -33,7 +33,7 @@ class MLflowLocation:
 
     @property
     def shown(self) -> str:
-        """How messages name it: without credentials and options, which may hold some."""
+        """The name used in messages: without credentials, and without options, which may hold some."""
         if self.file is not None:
             return str(self.file)
         parts = _split(self.uri)
@@ -43,7 +43,7 @@ class MLflowLocation:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may say."""
+        """Texts of the URI that no message may contain."""
         parts = None if self.file is not None else _split(self.uri)
         login = parts.netloc.rpartition("@")[0] if parts else ""
         password = login.partition(":")[2]
@@ -52,19 +52,19 @@ class MLflowLocation:
 
     @property
     def artifacts(self) -> str | None:
-        """Where a new experiment keeps its artifacts; a server decides itself."""
+        """Where a new experiment keeps its artifacts; None lets the server decide."""
         return None if self.file is None else (self.file.parent / ARTIFACTS).as_uri()
 
 
 def find_location(
     uri: str | None, project: Path, environment: Mapping[str, str]
 ) -> MLflowLocation:
-    """The place that settings and variables name; nothing is checked.
+    """The location that the setting or the environment variable names, not yet checked.
 
     Args:
-        uri: As it is set, if it is.
-        project: The folder in which `runs/` is.
-        environment: Variables of the process.
+        uri: The setting `tracker.mlflow.uri`, if it is set.
+        project: The folder that holds `runs/`.
+        environment: Environment variables.
     """
     chosen = (uri or environment.get(VARIABLE) or f"sqlite:///{FILE}").strip()
     if not chosen.startswith("sqlite:"):
@@ -73,106 +73,113 @@ def find_location(
     return MLflowLocation(f"sqlite:///{file}", file)
 
 
-def check_location(place: MLflowLocation) -> None:
-    """Refuse what cannot be a place.
+def check_location(location: MLflowLocation) -> None:
+    """Check that the URI can be used.
 
     Raises:
         TrackerRefused: The scheme is unknown or the host missing; the file has no folder.
     """
-    if place.file is not None:
-        _check_file(place.file)
+    if location.file is not None:
+        _check_file(location.file)
         return
-    parts = _split(place.uri)
+    parts = _split(location.uri)
     scheme = parts.scheme if parts else ""
     if parts is None or scheme not in SCHEMES:
-        what = f"{scheme}: is no scheme for it" if scheme else "it is no URI"
+        what = f"the scheme {scheme}: is not supported" if scheme else "the value is not a URI"
         raise TrackerRefused(
             f"tracker.mlflow.uri (or {VARIABLE}): {what}: write {FORMS}"
             f"{did_you_mean(scheme, SCHEMES)}"
         )
     if not parts.hostname:
-        raise TrackerRefused(f"tracker.mlflow.uri (or {VARIABLE}) names no host: write {FORMS}")
+        raise TrackerRefused(f"tracker.mlflow.uri (or {VARIABLE}) has no host: write {FORMS}")
 
 
-def make_database(file: Path, own: str, make: Callable[[Path], None]) -> None:
-    """Make a database where there is none, whole or not at all.
+def make_database(file: Path, unique: str, make: Callable[[Path], None]) -> None:
+    """Create the database if it is missing, completely or not at all.
 
-    MLflow makes its tables one by one, and one that is killed meanwhile leaves a database that
-    nothing can open any more.
+    MLflow creates its tables one by one; a process that is killed meanwhile would leave a database
+    that cannot be opened.
 
     Args:
-        file: Where it is to be.
-        own: Letters that no other process uses at the same time.
-        make: Makes a database in a file.
+        file: The database file.
+        unique: Letters that no other process uses at the same time.
+        make: Creates the tables in a file.
     """
     if file.exists() and file.stat().st_size:
         return
-    half = file.with_name(f".{file.name}.{own}")
-    half.unlink(missing_ok=True)
+    unfinished = file.with_name(f".{file.name}.{unique}")
+    unfinished.unlink(missing_ok=True)
     try:
-        make(half)
+        make(unfinished)
         if file.exists() and not file.stat().st_size:
             file.unlink()
         try:
-            os.link(half, file)
+            # Unlike a rename, a link fails if the file exists: the database of another process that
+            # was faster is never replaced.
+            os.link(unfinished, file)
         except FileExistsError:
             pass  # another process was faster
         except OSError:
-            # The file system has no links; what little can go wrong now does no harm.
-            half.rename(file)
+            # The file system has no hard links. A rename may replace the database of another
+            # process, which so far holds empty tables only.
+            unfinished.rename(file)
     finally:
-        half.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def check_database(file: Path, revision: str) -> None:
-    """Make sure that a file is a database of this MLflow, and can be written.
+    """Check that a file is a database of this MLflow version and can be written.
 
-    MLflow would try for minutes to open one that cannot be, and changes an older one on the way.
+    MLflow itself would try for minutes to open an unusable file, and would migrate an older one.
 
     Args:
         file: An existing file.
-        revision: Of the tables that this MLflow knows.
+        revision: The schema version of the installed MLflow.
 
     Raises:
-        TrackerRefused: It is something else, read-only, or of another version.
-        TrackerUnreachable: Another process holds it.
+        TrackerRefused: The file is something else, read-only, or of another version.
+        TrackerUnreachable: Another process has locked the database.
     """
     try:
         with closing(sqlite3.connect(file, timeout=1, isolation_level=None)) as database:
+            # Takes the write lock, so that a read-only or locked file is noticed now.
             database.execute("BEGIN IMMEDIATE")
-            found = database.execute("SELECT version_num FROM alembic_version").fetchone()
+            version_row = database.execute("SELECT version_num FROM alembic_version").fetchone()
             database.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise TrackerUnreachable(f"{file} is locked by another process") from error
         if "no such table" in str(error):
-            raise TrackerRefused(f"{file} is a database, but none of MLflow's") from error
+            raise TrackerRefused(f"{file} is a database, but not one of MLflow") from error
         raise TrackerRefused(f"{file} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise TrackerRefused(f"{file} is no SQLite database: {error}") from error
-    if found is None or found[0] != revision:
+        raise TrackerRefused(f"{file} is not a SQLite database: {error}") from error
+    if version_row is None or version_row[0] != revision:
         raise TrackerRefused(
-            f"{file} was written by another version of MLflow: keep a copy of it, then "
+            f"{file} was written by another version of MLflow: copy the file, then run "
             f"mlflow db upgrade sqlite:///{file}"
         )
 
 
 def _check_file(file: Path) -> None:
     if set("%?") & set(str(file)):
-        # MLflow reads these letters as an address would mean them, and looks elsewhere.
-        raise TrackerRefused(f"MLflow cannot use {file}: its name holds % or ?; set another uri")
+        # MLflow decodes these letters as parts of a URL and opens another file.
+        raise TrackerRefused(
+            f"MLflow cannot use {file}: the path contains % or ?; set another tracker.mlflow.uri"
+        )
     if not file.parent.is_dir():
-        raise TrackerRefused(f"tracker.mlflow.uri: there is no folder {file.parent}")
+        raise TrackerRefused(f"tracker.mlflow.uri: the folder {file.parent} does not exist")
     if file.is_dir() or file.name.startswith(":"):
-        raise TrackerRefused(f"tracker.mlflow.uri: {file} is no file: write sqlite:///FILE")
+        raise TrackerRefused(f"tracker.mlflow.uri: {file} is not a file: write sqlite:///FILE")
     if not file.exists() and not os.access(file.parent, os.W_OK):
-        raise TrackerRefused(f"{file} cannot be made: its folder cannot be written")
+        raise TrackerRefused(f"{file} cannot be created: its folder is not writable")
 
 
 def _split(uri: str) -> SplitResult | None:
-    """The parts of a URI; nothing where it is none, for its host or its port."""
+    """The parts of a URI; None if the text, its host or its port is invalid."""
     try:
         parts = urlsplit(uri)
+        # Only access checks the port.
         _ = parts.port
     except ValueError:
         return None

@@ -204,7 +204,7 @@ def test_secrets_stay_secret(
     sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"]))
     assert any("Authorization" in request.headers for request in backend.proxy.requests)
     echo = f'{{"error_code": "INTERNAL_ERROR", "message": "{CANARY}-1 {CANARY}-2 {uri}"}}'
-    said = [tracker.place(experiment.project)]
+    said = [tracker.destination(experiment.project)]
     for mode in (*LATER.values(), *NEVER.values(), status(418, echo.encode())):
         if mode.kind in {"hole", "slow"} or mode in {EMPTY, NOTHING}:
             continue

@@ -86,9 +86,9 @@ def test_settings_go_before_variables(tmp_path: Path) -> None:
 def test_a_place_is_named_without_credentials(tmp_path: Path) -> None:
     """And with the experiment, if that is set: its runs are others."""
     uri = f"https://me:{CANARY}@host:8443/mlflow/?token={CANARY}"
-    assert MLflow(uri=uri).place(tmp_path) == "https://host:8443/mlflow"
-    assert MLflow(uri=uri, experiment="x").place(tmp_path) == "https://host:8443/mlflow x"
-    assert MLflow(uri=f"http://[{CANARY}").place(tmp_path) == "tracker.mlflow.uri"
+    assert MLflow(uri=uri).destination(tmp_path) == "https://host:8443/mlflow"
+    assert MLflow(uri=uri, experiment="x").destination(tmp_path) == "https://host:8443/mlflow x"
+    assert MLflow(uri=f"http://[{CANARY}").destination(tmp_path) == "tracker.mlflow.uri"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ("statement", "said"),
     [
         ("UPDATE alembic_version SET version_num = 'older'", "mlflow db upgrade"),
-        ("DROP TABLE alembic_version", "none of MLflow's"),
+        ("DROP TABLE alembic_version", "not one of MLflow"),
     ],
 )
 def test_another_database_is_left_alone(statement: str, said: str, tmp_path: Path) -> None:

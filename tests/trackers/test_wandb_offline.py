@@ -101,7 +101,7 @@ def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path)
     """Folders that nobody synced give way to what is pushed online; the reverse is not guessed."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     offline, online = backend.tracker(), replace(backend, mode="online").tracker()
-    assert offline.place(tmp_path) == online.place(tmp_path)
+    assert offline.destination(tmp_path) == online.destination(tmp_path)
     sink = offline.open(experiment)
     sink.begin(run, Reached())
     sink.push(run, rows_of(STEPS[:3], loss=1.0))

@@ -96,7 +96,7 @@ def test_disabled_does_nothing(
     """Disabled, as W&B's variable says it, it takes everything, asks nobody and writes nothing."""
     monkeypatch.setenv("WANDB_MODE", "disabled")
     tracker = WandB(base_url=backend.server.url)
-    assert tracker.place(tmp_path) == ""
+    assert tracker.destination(tmp_path) == ""
     sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
     assert sink.begin(run, Reached(step=3)).step == 3
     assert sink.push(run, [Row(step=9, time=0.0, metrics={})]).step == 9
@@ -132,7 +132,11 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
     nowhere = {"WANDB_CONFIG_DIR": str(tmp_path)}
     found = resolve_settings({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
     assert (found.mode, found.base_url, found.entity) == ("offline", CLOUD, None)
-    assert WandB(base_url="https://me:secret@there").place(tmp_path).endswith("at https://there")
+    assert (
+        WandB(base_url="https://me:secret@there")
+        .destination(tmp_path)
+        .endswith("at https://there")
+    )
 
 
 @pytest.mark.parametrize(
