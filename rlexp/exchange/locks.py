@@ -1,4 +1,4 @@
-"""Turns between processes: only one at a time opens, creates or changes what they share."""
+"""Locks between processes that share a study: only one at a time opens, creates or changes it."""
 
 import fcntl
 from collections.abc import Callable, Iterator
@@ -7,22 +7,23 @@ from pathlib import Path
 from typing import Any
 
 KEY = 0x726C657870
-"""Number of the lock in a PostgreSQL database: every sweep that is mirrored to it takes it."""
+"""Number of the advisory lock in a PostgreSQL database, used by every sweep mirrored to it."""
 NAME = "rlexp mirror"
 """Name of the lock on a MySQL server."""
 WAIT = 3600
-"""Seconds that a MySQL server lets a process wait for its turn."""
+"""Seconds that a process waits for the lock of a MySQL server."""
 
 Lock = Callable[[], AbstractContextManager[None]]
 
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file, which the system gives back when the process dies.
+    """Hold an exclusive lock on a file; the kernel releases it when the process dies.
 
-    A file system without locks (some NFS) gives the turn to everyone.
+    On a file system without locks (some NFS servers) every process gets the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Opening a symbolic link would create a file wherever it leads.
     if path.is_symlink():
         path.unlink()
     with path.open("ab") as file:
@@ -35,25 +36,26 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def database_lock(engine: Any) -> Lock:
-    """The turns of a PostgreSQL or MySQL server, which ends one when its connection ends.
+    """The lock of a PostgreSQL or MySQL server; the server releases it when the connection ends.
 
     Args:
-        engine: SQLAlchemy's, of the database; its connections should not be pooled.
+        engine: SQLAlchemy's engine of the database; its connections should not be pooled.
     """
     take, end = {
-        # Held by the transaction, not the session: poolers between us and the server keep it.
+        # Held by the transaction and not by the session, because connection poolers may move a
+        # session to another connection.
         "postgresql": (f"SELECT pg_advisory_xact_lock({KEY})", "SELECT 1"),
         "mysql": (f"SELECT GET_LOCK('{NAME}', {WAIT})", f"SELECT RELEASE_LOCK('{NAME}')"),
     }[engine.dialect.name]
 
     @contextmanager
-    def turn() -> Iterator[None]:
+    def locked() -> Iterator[None]:
         from sqlalchemy import text
 
         with engine.begin() as connection:
             connection.execute(text(take))
             yield
-            # Fails where the server went away meanwhile: then the turn was not ours to the end.
+            # Raises if the connection was lost: then the lock was not held until the end.
             connection.execute(text(end))
 
-    return turn
+    return locked

@@ -102,12 +102,12 @@ def test_tries_again(tmp_path: Path) -> None:
     one.offer([mirrored(0)])
     assert one.close(30) is None
     assert one.problem is None
-    says = f"the study in {tmp_path}/x is not up to date: the cause; the search goes on"
-    assert [f"{says}, and the study catches up when it can"] == told
+    says = f"the study in {tmp_path}/x is not up to date: the cause; the search continues"
+    assert [f"{says}, and the study is updated when this is possible again"] == told
 
 
 def test_rests(tmp_path: Path) -> None:
-    """The thread works a tenth of the time at most while the search goes on."""
+    """The thread works at most a tenth of the time while the search is running."""
     slow = Slow(tmp_path, lambda _: Event().wait(0.1))
     one = BackgroundMirror(slow)
     assert one.check(30) is None

@@ -74,7 +74,7 @@ def test_a_trial_of_the_users(place: Place) -> None:
     add_by_hand(place)
     before = place.told()
     for each in (one, place.mirror()):
-        with pytest.raises(ProtocolError, match="trial 1 was added by someone else"):
+        with pytest.raises(ProtocolError, match="trial 1 was added by another program"):
             each.sync([mirrored(0), mirrored(1)])
     assert before == place.told()
 

@@ -187,7 +187,7 @@ def test_what_is_lost_meanwhile_is_told(backend: Embedded, experiment: TrackedEx
     with opened(backend, experiment) as sink:
         pushed(sink, run, rows([10]))
         backend.client().delete_run(one(backend, run).info.run_id)
-        with pytest.raises(TrackerUnreachable, match="pushed anew"):
+        with pytest.raises(TrackerUnreachable, match="uploaded again"):
             sink.end(run, ended())
 
 

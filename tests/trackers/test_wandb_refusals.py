@@ -39,7 +39,7 @@ def opening(backend: WandBBackend, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (401, "TrackerRefused: W&B refuses with status 401: check the key"),
+        (401, "TrackerRefused: W&B rejected the request with status 401: check the key"),
         (429, "TrackerUnreachable: W&B cannot be reached: no answer in time"),
         ("garbage", "TrackerUnreachable: W&B cannot be reached"),
     ],

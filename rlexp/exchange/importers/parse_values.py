@@ -1,4 +1,4 @@
-"""Numbers and names as files of others hold them, read strictly."""
+"""Strict parsing of the numbers and names in files of other tools."""
 
 import re
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 from rlexp.exchange.importers.study import malformed_error
 
 LONGEST_NAME = 120
-"""Characters of a label, a task or a run's name."""
+"""Characters of the longest label, task or run name."""
 LARGEST_STEP = 1 << 53
-"""Steps that a run may have: beyond that not every whole number is exact."""
+"""Largest step: beyond 2**53 a float cannot represent every integer."""
 _REAL = re.compile(
     r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
 )
@@ -20,7 +20,7 @@ def parse_number(value: Any, name: str, where: str, what: str) -> float:
     """A number, which may be NaN or infinite.
 
     Raises:
-        MalformedError: It is none.
+        MalformedError: The value is not a number.
     """
     if isinstance(value, str) and len(value) < 400 and _REAL.fullmatch(value.strip()):
         return float(value)
@@ -36,7 +36,7 @@ def parse_whole_number(value: Any, name: str, where: str, what: str) -> int:
     """A whole number from 0 on (`100`, `1e5`).
 
     Raises:
-        MalformedError: It is none, or larger than any count of steps.
+        MalformedError: The value is not such a number, or larger than `LARGEST_STEP`.
     """
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
         number: float = int(value)
@@ -50,10 +50,10 @@ def parse_whole_number(value: Any, name: str, where: str, what: str) -> int:
 
 
 def parse_name(value: Any, name: str, where: str, what: str) -> str:
-    """A label, a task or a name: printable, not empty, and not long.
+    """A label, a task or a run name: printable, not empty, at most `LONGEST_NAME` characters.
 
     Raises:
-        MalformedError: It is not.
+        MalformedError: The value is not such a name.
     """
     text = value.strip() if isinstance(value, str) else ""
     if not text or not text.isprintable() or len(text) > LONGEST_NAME:
@@ -66,28 +66,28 @@ def parse_name(value: Any, name: str, where: str, what: str) -> str:
 
 
 def required_name(value: str | None, name: str, option: str) -> str:
-    """A label or a task, of a source that may not name it.
+    """A label or a task from a source that may lack it.
 
     Raises:
-        MalformedError: It does not, and the user did not either.
+        MalformedError: Neither the source nor the user names it.
     """
     if value is None:
-        raise malformed_error(name, "", f"nothing in it names a {option}: give --{option}")
+        raise malformed_error(name, "", f"the source does not name a {option}: give --{option}")
     return parse_name(value, name, "", option)
 
 
 def shortened_repr(value: Any) -> str:
-    """A value in an error, shortened."""
+    """The repr of a value for an error message, shortened."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def seed_from_name(name: str) -> int | None:
-    """The seed that a path names (`ppo/seed_3/monitor.csv`), the last one if it names several."""
-    found = _SEED.findall(name)
-    return int(found[-1]) if found else None
+    """The last seed in a path (`ppo/seed_3/monitor.csv`); None if the path names no seed."""
+    matches = _SEED.findall(name)
+    return int(matches[-1]) if matches else None
 
 
 def details_as_text(values: Mapping[str, Any], most: int = 100) -> dict[str, str]:
-    """Parameters worth keeping, as text: the first so many, none of them long."""
+    """The first `most` parameters by name as texts, shortened to 200 characters."""
     return {str(key)[:100]: str(value)[:200] for key, value in sorted(values.items())[:most]}
