@@ -105,7 +105,9 @@ class BackgroundMirror:
         try:
             self._mirror.open() if newest is None else self._mirror.sync(newest)
         except Exception as error:  # noqa: BLE001 drivers raise any type
-            problem = str(error) if isinstance(error, RlexpError) else self._describe(_reason(error))
+            problem = (
+                str(error) if isinstance(error, RlexpError) else self._describe(_reason(error))
+            )
         with self._changed:
             self._problem = problem
             self._attempts += 1

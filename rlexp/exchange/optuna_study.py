@@ -259,7 +259,12 @@ class Mirror:
         self.space = space
         self.directions = tuple(directions)
         self.place = JournalFile(journal) if url is None else Database(url)
-        definition = {"schema": 1, "owner": owner, "directions": directions, "space": space.plain()}
+        definition = {
+            "schema": 1,
+            "owner": owner,
+            "directions": directions,
+            "space": space.plain(),
+        }
         self._definition = json.loads(json.dumps(definition))
         self._log = log
         self._writer = uuid4().hex

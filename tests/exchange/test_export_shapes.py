@@ -72,7 +72,7 @@ def test_a_missing_run_is_refused_and_never_filled() -> None:
 def test_labels_need_the_same_tasks() -> None:
     """No column is made up."""
     runs = [o for o in outcomes(ppo=([1.0], [2.0]), a2c=([3.0], [4.0])) if o.score != 4.0]
-    with pytest.raises(ProtocolError, match="a2c was not asked for on Pendulum-v1"):
+    with pytest.raises(ProtocolError, match="a2c was not run on Pendulum-v1"):
         rectangle(runs, format_name="rliable", common=True)
 
 

@@ -102,15 +102,15 @@ FIRST = record(b"\x1a\x0dbrain.Event:2")
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "no event file"),
+        (b"", "not an event file"),
         (b"r,l,t\n" * 40, "checksum of its length"),
-        (record(b"\x10\x01"), "no event file"),
+        (record(b"\x10\x01"), "not an event file"),
         (FIRST + b"\x05", "cut off"),
-        (FIRST + record(b"\x10"), "no event"),
-        (FIRST + record(b"\x0b\x00"), "no event: a field of kind 3"),
-        (FIRST + record(b"\x2a\x7f"), "no event: a field is cut off"),
-        (FIRST + record(b"\x10" + b"\xff" * 12), "no event: a number is too long"),
-        (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "no event"),
+        (FIRST + record(b"\x10"), "not an event"),
+        (FIRST + record(b"\x0b\x00"), "not an event: a field of kind 3"),
+        (FIRST + record(b"\x2a\x7f"), "not an event: a field is cut off"),
+        (FIRST + record(b"\x10" + b"\xff" * 12), "not an event: a number is too long"),
+        (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "not an event"),
     ],
 )
 def test_damaged_files(content: bytes, what: str) -> None:

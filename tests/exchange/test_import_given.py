@@ -81,7 +81,7 @@ def test_links_and_pipes_are_passed_over(tmp_path: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     """A path that is not there is named."""
-    with pytest.raises(ConfigError, match="there is nothing at"):
+    with pytest.raises(ConfigError, match="does not exist"):
         names(tmp_path / "missing")
 
 
@@ -94,7 +94,7 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
         split_kind(["csv", ""])
     deep = tmp_path / "/".join(["d"] * 25)
     deep.mkdir(parents=True)
-    with pytest.raises(ConfigError, match="too deep: give a folder further in"):
+    with pytest.raises(ConfigError, match="nested deeper than 20 folders"):
         names(tmp_path / "d")
 
 
@@ -136,7 +136,7 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
         before = {p for p in tmp_path.rglob("*") if p.is_file()}
         place = tmp_path / f"{path.suffix}-unpacked"
         place.mkdir()
-        with pytest.raises(MalformedError, match="leads elsewhere"):
+        with pytest.raises(MalformedError, match="leads out of the folder"):
             files_of([path], Path.read_bytes, place)
         after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(place)}
         assert before == after
@@ -176,7 +176,7 @@ def test_bombs(tmp_path: Path) -> None:
     for name, what in {
         "a.zip": "unpacks to more",
         "a.tar.gz": "unpacks to more",
-        "c.tar.gz": "header of it is too long",
+        "c.tar.gz": "of its headers is too long",
     }.items():
         with pytest.raises(MalformedError, match=what):
             names(tmp_path / name)
@@ -196,7 +196,7 @@ def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         names(zipped(tmp_path / "a.zip", {"a.csv": CONTENT}))
     extra = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
     (tmp_path / "a.tar").write_bytes(extra + _tar("a.csv", b"1".ljust(512)))
-    with pytest.raises(MalformedError, match="says another size"):
+    with pytest.raises(MalformedError, match="changes the size of a file"):
         names(tmp_path / "a.tar")
 
 
@@ -245,11 +245,11 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     assert "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_foreign_yaml).name
     with pytest.raises(ConfigError, match="several kinds fit: name one of sb3-evaluations, marl"):
         kind_of("auto", given(tmp_path), read_foreign_yaml)
-    with pytest.raises(ConfigError, match=r"kind mlflow, .*; it looks like csv"):
+    with pytest.raises(ConfigError, match=r"kind mlflow .*; it looks like csv"):
         kind_of("mlflow", given(tmp_path / "csv"), read_foreign_yaml)
     (tmp_path / "other.txt").touch()
     with pytest.raises(
-        ConfigError, match=r"no kind fits what was given .*sb3-monitor: monitor\.csv"
+        ConfigError, match=r"no kind fits the given files .*sb3-monitor: monitor\.csv"
     ):
         kind_of("auto", given(tmp_path / "other.txt"), read_foreign_yaml)
     (tmp_path / "empty").mkdir()
@@ -273,5 +273,5 @@ def test_words_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ("auto", ("logs", "more")) == split_kind(["logs", "more"])
     with pytest.raises(ConfigError, match="did you mean 'sb3-monitor'"):
         split_kind(["sb3-monitors", "logs"])
-    with pytest.raises(ConfigError, match="what is to be imported"):
+    with pytest.raises(ConfigError, match="the path is missing"):
         split_kind([next(iter(KINDS))])

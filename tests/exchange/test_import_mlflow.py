@@ -65,7 +65,7 @@ def test_one_of_several_experiments(store: Path) -> None:
     """Where several hold runs, one must be named."""
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE runs SET experiment_id = 2 WHERE name LIKE 'a2c%'")
-    with pytest.raises(MalformedError, match=r"holds several.*there are: cartpole, empty"):
+    with pytest.raises(MalformedError, match=r"contains several.*there are: cartpole, empty"):
         read_mlflow_store(given(store), WANTED)
     asked = Wanted(unit=ENVIRONMENT, collection="empty")
     assert 2 == len(read_mlflow_store(given(store), asked).runs)
@@ -94,17 +94,17 @@ def test_metrics_without_steps(store: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ("DROP TABLE params", "no table params"),
+        ("DROP TABLE params", "lacks the tables params"),
         (
             "ALTER TABLE metrics RENAME TO m; CREATE VIEW metrics AS SELECT * FROM m",
-            "no table metrics",
+            "lacks the tables metrics",
         ),
         ("ALTER TABLE metrics RENAME COLUMN step TO steps", "no such column"),
         ("UPDATE metrics SET step = -1", "a step is -1"),
-        ("UPDATE metrics SET step = 'x'", "no number"),
+        ("UPDATE metrics SET step = 'x'", "not a number"),
         ("UPDATE runs SET name = char(27) || '[31m'", "its name is"),
         ("UPDATE params SET value = 'no' WHERE key = 'seed'", "seed is 'no'"),
-        ("DELETE FROM metrics", "no series is known"),
+        ("DELETE FROM metrics", "no series is a known"),
     ],
 )
 def test_damaged_stores(store: Path, change: str, what: str) -> None:

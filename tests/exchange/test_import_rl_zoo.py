@@ -164,8 +164,8 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
     ("text", "what"),
     [
         ("a: [", "config.yml"),
-        ("- 1", "not settings"),
-        ("", "not settings"),
+        ("- 1", "not a mapping of settings"),
+        ("", "not a mapping of settings"),
         (
             "\n".join(
                 [

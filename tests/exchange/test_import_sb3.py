@@ -54,7 +54,7 @@ def test_task_of_the_header(tmp_path: Path) -> None:
     [run] = read_monitors(given(path), Wanted(label="PPO")).runs
     assert "Toy-v0" == run.task
     path.write_text(HEAD.replace("Toy-v0", "None") + "1.0,2,0.5\n")
-    with pytest.raises(MalformedError, match="name no task: give --task"):
+    with pytest.raises(MalformedError, match="do not name a task: give --task"):
         read_monitors(given(path), Wanted(label="PPO"))
 
 
@@ -91,7 +91,7 @@ def test_frames_are_divided(tmp_path: Path) -> None:
         (HEAD + "1.0,1e99,0.5\n", "line 3: l is '1e99'"),
         (HEAD + "1_0,2,0.5\n", "line 3: r is '1_0'"),
         (HEAD + '1.0,2,"0.5\n', "line"),
-        (HEAD + "1.0,2,0.5\n1.0,2,0.", "line 4: it has no end"),
+        (HEAD + "1.0,2,0.5\n1.0,2,0.", "line 4: the line is cut off"),
         (HEAD.replace("Toy-v0", "a\\u001b[31mb") + "1.0,2,0.5\n", "env_id"),
     ],
 )
@@ -168,12 +168,12 @@ WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]
 @pytest.mark.parametrize(
     ("changed", "where"),
     [
-        ({"timesteps": None}, "timesteps: there is no such array"),
-        ({"results": None}, "results: there is no such array"),
+        ({"timesteps": None}, "timesteps: the array is missing"),
+        ({"results": None}, "results: the array is missing"),
         ({"timesteps": [2, 1]}, "step 1 follows 2"),
         ({"timesteps": [1, 1]}, "step 1 follows 1"),
-        ({"timesteps": [-1, 2]}, "timesteps: it holds something else"),
-        ({"timesteps": [1.5, 2.5]}, "timesteps: it holds something else"),
+        ({"timesteps": [-1, 2]}, "timesteps: it holds values that are not whole"),
+        ({"timesteps": [1.5, 2.5]}, "timesteps: it holds values that are not whole"),
         ({"timesteps": [1]}, "1 steps and 2 evaluations"),
         (
             {"timesteps": [], "results": np.empty((0, 0)), "ep_lengths": np.empty((0, 0))},
@@ -181,9 +181,9 @@ WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]
         ),
         ({"results": [1.0, 2.0]}, "shapes"),
         ({"ep_lengths": [[5, 5], [5, 5]]}, "shapes"),
-        ({"results": [["a"], ["b"]]}, "no object is opened"),
-        ({"results": np.array([[{}], [{}]], dtype=object)}, "no object is opened"),
-        ({"results": np.array([[1j], [2j]])}, "no object is opened"),
+        ({"results": [["a"], ["b"]]}, "Python objects are never loaded"),
+        ({"results": np.array([[{}], [{}]], dtype=object)}, "Python objects are never loaded"),
+        ({"results": np.array([[1j], [2j]])}, "Python objects are never loaded"),
     ],
 )
 def test_damaged_evaluations(tmp_path: Path, changed: dict[str, Any], where: str) -> None:
@@ -210,7 +210,7 @@ def test_no_pickle_is_opened(tmp_path: Path) -> None:
     """An array of objects, which is a pickle, is refused unopened."""
     canary, path = tmp_path / "canary", tmp_path / "evaluations.npz"
     path.write_bytes(npz(**{**WHOLE, "results": np.array([[_Canary(canary)]], dtype=object)}))
-    with pytest.raises(MalformedError, match="no object is opened"):
+    with pytest.raises(MalformedError, match="Python objects are never loaded"):
         read_evaluations(given(path), WANTED)
     assert not canary.exists()
     with pytest.raises(FileNotFoundError):
@@ -231,7 +231,7 @@ def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(MalformedError, match="16 bytes are no array of shape"):
+    with pytest.raises(MalformedError, match="16 bytes do not fill an array of shape"):
         read_evaluations(given(path), WANTED)
 
 
@@ -260,5 +260,5 @@ def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
 def test_what_no_file_says(tmp_path: Path, wanted: Wanted, option: str) -> None:
     """What evaluations are of must be said, and how is said."""
     path = write_evaluations(tmp_path / "a", [1], [[1.0]])
-    with pytest.raises(MalformedError, match=f"names a {option}: give --{option}"):
+    with pytest.raises(MalformedError, match=f"does not name a {option}: give --{option}"):
         read_evaluations(given(path), wanted)

@@ -143,7 +143,7 @@ def test_seeds_that_are_known() -> None:
     found = settled(run(100, seed=3), run(100, seed=4_000_000_000))
     assert [3, 4_000_000_000] == [r.spec.seed for r in found.runs]
     assert not any(r.numbered for r in found.runs)
-    with pytest.raises(ConfigError, match="all of these do"):
+    with pytest.raises(ConfigError, match="all of these runs have one"):
         settled(run(100, seed=3), run(100, seed=4), seed=1)
 
 
@@ -154,7 +154,7 @@ def test_seeds_that_are_not_known() -> None:
     assert [("ppo", 5), ("ppo", 6), ("a2c", 5)] == [
         (r.source.label, r.spec.seed) for r in found.runs
     ]
-    with pytest.raises(ConfigError, match="names no seed, and others do"):
+    with pytest.raises(ConfigError, match="has no seed, and other runs"):
         settled(run(100, seed=None), run(100, seed=1))
 
 
@@ -171,15 +171,15 @@ def test_seeds_twice() -> None:
 
 def test_returns_that_are_not_alike() -> None:
     """Evaluations and episodes of training do not stand together."""
-    with pytest.raises(ProtocolError, match="not of the same"):
+    with pytest.raises(ProtocolError, match="of different kinds"):
         settled(run(100), training(100, seed=1, label="a2c"))
 
 
 def test_nothing_to_import() -> None:
     """No run, or none with a return, is no experiment."""
-    with pytest.raises(ConfigError, match="no run was found"):
+    with pytest.raises(ConfigError, match="contain no run"):
         settled()
-    with pytest.raises(ConfigError, match="no run on Toy-v0 holds a return"):
+    with pytest.raises(ConfigError, match="no run on Toy-v0 has a return"):
         settled(run())
 
 
@@ -237,11 +237,11 @@ def test_what_does_not_fit_what_is_there() -> None:
     with pytest.raises(ProtocolError, match="cut them with --steps 100"):
         grown(first, run(50, 200, seed=1))
     assert 1 == grown(first, run(50, 100, 200, seed=1), steps=100).runs[0].cut
-    with pytest.raises(ProtocolError, match=r"--steps 200.*has 100"):
+    with pytest.raises(ProtocolError, match=r"--steps 200.*have 100"):
         grown(first, run(50, 200, seed=1), steps=200)
     with pytest.raises(ProtocolError, match=r"--score auc.*has last_window"):
         grown(first, run(50, 100, seed=1), score="auc")
-    with pytest.raises(ProtocolError, match="not of the same"):
+    with pytest.raises(ProtocolError, match="of different kinds"):
         grown(first, training(50, 100, seed=1))
     with pytest.raises(ProtocolError, match="of kind csv, and this is mlflow"):
         grown(first, run(50, 100, seed=1), kind="mlflow")

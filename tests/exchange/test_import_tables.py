@@ -101,7 +101,7 @@ def test_unknown_columns_are_told(tmp_path: Path) -> None:
 def test_long_cells_and_headers(tmp_path: Path) -> None:
     """A cell that is too long is named by its column; a first line may be long."""
     path = write_table(tmp_path / "scores.csv", [("a" * 10_000, "t", 0, 1, 1.0)], HEADER)
-    with pytest.raises(MalformedError, match="line 2: label has 10,000 letters") as refused:
+    with pytest.raises(MalformedError, match="line 2: label has 10,000 characters") as refused:
         read_csv(given(path), WANTED)
     assert len(str(refused.value)) < 200
     more = [f"column_{number}" for number in range(100)]
@@ -135,7 +135,7 @@ def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
         (HEADER, "no row"),
         ("label,task,seed,step\na,t,0,1\n", "line 1: there is no column 'return'"),
         ("label,task,step,return\na,t,1,1\n", "line 1: there is no column 'seed'"),
-        ("label,task,seed,step,step,return\na,t,0,1,1,1\n", "twice"),
+        ("label,task,seed,step,step,return\na,t,0,1,1,1\n", "is repeated"),
         (f"{HEADER}\na,t,0,1\n", "line 2: it has 4 cells"),
         (f"{HEADER}\na,t,0,1,1.0\na,t,0,1,1.0,2\n", "line 3: it has 6 cells"),
         (f"{HEADER}\na,t,0,x,1\n", "line 2: step is 'x'"),

@@ -69,7 +69,7 @@ def test_no_key(backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("WANDB_API_KEY")
     said = opening(backend, tmp_path)
     assert said == (
-        "TrackerRefused: W&B has no key: wandb login, or set WANDB_API_KEY, or "
+        "TrackerRefused: W&B has no key: run wandb login, set WANDB_API_KEY, or use "
         "tracker.wandb.mode=offline"
     )
 

@@ -102,7 +102,9 @@ def _rows(
     except csv.Error as error:
         raise malformed_error(loaded.name, f"line {reader.line_num}", str(error)) from error
     if not columns:
-        raise malformed_error(loaded.name, "line 1", "the first line with the column names is missing")
+        raise malformed_error(
+            loaded.name, "line 1", "the first line with the column names is missing"
+        )
 
 
 def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where: str) -> None:
@@ -119,9 +121,7 @@ def _columns(names: list[str], name: str, options: Wanted, left_out: list[str]) 
     read_columns = (*NAMING, *REQUIRED, *OPTIONAL)
     repeated = [column for column in names if names.count(column) > 1]
     if repeated:
-        raise malformed_error(
-            name, "line 1", f"column {shortened_repr(repeated[0])} is repeated"
-        )
+        raise malformed_error(name, "line 1", f"column {shortened_repr(repeated[0])} is repeated")
     for column in (*NAMING, *REQUIRED):
         if column not in names and (column in REQUIRED or getattr(options, column) is None):
             more = f", or give --{column}" if column in NAMING else ""
@@ -131,7 +131,9 @@ def _columns(names: list[str], name: str, options: Wanted, left_out: list[str]) 
             )
             raise malformed_error(name, "line 1", what)
     left_out += [
-        f"{name}, column {shortened_repr(column)}" for column in names if column not in read_columns
+        f"{name}, column {shortened_repr(column)}"
+        for column in names
+        if column not in read_columns
     ]
     return names
 

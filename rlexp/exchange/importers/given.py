@@ -78,7 +78,9 @@ def _checked(name: str, path: Path) -> str:
     parts = PurePosixPath(name).parts
     odd = name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable()
     if odd or not parts or ":" in parts[0] or max(len(p.encode()) for p in parts) > 200:
-        raise malformed_error(path.name, repr(name)[:100], "its name is empty or leads out of the folder")
+        raise malformed_error(
+            path.name, repr(name)[:100], "its name is empty or leads out of the folder"
+        )
     return str(PurePosixPath(name))
 
 
@@ -157,7 +159,9 @@ def _check_headers(file: IO[bytes], path: Path) -> None:
             # An extension may override the size in the header, and so hide what this check must
             # count.
             if b"size=" in content or b"GNU.sparse" in content:
-                raise malformed_error(path.name, "", "one of its headers changes the size of a file")
+                raise malformed_error(
+                    path.name, "", "one of its headers changes the size of a file"
+                )
         left -= size + RECORD
         if left < 0:
             raise _too_much(path)
@@ -204,7 +208,9 @@ def files_of(
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
         files += [SourceFile(name, file_path, read) for name, file_path in inside]
         if len(files) > MOST_MEMBERS:
-            raise ConfigError(f"{path} contains more than {MOST_MEMBERS:,} files: give a part of it")
+            raise ConfigError(
+                f"{path} contains more than {MOST_MEMBERS:,} files: give a part of it"
+            )
     return sorted(files, key=lambda file: natural_sort_key(file.name))
 
 

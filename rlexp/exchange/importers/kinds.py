@@ -84,8 +84,7 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> SourceKind:
         # A table that lacks a column does not fit, but reading it names the missing column.
         if not kind.fits(files) and not (name == "csv" and _has_table(files)):
             raise ConfigError(
-                f"no given file is of kind {name} ({KINDS[name][2]})"
-                f"{_fitting(files, parse)}"
+                f"no given file is of kind {name} ({KINDS[name][2]}){_fitting(files, parse)}"
             )
         return kind
     fitting = [kind for kind_name in KINDS if (kind := _source_kind(kind_name, parse)).fits(files)]
@@ -104,7 +103,9 @@ def _source_kind(name: str, parse: Parse) -> SourceKind:
     module, function, _ = KINDS[name]
     importer = import_module(f"rlexp.exchange.importers.{module}")
     read = getattr(importer, function)
-    return SourceKind(name, importer.fits, partial(read, parse=parse) if name == "rl-zoo" else read)
+    return SourceKind(
+        name, importer.fits, partial(read, parse=parse) if name == "rl-zoo" else read
+    )
 
 
 def _has_table(files: Sequence[SourceFile]) -> bool:

@@ -62,7 +62,10 @@ def read_marl_eval(files: Sequence[SourceFile], options: Wanted) -> ImportedStud
 def _parsed(loaded: LoadedFile) -> Any:
     try:
         # Python's parser would silently keep the last of repeated keys.
-        return json.loads(loaded.text(), object_pairs_hook=lambda pairs: _without_repeated_keys(pairs, loaded.name))
+        return json.loads(
+            loaded.text(),
+            object_pairs_hook=lambda pairs: _without_repeated_keys(pairs, loaded.name),
+        )
     except json.JSONDecodeError as error:
         raise malformed_error(
             loaded.name, f"line {error.lineno}", f"it is not JSON: {error.msg}"
@@ -107,7 +110,11 @@ def _key_path(path: Sequence[str]) -> str:
 
 
 def _run(
-    path: tuple[str, ...], content: Mapping[str, Any], loaded: LoadedFile, options: Wanted, unit: Unit
+    path: tuple[str, ...],
+    content: Mapping[str, Any],
+    loaded: LoadedFile,
+    options: Wanted,
+    unit: Unit,
 ) -> ImportedRun:
     environment, task, algorithm, run = path
     steps = {key: value for key, value in content.items() if key != ABSOLUTE}

@@ -104,12 +104,18 @@ def imported_runs(
                 points=points,
                 returns=returns,
                 files=(source,),
-                details={"run_id": run.id, "metric": metric, "told": details_as_text(run.settings)},
+                details={
+                    "run_id": run.id,
+                    "metric": metric,
+                    "told": details_as_text(run.settings),
+                },
                 started=None if run.started is None else run.started * MILLISECOND,
                 trouble=failure or _trouble(run, points),
             )
         )
-    left_out = [f"run {run.name}, without {metric}" for run in runs_read if metric not in run.metrics]
+    left_out = [
+        f"run {run.name}, without {metric}" for run in runs_read if metric not in run.metrics
+    ]
     return ImportedStudy(kind="mlflow", runs=tuple(runs), left_out=tuple(left_out))
 
 

@@ -86,5 +86,5 @@ def _runs(client: Any, name: str, options: Wanted) -> Iterator[SourceRun]:
 
 
 def _metric_values(client: Any, run: str, metric: str) -> Iterator[Value]:
-    for value in client.get_metric_metric_values(run, metric):
+    for value in client.get_metric_history(run, metric):
         yield value.step, value.value, value.timestamp * MILLISECOND

@@ -174,5 +174,7 @@ def _metric_values(store: Store, run: str, metric: str) -> Iterator[Value]:
     for step, value, stamp, is_nan in store.rows(query, run, metric):
         numbers = all(isinstance(n, int | float) for n in (step, value, stamp))
         if not numbers:
-            raise malformed_error(store.name, f"run {run}", f"{metric} has a value that is not a number")
+            raise malformed_error(
+                store.name, f"run {run}", f"{metric} has a value that is not a number"
+            )
         yield step, nan if is_nan else float(value), stamp * MILLISECOND

@@ -183,5 +183,7 @@ def _yaml(file: SourceFile | None, parse: Parse) -> tuple[Mapping[str, Any], lis
         what = str(error).replace(str(file.path), "it")
         raise malformed_error(file.name, "", what) from error
     if not isinstance(content, Mapping):
-        raise malformed_error(file.name, "", f"it contains {shortened_repr(content)}, and not a mapping of settings")
+        raise malformed_error(
+            file.name, "", f"it contains {shortened_repr(content)}, and not a mapping of settings"
+        )
     return content, [loaded]

@@ -103,7 +103,9 @@ def _check_shapes(
 ) -> None:
     if steps.ndim != 1 or returns.ndim != 2 or lengths.shape != returns.shape:
         shapes = f"shapes {steps.shape}, {returns.shape} and {lengths.shape}"
-        raise malformed_error(name, ", ".join(ARRAYS), f"{shapes}, and not (T,), (T, n) and (T, n)")
+        raise malformed_error(
+            name, ", ".join(ARRAYS), f"{shapes}, and not (T,), (T, n) and (T, n)"
+        )
     if not len(steps) or not returns.size or len(steps) != len(returns):
         what = f"{len(steps)} steps and {len(returns)} evaluations"
         raise malformed_error(name, "timesteps, results", what)
@@ -133,10 +135,14 @@ def _array(archive: ZipFile, key: str, name: str) -> NDArray[Any]:
         raise malformed_error(name, key, f"it is not an array: {error}"[:200]) from error
     # Only numbers: an array of objects would have to be unpickled, which executes code.
     if dtype.kind not in "iuf":
-        raise malformed_error(name, key, f"it holds {dtype}, and not numbers: Python objects are never loaded")
+        raise malformed_error(
+            name, key, f"it holds {dtype}, and not numbers: Python objects are never loaded"
+        )
     data = content[file.tell() :]
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
-        raise malformed_error(name, key, f"{len(data):,} bytes do not fill an array of shape {shape}")
+        raise malformed_error(
+            name, key, f"{len(data):,} bytes do not fill an array of shape {shape}"
+        )
     flat: NDArray[Any] = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape, order="F" if by_column else "C")
 

@@ -136,7 +136,9 @@ def _episodes(table: str, started: float, unit: Unit, name: str) -> Iterator[Poi
         for number, row in enumerate(rows, start=3):
             where = f"line {number}"
             if len(row) < len(COLUMNS):
-                raise malformed_error(name, where, f"it has {len(row)} cells instead of the columns r, l, t")
+                raise malformed_error(
+                    name, where, f"it has {len(row)} cells instead of the columns r, l, t"
+                )
             length = parse_whole_number(row[1], name, where, "l")
             steps += length
             yield Point(
@@ -169,6 +171,8 @@ def _task(name: str, monitors: Sequence[Monitor], options: Wanted) -> str:
         return options.task
     tasks = sorted({m.task for m in monitors if m.task})
     if len(tasks) != 1:
-        problem = f"its files are of {', '.join(tasks)}" if tasks else "its files do not name a task"
+        problem = (
+            f"its files are of {', '.join(tasks)}" if tasks else "its files do not name a task"
+        )
         raise malformed_error(name, "line 1", f"{problem}: give --task, or the folder of one run")
     return tasks[0]

@@ -111,7 +111,9 @@ def settle(
         scores = reference(task)
         for run in task_runs:
             configuration = _configuration(run, study.kind, budget, is_binned, scores)
-            _check_same(configurations.setdefault((run.label, task), configuration), configuration, run)
+            _check_same(
+                configurations.setdefault((run.label, task), configuration), configuration, run
+            )
     for old in existing.configurations if existing else ():
         new = configurations.get((old.label, old.task))
         if new is not None and new.fingerprint != old.fingerprint:
@@ -128,7 +130,9 @@ def _numbered(runs: Sequence[ImportedRun], first: int | None) -> list[tuple[Impo
         return [(replace(runs[0], seed=first), runs[0].seed is None)]
     if not without_seed:
         if first is not None:
-            raise ConfigError("--seed is for sources without seeds, and all of these runs have one")
+            raise ConfigError(
+                "--seed is for sources without seeds, and all of these runs have one"
+            )
         return [(run, False) for run in runs]
     if len(without_seed) < len(runs):
         raise ConfigError(
@@ -245,7 +249,10 @@ def _experiment(
     existing: Experiment | None,
 ) -> Experiment:
     seeds: dict[str, set[int]] = (
-        {fingerprint: set(known_seeds) for fingerprint, known_seeds in (existing.imported or {}).items()}
+        {
+            fingerprint: set(known_seeds)
+            for fingerprint, known_seeds in (existing.imported or {}).items()
+        }
         if existing
         else {}
     )
@@ -258,5 +265,8 @@ def _experiment(
         configurations=tuple(ordered),
         seeds=SeedPlan(root=0, tuning=0, selection=0, test=every),
         failures="missing",
-        imported={fingerprint: tuple(sorted(known_seeds)) for fingerprint, known_seeds in sorted(seeds.items())},
+        imported={
+            fingerprint: tuple(sorted(known_seeds))
+            for fingerprint, known_seeds in sorted(seeds.items())
+        },
     )
