@@ -253,7 +253,7 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     ):
         kind_of("auto", given(tmp_path / "other.txt"), read_foreign_yaml)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="there is no file in what was given"):
+    with pytest.raises(ConfigError, match="the given paths contain no file"):
         kind_of("csv", given(tmp_path / "empty"), read_foreign_yaml)
 
 

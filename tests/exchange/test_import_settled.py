@@ -239,7 +239,7 @@ def test_what_does_not_fit_what_is_there() -> None:
     assert 1 == grown(first, run(50, 100, 200, seed=1), steps=100).runs[0].cut
     with pytest.raises(ProtocolError, match=r"--steps 200.*have 100"):
         grown(first, run(50, 200, seed=1), steps=200)
-    with pytest.raises(ProtocolError, match=r"--score auc.*has last_window"):
+    with pytest.raises(ProtocolError, match=r"--score auc.*have last_window"):
         grown(first, run(50, 100, seed=1), score="auc")
     with pytest.raises(ProtocolError, match="of different kinds"):
         grown(first, training(50, 100, seed=1))

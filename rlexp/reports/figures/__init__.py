@@ -1,4 +1,4 @@
-"""The figures of a report for print: PDF and SVG by Matplotlib, from the same numbers."""
+"""The figures of a report for print: PDF, SVG and PNG, drawn by Matplotlib from the same numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -22,11 +22,11 @@ FORMATS = ("pdf", "svg", "png")
 
 
 def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, bytes]:
-    """Every figure of a study as files, `NAME.FORMAT`; the same study gives the same bytes.
+    """Every figure of a report as files, `NAME.FORMAT`; the same report gives the same bytes.
 
     Args:
-        study: What is told.
-        formats: Of `pdf`, `svg` and `png` (150 dots per inch).
+        study: The report.
+        formats: Some of `pdf`, `svg` and `png` (150 dots per inch).
 
     Raises:
         ConfigError: A format is unknown, or Matplotlib is not installed.
@@ -35,7 +35,7 @@ def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, 
         if kind not in FORMATS:
             raise ConfigError(
                 f"figures cannot be drawn as {kind!r}{did_you_mean(kind, FORMATS)} "
-                f"(they can as: {', '.join(FORMATS)})"
+                f"(allowed: {', '.join(FORMATS)})"
             )
     stems, looks, files = file_stems(study), styles(study), {}
     with publication_style():
@@ -50,7 +50,7 @@ def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, 
 
 
 def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
-    """A block as a figure of Matplotlib, drawn with the settings of the moment."""
+    """A block drawn as a Matplotlib figure with the current rcParams."""
     if isinstance(block, Lines):
         return draw_lines(block, looks)
     if isinstance(block, Intervals):

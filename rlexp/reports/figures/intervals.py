@@ -1,4 +1,4 @@
-"""Forest plots: panels side by side, a row for each label, its runs as dots."""
+"""Forest plots for print: panels side by side, one row for each label, its runs as dots."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 4
 ROW, FRAME = 0.24, 0.72
-"""Inches of a row, and of a panel's title, ticks and axis."""
+"""Inches: height of a row, and of a panel's title, ticks and axis together."""
 
 TICKS = 4
 
 
 def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
-    """One panel takes one column of a page, several take two; every panel has the same rows."""
+    """Draw the panels, all with the same rows: one column wide for one panel, else two columns."""
     labels = list(dict.fromkeys(m.label for panel in figure.panels for m in panel.marks))
     columns = _columns(len(figure.panels))
     rows = max(1, -(-len(figure.panels) // columns))
@@ -110,12 +110,12 @@ def _mark(axes: "Axes", mark: Mark, row: int, shown: Scale, style: Style) -> Non
 
 
 def _inside(value: float, shown: Scale) -> bool:
-    place = shown.at(value)
-    return place is not None and 0 <= place <= 1
+    position = shown.at(value)
+    return position is not None and 0 <= position <= 1
 
 
 def _dots(axes: "Axes", dots: Sequence[float], row: float, colour: str) -> None:
-    # An empty line that is not clipped would count as a point at the page's corner.
+    # Matplotlib's layout would count an empty unclipped line as a point at the page's corner.
     if dots:
         alpha = max(0.15, 0.7 / len(dots) ** 0.25)
         look: Any = {"color": colour, "ms": 2.2, "mew": 0, "alpha": alpha, "clip_on": False}
@@ -123,7 +123,7 @@ def _dots(axes: "Axes", dots: Sequence[float], row: float, colour: str) -> None:
 
 
 def _sign(axes: "Axes", mark: Mark, row: int, shown: Scale) -> None:
-    """The marks that the notes explain, above the end of the interval."""
+    """Write † or ‡ (explained in the caption) beside the end of the interval."""
     interval = mark.interval
     sign = ("†" if too_narrow(interval) else "") if possible(interval) else "‡"
     if not sign:

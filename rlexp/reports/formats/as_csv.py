@@ -1,4 +1,4 @@
-"""Every table and figure as CSV (RFC 4180), with full precision, for spreadsheets and R."""
+"""Every table and figure of a report as CSV (RFC 4180) with full precision."""
 
 import csv
 import io
@@ -29,18 +29,18 @@ CsvRow = Sequence[Value]
 INTERVAL = tuple(field.name for field in fields(Estimate))
 """Columns of an interval: estimate, low, high, level, method, repetitions, n, tasks, seed, …
 
-The last three are those of an estimate: digits, sizes (runs of each task), and runs.
+The last three exist for estimates only: digits, sizes (runs of each task), and runs.
 """
 
 EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of a cell that a spreadsheet may take for a formula."""
+"""Beginnings of a cell that a spreadsheet may execute as a formula."""
 
 
 def render(study: Study) -> Mapping[str, bytes]:
-    """A file for each table and figure, `NAME.csv`.
+    """One file for each table and figure, `NAME.csv`.
 
-    Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a number that
-    is none `nan` or `inf`. A text that a spreadsheet would execute begins with an apostrophe.
+    Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a non-finite
+    number is `nan` or `inf`. A text that a spreadsheet would execute gets an apostrophe in front.
     """
     stems = file_stems(study)
     return {f"{stems[b.name]}.csv": written(csv_rows(b)) for b in drawn_blocks(study)}
@@ -83,7 +83,7 @@ def _cell(value: Value | tuple[Any, ...]) -> str:
         case float():
             return repr(float(value))
         case tuple():
-            # Runs of a task are apart by a space, tasks by a semicolon.
+            # Runs of a task are separated by a space, tasks by a semicolon.
             nested = value and isinstance(value[0], tuple)
             return ("; " if nested else " ").join(map(_cell, value))
         case _:
@@ -95,7 +95,7 @@ def _interval_cells(interval: Interval | None) -> CsvRow:
 
 
 def _table(table: Table) -> Iterator[CsvRow]:
-    wide = [any(isinstance(row[k], Interval) for row in table.rows) for k in _places(table)]
+    wide = [any(isinstance(row[k], Interval) for row in table.rows) for k in _column_range(table)]
     titles = [column.title for column in table.columns]
     yield [
         name
@@ -106,7 +106,7 @@ def _table(table: Table) -> Iterator[CsvRow]:
         yield [v for value, w in zip(row, wide, strict=True) for v in _cells_of(value, w)]
 
 
-def _places(table: Table) -> range:
+def _column_range(table: Table) -> range:
     return range(len(table.columns))
 
 
@@ -117,7 +117,7 @@ def _cells_of(value: Value, wide: bool) -> CsvRow:
 
 
 def _lines(figure: Lines) -> Iterator[CsvRow]:
-    """A row per point; `line` tells apart the lines of a label, of which single runs are many."""
+    """One row for each point; `line` numbers the lines, as a label has many single runs."""
     yield ["kind", "label", "line", "x", "y", "low", "high"]
     for number, line in enumerate(figure.lines):
         kind = "run" if line.faint else "aggregate"
@@ -133,7 +133,7 @@ def _points(line: Line) -> Iterator[CsvRow]:
 
 
 def _intervals(figure: Intervals) -> Iterator[CsvRow]:
-    """A row per interval, per run (its score is the estimate) and per marked value."""
+    """One row for each interval, run (its score is the estimate) and marked value."""
     yield ["kind", "panel", "label", *INTERVAL]
     empty = [None] * (len(INTERVAL) - 1)
     for panel in figure.panels:
@@ -146,7 +146,7 @@ def _intervals(figure: Intervals) -> Iterator[CsvRow]:
 
 
 def _matrix(figure: Matrix) -> Iterator[CsvRow]:
-    """A row per pair."""
+    """One row for each pair of labels."""
     yield ["row", "column", *INTERVAL]
     for label, values in zip(figure.labels, figure.values, strict=True):
         for other, value in zip(figure.labels, values, strict=True):
@@ -155,7 +155,7 @@ def _matrix(figure: Matrix) -> Iterator[CsvRow]:
 
 
 def _heat_map(figure: HeatMap) -> Iterator[CsvRow]:
-    """A row per cell that has a value."""
+    """One row for each cell with a value."""
     yield ["label", figure.x, figure.y, *INTERVAL]
     for row, values in zip(figure.rows, figure.values, strict=True):
         for column, value in zip(figure.columns, values, strict=True):
@@ -164,7 +164,7 @@ def _heat_map(figure: HeatMap) -> Iterator[CsvRow]:
 
 
 def _scatter(figure: Scatter) -> Iterator[CsvRow]:
-    """A row per point, per point of a line and per mark; a named tick stands for its number."""
+    """One row for each point and mark; a named tick replaces its number."""
     yield ["kind", "label", "name", "x", "y", "low", "high"]
     for cloud in figure.clouds:
         for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=True):
@@ -181,7 +181,7 @@ def _named_tick(figure: Scatter, x: Value) -> Value:
 
 
 def _parallel(figure: Parallel) -> Iterator[CsvRow]:
-    """A row per thread; a choice stands under its name."""
+    """One row for each trial; categorical values are written as names."""
     titles = [coordinate.title for coordinate in figure.coordinates]
     yield ["name", "marked", figure.colour.title, *titles]
     for thread in figure.threads:

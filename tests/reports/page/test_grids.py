@@ -74,7 +74,7 @@ def test_shades_rise_with_the_values() -> None:
 
 def test_a_cell_tells_where_it_is_and_what_its_interval_is() -> None:
     """Label, both values, the interval, how it was made and of how many runs."""
-    told = heat_map_plot(MAP).cells[0].told
+    told = heat_map_plot(MAP).cells[0].tooltip
     assert told.startswith("ppo\ngravity 8, length 0.5\n100 [95, 105]\n95 % interval")
     assert "10 runs" in told
 

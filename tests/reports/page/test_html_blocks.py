@@ -95,7 +95,7 @@ def test_no_interval_is_an_estimate_alone() -> None:
     (drawn,) = forest_plot(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
     (row,) = drawn.rows
     assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
-    assert "a2c\n5.0 (no interval: one run has no spread" in row.told
+    assert "a2c\n5.0 (no interval: one run has no spread" in row.tooltip
 
 
 def test_a_panel_without_numbers_has_no_axis() -> None:
@@ -151,7 +151,7 @@ def test_pairs_stand_row_against_column() -> None:
     first = shaded.rows[0].pairs
     assert ["", "0.92"] == [pair.estimate for pair in first]
     assert ("[0.85, 0.99]", 8) == (first[1].ends, first[1].shade)
-    assert first[1].told.startswith("ppo against a2c\n0.92 [0.85, 0.99]\n")
+    assert first[1].tooltip.startswith("ppo against a2c\n0.92 [0.85, 0.99]\n")
     assert [(-10, "0.00"), (0, "0.50"), (10, "1.00")] == [k for k in shaded.key if k[1]]
 
 
