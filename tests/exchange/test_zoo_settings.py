@@ -1,4 +1,4 @@
-"""Hyperparameters of rl-baselines3-zoo: translated by a grammar, or refused; never executed."""
+"""Hyperparameters of rl-baselines3-zoo: parsed and translated or refused, never executed."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -47,10 +47,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_would_have_to_be_executed_is_no_literal(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing happens, however it is wrapped."""
+def test_code_is_no_literal(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code is refused and not executed, in any nesting."""
     monkeypatch.chdir(tmp_path)
     if text.startswith("[["):
         assert isinstance(parse_literal(text), list)
@@ -65,13 +63,13 @@ def test_what_would_have_to_be_executed_is_no_literal(
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_literal_or_refused(text: str) -> None:
-    """With no other error than the one that says so."""
+    """Any text gives a value or a `NotLiteral` error."""
     with suppress(NotLiteral):
         parse_literal(text)
 
 
 def test_literals_are_read_as_they_stand() -> None:
-    """Mappings of both forms, lists, tuples, numbers with signs, and names of classes."""
+    """Mappings of both forms, lists, tuples, signed numbers and class names are read."""
     found = parse_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
     assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": ClassName("nn.ReLU")} == found
 
@@ -157,7 +155,7 @@ def test_literals_are_read_as_they_stand() -> None:
 def test_each_key_becomes_what_means_the_same(
     entry: dict[str, Any], known: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
-    """One by one, as the zoo writes them."""
+    """Each key of the zoo becomes the equivalent setting."""
     settings, troubles = translate({**STEPS, **entry}, known)
     own = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
     own = own if "n_timesteps" in entry else {
@@ -198,14 +196,12 @@ def test_each_key_becomes_what_means_the_same(
         ({"<<": 3}, "neither the algorithm nor the environment has this setting"),
     ],
 )
-def test_what_means_nothing_here_is_refused_under_its_key(
-    entry: dict[str, Any], said: str
-) -> None:
-    """With what is wrong about it."""
+def test_unsupported_values_are_refused_under_their_key(entry: dict[str, Any], said: str) -> None:
+    """Each refused key has its reason."""
     _, troubles = translate({**STEPS, **entry}, PPO)
     assert said in troubles[next(iter(entry))]
 
 
 def test_steps_are_needed() -> None:
-    """No budget is made up."""
+    """An entry without `n_timesteps` is refused."""
     assert ["n_timesteps"] == list(translate({}, PPO)[1])
