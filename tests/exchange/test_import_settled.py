@@ -243,7 +243,7 @@ def test_what_does_not_fit_what_is_there() -> None:
         grown(first, run(50, 100, seed=1), score="auc")
     with pytest.raises(ProtocolError, match="of different kinds"):
         grown(first, training(50, 100, seed=1))
-    with pytest.raises(ProtocolError, match="of kind csv, and this is mlflow"):
+    with pytest.raises(ProtocolError, match="of kind csv, and these are of kind mlflow"):
         grown(first, run(50, 100, seed=1), kind="mlflow")
     tuned = settled(run(50, 100, settings={"rate": 1}))
     with pytest.raises(ProtocolError, match="rate 1 and 2"):

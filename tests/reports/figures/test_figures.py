@@ -93,7 +93,7 @@ def test_an_svg_holds_its_title_and_no_date() -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     """The message names the allowed formats."""
-    with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(they can as:"):
+    with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(allowed:"):
         draw(one_run(), ("pdff",))
 
 

@@ -142,7 +142,7 @@ def test_the_document_holds_every_table_and_figure() -> None:
 
 def test_a_folder_that_latex_cannot_read_is_refused() -> None:
     """The message says which folder, and what is allowed."""
-    with pytest.raises(ConfigError, match=r"figures from 'my 50%'; choose a folder"):
+    with pytest.raises(ConfigError, match=r"figures from 'my 50%': choose a folder"):
         render(typical(), figures="my 50%")
 
 
