@@ -1,4 +1,4 @@
-"""The errors that rlexp shows to its users: one line each, with what to do next."""
+"""The errors that rlexp shows to its users: one line each, with the next step to take."""
 
 import errno
 from collections.abc import Collection, Iterable, Mapping
@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from typing import Literal, Self
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Error numbers of a full disk and of a spent quota."""
+"""Error numbers of a full disk and of an exhausted quota."""
 DISK_ERRORS = NO_SPACE | {errno.EIO, errno.EROFS, errno.ESTALE}
-"""Error numbers of a disk that cannot be written, whatever the reason."""
+"""Error numbers of every reason why a disk cannot be written."""
 
 
 Code = Literal[
@@ -39,43 +39,43 @@ Code = Literal[
     "surroundings_differ",
     "interrupted",
 ]
-"""Stable names of kinds of errors, for programs."""
+"""Stable names of the kinds of errors, for programs."""
 CODES: Mapping[Code, str] = {
-    "mistake": "The command cannot be carried out as it was given.",
+    "mistake": "The command cannot be executed with these arguments.",
     "usage": "The command line names an unknown command or option, or lacks an argument.",
-    "configuration": "Words or files of the configuration cannot be used together, or at all.",
-    "unknown_setting": "The configuration has no such key.",
-    "unknown_option": "A group has no such option (`algorithm=poo`).",
-    "unknown_group": "The configuration has no such group.",
-    "unknown_value": "An argument takes a fixed list of values, and this is none of them.",
+    "configuration": "Overrides or files of the configuration are invalid or contradict each other.",
+    "unknown_setting": "The configuration has no setting of this name.",
+    "unknown_option": "A configuration group has no option of this name (`algorithm=poo`).",
+    "unknown_group": "The configuration has no group of this name.",
+    "unknown_value": "An argument has a value that is not in its list of allowed values.",
     "out_of_range": "A number is too small or too large.",
-    "missing_value": "A setting has no value, and needs one.",
-    "wrong_type": "A value has another type than its setting, or cannot be read.",
+    "missing_value": "A required setting has no value.",
+    "wrong_type": "A value has another type than its setting, or cannot be parsed.",
     "not_allowed": "Code outside rlexp would be imported, and `--allow-import` does not allow it.",
     "missing_package": "An optional package is not installed.",
     "protocol": "The experiment would break its own protocol.",
-    "records": "Something under `runs/` is missing, damaged, or of another version.",
-    "unknown_experiment": "There is no such experiment.",
-    "unknown_run": "There is no such run.",
-    "ambiguous_run": "Several runs match a name.",
-    "other_definition": "The name stands for an experiment with another definition.",
-    "held": "Another process holds what only one process may hold.",
+    "records": "A file under `runs/` is missing, damaged, or of another version.",
+    "unknown_experiment": "There is no experiment of this name.",
+    "unknown_run": "There is no run of this name.",
+    "ambiguous_run": "Several runs match the name.",
+    "other_definition": "The name belongs to an experiment with another definition.",
+    "held": "Another process holds the lock of a run, an experiment or a file.",
     "unwritable": "The disk is full, or a folder cannot be written.",
     "executor": "The processes that execute runs cannot be started or reached.",
     "environment": "An environment broke its own declaration, or raised an error.",
-    "tracker_unreachable": "The service of a tracker does not answer; it may later.",
-    "tracker_refused": "The service of a tracker refuses the request; a repetition will not help.",
-    "surroundings_differ": "`--strict` was given, and packages or the machine differ.",
+    "tracker_unreachable": "The service of a tracker does not answer; a later try may succeed.",
+    "tracker_refused": "The service of a tracker rejected the request; a later try will not help.",
+    "surroundings_differ": "`--strict` was given, and packages or the machine differ from the record.",
     "interrupted": "A signal ended the command before it had a result.",
 }
-"""What each code means."""
+"""The meaning of each code."""
 
 
 class RlexpError(Exception):
     """A mistake or a fault that the user can act on; printed without a traceback.
 
     Attributes:
-        exit_code: The exit code of a command that ends with it.
+        exit_code: The exit code of a command that ends with this error.
         code: The kind of error, for programs; one of `CODES`.
         key: The setting or argument that is wrong, if it is a single one.
         allowed: What is allowed instead, if that can be listed.
@@ -94,7 +94,7 @@ class RlexpError(Exception):
         allowed: Iterable[str] = (),
         command: str | None = None,
     ) -> None:
-        """Describe an error; without `code`, it has the code of its class."""
+        """Create an error; without `code`, it has the code of its class."""
         super().__init__(message)
         self.code = code or type(self).code
         self.key = key
@@ -106,27 +106,27 @@ class RlexpError(Exception):
         cls,
         sentence: str,
         word: str,
-        known: Collection[str],
+        allowed: Collection[str],
         *,
         code: Code = "unknown_value",
         key: str | None = None,
         after: str = "",
         command: str | None = None,
     ) -> Self:
-        """An error about a word that is not known, with the nearest known word and all of them.
+        """An error about an unknown value; the message suggests the nearest and lists all allowed.
 
         Args:
             sentence: What is wrong (`there is no phase 'tset'`).
-            word: The word.
-            known: The words that are allowed.
+            word: The unknown value.
+            allowed: The allowed values.
             code: The kind of error.
-            key: The setting or argument that the word was given for.
-            after: What follows the known words.
+            key: The setting or argument that has the value.
+            after: Text that follows the list of allowed values.
             command: The command to type next.
         """
-        listed = f" (there are: {', '.join(known) or 'none'})"
-        text = f"{sentence}{did_you_mean(word, known)}{listed}{after}"
-        return cls(text, code=code, key=key, allowed=known, command=command)
+        listed = f" (there are: {', '.join(allowed) or 'none'})"
+        text = f"{sentence}{did_you_mean(word, allowed)}{listed}{after}"
+        return cls(text, code=code, key=key, allowed=allowed, command=command)
 
     def rephrased(self, message: str) -> Self:
         """The same error with another message."""
@@ -145,19 +145,19 @@ class ConfigError(RlexpError, ValueError):
 
 
 class ProtocolError(RlexpError, ValueError):
-    """The experiment as asked for would break its own protocol."""
+    """The experiment would break its protocol, such as a comparison of unequal budgets."""
 
     code: Code = "protocol"
 
 
 class RecordError(RlexpError):
-    """Something under `runs/` is missing, damaged, locked or of another version."""
+    """A file under `runs/` is missing, damaged, locked or of another version."""
 
     code: Code = "records"
 
 
 class HeldError(RecordError):
-    """Another process holds what only one may: it may let go."""
+    """Another process holds a lock, and may release it later."""
 
     code: Code = "held"
 
@@ -170,28 +170,28 @@ class ExecutorError(RlexpError):
 
 
 class TrackerUnreachable(RlexpError):  # noqa: N818
-    """A tracker's service does not answer, or not sensibly; it may later."""
+    """A tracker's service does not answer, or answers nonsense; a later try may succeed."""
 
     exit_code = 69
     code: Code = "tracker_unreachable"
 
 
 class TrackerRefused(RlexpError):  # noqa: N818
-    """A tracker's service takes nothing as it is asked: trying again changes nothing."""
+    """A tracker's service rejected the request; a later try will fail in the same way."""
 
     exit_code = 69
     code: Code = "tracker_refused"
 
 
 class EnvironmentFault(RlexpError):  # noqa: N818
-    """An environment broke its own declaration: a bad observation or reward, at a known step."""
+    """An environment broke its own declaration: a bad observation or reward at a certain step."""
 
     exit_code = 1
     code: Code = "environment"
 
 
 class Interrupted(RlexpError):  # noqa: N818
-    """Ctrl-C ended a command before it had a result; nothing is printed."""
+    """Ctrl-C ended a command before it had a result; no message is printed."""
 
     exit_code = 130
     code: Code = "interrupted"

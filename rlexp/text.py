@@ -1,4 +1,8 @@
-"""Numbers, times and sizes as words, and text that is safe on a terminal."""
+"""Text for people: numbers, times, sizes and lists in words, and text that is safe to print.
+
+The functions are shared by the console, reports, trackers and error messages, so that a value reads
+the same everywhere.
+"""
 
 import json
 import math
@@ -9,44 +13,170 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+SCORES = {
+    "final": "mean return of the final policy",
+    "auc": "mean height of the evaluation curve",
+    "last_window": "mean return in the last tenth of training",
+}
+"""The rules by which a run is scored, in words."""
+
+
+# Numbers
+
+
+def number(value: float, digits: int) -> str:
+    """A number with a minus sign (U+2212) and a thousands separator (`−12,300.50`)."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    text = f"{value:,.{max(0, digits)}f}"
+    # A negative number that rounds to zero is written without a sign.
+    negative = text.startswith("-") and any(c in "123456789" for c in text)
+    return ("−" if negative else "") + text.lstrip("-")
+
+
+def digits_for(span: float) -> int:
+    """Decimal places that distinguish values spread over a span; at most 6."""
+    if not math.isfinite(span) or span <= 0:
+        return 2
+    # Halving the smallest positive number gives 0, which has no logarithm.
+    return min(6, max(0, 1 - math.floor(math.log10(span / 2 or span))))
+
+
+def per_cent(share: float) -> str:
+    """A share between 0 and 1 in per cent (`95 %`)."""
+    return f"{100 * share:.3g} %"
+
+
+def plain_value(value: str | float | bool | None, digits: int) -> str:
+    """The text of a table cell without an interval: `yes`, `—` for a missing value, `12,300`."""
+    match value:
+        case None:
+            return "—"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return number(value, 0)
+        case float():
+            return number(value, digits)
+        case _:
+            return value
+
+
+def cell(value: Any) -> str:
+    """The text of a cell in a console table; numbers have two decimal places."""
+    if value is None:
+        return "—"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+# Times and sizes
+
+
+def moment(time: float | None) -> str | None:
+    """Seconds since 1970 as local time (`2026-07-01 12:30:05`)."""
+    if time is None:
+        return None
+    try:
+        return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g} s after 1970"
+
+
+def ago(seconds: float) -> str:
+    """The time since an event in one unit (`5 min ago`)."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return f"{max(seconds, 0):.0f} s ago"
+
+
+def duration(seconds: float) -> str:
+    """A duration in at most two units (`3 min 10 s`)."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(count: int) -> str:
+    """A number of bytes in a readable unit (`38 MB`, `1.2 GB`)."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        # 9.95 and above would be rounded to `10.0`.
+        if value < 9.95:
+            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
+        if value < 1000:
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+# Lists
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun (`1 run`, `3,000 runs`); the plural is the noun with an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names joined for a sentence in their order (`a, b and c`)."""
+    items = list(names)
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def shortened(names: Sequence[str], most: int = 10) -> str:
+    """The first names joined for a sentence, and the number of others (`a, b and 7 more`)."""
+    if len(names) <= most:
+        return listed(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Whole numbers with consecutive ones as ranges (`0–4, 7`)."""
+    ranges: list[list[int]] = []
+    for value in sorted(set(values)):
+        if ranges and value == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], value]
+        else:
+            ranges.append([value])
+    return ", ".join("–".join(map(str, ends)) for ends in ranges)
+
+
+TASKS_ADDED = 6
+"""Largest number of tasks whose numbers of runs are listed one by one."""
+
+
+def runs_by_task(sizes: tuple[int, ...]) -> str:
+    """How many runs each task has: `3`, `3 on each of 2 tasks`, `3 + 2`, `2 to 5 on 26 tasks`."""
+    if len(sizes) == 1:
+        return f"{sizes[0]:,}"
+    if len(set(sizes)) == 1:
+        return f"{sizes[0]:,} on each of {len(sizes)} tasks"
+    if len(sizes) <= TASKS_ADDED:
+        return " + ".join(f"{runs:,}" for runs in sizes)
+    return f"{min(sizes):,} to {max(sizes):,} on {len(sizes)} tasks"
+
+
+# Safe and short text
+
 NOWHERE = frozenset({"Cc", "Cs"})
-"""Categories of characters without a glyph and without a place in a file: controls, surrogates."""
+"""Unicode categories of characters that are never shown: control characters and surrogates."""
 
 TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the text behind them around, so that it reads as what it is not."""
+"""Characters that reverse the direction of the text after them, and so can disguise it."""
 
 SPACES = frozenset({"Zs", "Zl", "Zp"})
+"""Unicode categories of spaces and separators."""
 
 
 def visible(text: str) -> str:
-    """A text without characters that control what is shown: a space or � stands for each."""
+    """The text with every control character replaced, by a space or by �."""
     return "".join(map(_visible, text))
-
-
-def one_line(text: str) -> str:
-    """A visible text without line breaks, and with one space between words."""
-    return " ".join(visible(text).split())
-
-
-def spelled(text: str, known: Callable[[str], bool]) -> str:
-    """A text whose unknown characters are given by their numbers (`[U+1F916]`).
-
-    What is told apart by such characters stays so, where a box in place of each would not do.
-    """
-    runs = ((has, "".join(run)) for has, run in groupby(text, known))
-    return "".join(run if has else f"[{_numbers(run)}]" for has, run in runs)
-
-
-def elided(text: str, length: int) -> str:
-    """A text of at most so many characters: what is too much in its middle is left out."""
-    if len(text) <= length:
-        return text
-    tail = length // 3
-    return f"{text[: length - tail - 1]}…{text[len(text) - tail :]}"
-
-
-def _numbers(characters: str) -> str:
-    return " ".join(f"U+{ord(c):04X}" for c in characters)
 
 
 def _visible(character: str) -> str:
@@ -56,53 +186,13 @@ def _visible(character: str) -> str:
     return "�" if category in NOWHERE or character in TURNING else character
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of things (`1 run`, `3,000 runs`)."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names in a sentence (`a, b and c`), in the order given."""
-    own = list(names)
-    return " and ".join([", ".join(own[:-1]), own[-1]]) if len(own) > 1 else "".join(own)
-
-
-def shortened(names: Sequence[str], most: int = 10) -> str:
-    """Names in a sentence, and how many more there are (`a, b and 7 more`)."""
-    if len(names) <= most:
-        return listed(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def numbers(values: Iterable[int]) -> str:
-    """Whole numbers, successive ones by their ends (`0–4, 7`)."""
-    told: list[list[int]] = []
-    for value in sorted(set(values)):
-        if told and value == told[-1][-1] + 1:
-            told[-1] = [told[-1][0], value]
-        else:
-            told.append([value])
-    return ", ".join("–".join(map(str, ends)) for ends in told)
-
-
-SCORES = {
-    "final": "mean return of the final policy",
-    "auc": "mean height of the evaluation curve",
-    "last_window": "mean return in the last tenth of training",
-}
-
-
-def cell(value: Any) -> str:
-    """A value in a table."""
-    if value is None:
-        return "—"
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def one_line(text: str) -> str:
+    """The visible text on one line, with single spaces between words."""
+    return " ".join(visible(text).split())
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Text without the control characters that a terminal would obey; those `kept` stay."""
+    """The text without control characters that a terminal would obey, except those in `kept`."""
     if text.isprintable():
         return text
     return "".join(
@@ -110,8 +200,32 @@ def printable(text: str, kept: str = "\n\t") -> str:
     )
 
 
+def spelled(text: str, is_available: Callable[[str], bool]) -> str:
+    """The text with unavailable characters as code points (`[U+1F916]`).
+
+    Names that differ only in such characters stay different, unlike with one replacement character.
+    """
+    runs = ((available, "".join(run)) for available, run in groupby(text, is_available))
+    return "".join(run if available else f"[{_code_points(run)}]" for available, run in runs)
+
+
+def _code_points(characters: str) -> str:
+    return " ".join(f"U+{ord(c):04X}" for c in characters)
+
+
+def elided(text: str, length: int) -> str:
+    """The text shortened to `length` characters, with … in place of its middle."""
+    if len(text) <= length:
+        return text
+    tail = length // 3
+    return f"{text[: length - tail - 1]}…{text[len(text) - tail :]}"
+
+
+# JSON values as YAML
+
+
 def outline(value: Any) -> str:
-    """JSON values as YAML, one leaf a line."""
+    """JSON values as YAML, with one leaf on each line."""
     return "\n".join(_outline(value, ""))
 
 
@@ -133,101 +247,12 @@ def _outline(value: Any, indent: str) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
+    # JSON is valid YAML; only texts that YAML reads as themselves are written without quotes.
+    if isinstance(value, str) and _UNQUOTED.fullmatch(value) and value not in _YAML_WORDS:
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
-_PLAIN = re.compile(r"[A-Za-z_/][\w./+@()-]*( [\w./+@()-]+)*", re.ASCII)
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-
-
-def moment(time: float | None) -> str | None:
-    """Seconds since 1970 as local time (`2026-07-01 12:30:05`)."""
-    if time is None:
-        return None
-    try:
-        return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return f"{time:g} s after 1970"
-
-
-def ago(seconds: float) -> str:
-    """How long ago, roughly (`5 min ago`)."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f} {unit} ago"
-    return f"{max(seconds, 0):.0f} s ago"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words (`3 min 10 s`)."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def size(count: int) -> str:
-    """Bytes in words (`38 MB`, `1.2 GB`)."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 9.95:
-            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
-        if value < 1000:
-            return f"{value:.0f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
-TASKS_ADDED = 6
-"""Tasks whose numbers of runs are told one by one, at most."""
-
-
-def number(value: float, digits: int) -> str:
-    """A number with a true minus and thousands apart (`−12,300.50`)."""
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    text = f"{value:,.{max(0, digits)}f}"
-    negative = text.startswith("-") and any(c in "123456789" for c in text)
-    return ("−" if negative else "") + text.lstrip("-")
-
-
-def plain_value(value: str | float | bool | None, digits: int) -> str:
-    """What stands in a table, but for intervals: `yes`, `—` for a missing value, `12,300`."""
-    match value:
-        case None:
-            return "—"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return number(value, 0)
-        case float():
-            return number(value, digits)
-        case _:
-            return value
-
-
-def per_cent(share: float) -> str:
-    """A share of one in per cent (`95 %`)."""
-    return f"{100 * share:.3g} %"
-
-
-def digits_for(span: float) -> int:
-    """Digits after the point that tell values apart that spread over a span."""
-    if not math.isfinite(span) or span <= 0:
-        return 2
-    return min(6, max(0, 1 - math.floor(math.log10(span / 2 or span))))
-
-
-def runs_by_task(sizes: tuple[int, ...]) -> str:
-    """How many runs each task has: `3`, `3 on each of 2 tasks`, `3 + 2`, `2 to 5 on 26 tasks`."""
-    if len(sizes) == 1:
-        return f"{sizes[0]:,}"
-    if len(set(sizes)) == 1:
-        return f"{sizes[0]:,} on each of {len(sizes)} tasks"
-    if len(sizes) <= TASKS_ADDED:
-        return " + ".join(f"{size:,}" for size in sizes)
-    return f"{min(sizes):,} to {max(sizes):,} on {len(sizes)} tasks"
+_UNQUOTED = re.compile(r"[A-Za-z_/][\w./+@()-]*( [\w./+@()-]+)*", re.ASCII)
+_YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Texts that YAML would read as null or as a boolean."""

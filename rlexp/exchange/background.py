@@ -1,4 +1,4 @@
-"""A mirror kept up to date by a thread of its own, so that a search never waits for it."""
+"""A thread that keeps the Optuna study of a sweep up to date, so that the search never waits."""
 
 from collections.abc import Sequence
 from threading import Condition, Thread
@@ -8,23 +8,23 @@ from rlexp.errors import RlexpError
 from rlexp.exchange.optuna_study import Mirror, MirroredTrial
 
 SHARE = 0.1
-"""Of its time, the thread works this much at most while the search goes on."""
+"""The largest share of its time that the thread works while the search is running."""
 PAUSE = (0.2, 30.0)
 """Shortest and longest pause between two attempts, in seconds."""
 
 
 class BackgroundMirror:
-    """A mirror with a thread that owns it. Every method returns at once, or when it says.
+    """A study mirror that is owned by a thread. Methods return at once unless they document a wait.
 
-    Only the newest snapshot counts: those that came while the database was slow or away are
-    skipped. What is not mirrored at the end is by the next command.
+    Only the newest snapshot is written: snapshots that arrive while the database is slow or away
+    are skipped. The next command writes what is missing at the end.
     """
 
     def __init__(self, mirror: Mirror) -> None:
         """Start the thread, which opens the study.
 
         Args:
-            mirror: Used by the thread alone from now on.
+            mirror: The mirror, used only by the thread from now on.
         """
         self._mirror = mirror
         self._changed = Condition()
@@ -37,33 +37,35 @@ class BackgroundMirror:
 
     @property
     def problem(self) -> str | None:
-        """Why the last attempt failed, in one line without passwords; nothing if it did not."""
+        """Why the last attempt failed, in one line without passwords; None if it succeeded."""
         with self._changed:
             return self._problem
 
     def offer(self, trials: Sequence[MirroredTrial]) -> None:
-        """Take all trials as they are now; an older snapshot that waits is dropped."""
+        """Queue a snapshot of all trials; it replaces an older snapshot that is still waiting."""
         with self._changed:
             self._newest = tuple(trials)
             self._offered += 1
             self._changed.notify_all()
 
     def check(self, patience: float = 3.0) -> str | None:
-        """Wait for the end of the first attempt, for a few seconds; what is wrong, if anything."""
+        """Wait a few seconds for the end of the first attempt; returns the problem, if any."""
         with self._changed:
             if self._changed.wait_for(lambda: self._attempts > 0, patience):
                 return self._problem
-            return self._say("it has not answered yet")
+            return self._describe("it has not answered yet")
 
     def close(self, patience: float = 5.0) -> str | None:
-        """Mirror the newest snapshot, or stop trying after a few seconds; what is wrong, if so."""
+        """Write the newest snapshot, or give up after a few seconds; returns the problem, if any."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
             done = self._changed.wait_for(lambda: not self._is_behind(), patience)
             self._given_up = True
             self._changed.notify_all()
-            problem = None if done else self._problem or self._say("it is too slow")
+            problem = None if done else self._problem or self._describe("it is too slow")
+        # A thread that hangs in a database driver is left behind: it is a daemon and ends with the
+        # process.
         self._thread.join(max(patience, 1.0) if done else 0.0)
         return problem
 
@@ -82,9 +84,11 @@ class BackgroundMirror:
         self._mirror.close()
 
     def _wait(self, pause: float) -> bool:
-        """Wait for something to do, not before the pause is over; whether there is any."""
+        """Wait for the pause and then for work; returns whether there is work to do."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing, pause)
+            # Between failing attempts at the end, pause briefly instead of busy-looping until
+            # `close` gives up.
             if self._closing and self._problem:
                 self._changed.wait_for(lambda: self._given_up, PAUSE[0])
             self._changed.wait_for(lambda: self._closing or self._is_due())
@@ -94,14 +98,16 @@ class BackgroundMirror:
         return self._is_behind() or self._attempts == 0 or self._problem is not None
 
     def _attempt(self) -> bool:
-        """Mirror the newest snapshot, or open the study where there is none; whether it worked."""
+        """Write the newest snapshot, or open the study if there is none; returns whether it worked."""
         with self._changed:
             newest, number = self._newest, self._offered
         problem = None
         try:
             self._mirror.open() if newest is None else self._mirror.sync(newest)
-        except Exception as error:  # noqa: BLE001 drivers raise what they like
-            problem = str(error) if isinstance(error, RlexpError) else self._say(_reason(error))
+        except Exception as error:  # noqa: BLE001 drivers raise any type
+            problem = (
+                str(error) if isinstance(error, RlexpError) else self._describe(_reason(error))
+            )
         with self._changed:
             self._problem = problem
             self._attempts += 1
@@ -110,17 +116,17 @@ class BackgroundMirror:
             self._changed.notify_all()
         return problem is None
 
-    def _say(self, reason: str) -> str:
+    def _describe(self, reason: str) -> str:
         for secret in self._mirror.place.secrets:
             reason = reason.replace(secret, "***")
         return (
-            f"the study in {self._mirror.place.shown} is not up to date: {reason}; the search goes on, "
-            "and the study catches up when it can"
+            f"the study in {self._mirror.place.shown} is not up to date: {reason}; the search "
+            "continues, and the study is updated when this is possible again"
         )
 
 
 def _reason(error: BaseException) -> str:
-    """The first cause, in one line."""
+    """The original cause of an error, in one line."""
     while (cause := getattr(error, "orig", None) or error.__cause__) is not None:
         error = cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

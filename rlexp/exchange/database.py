@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError, did_you_mean
-from rlexp.exchange.turns import Turn, database_turn, file_turn
+from rlexp.exchange.locks import Lock, database_lock, file_lock
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
     from sqlalchemy import URL
 
 TIMEOUT = 3
-"""Seconds in which a database must take a connection, or give up a lock of its own."""
+"""Seconds in which a database must accept a connection, or release one of its locks."""
 FORMS = "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://… or sqlite:///FILE"
 PACKAGES = {
     "postgresql": "rlexp[postgresql]",
@@ -20,86 +20,86 @@ PACKAGES = {
     "mysqldb": "mysqlclient",
     "pymysql": "pymysql",
 }
-"""What to install, by a driver's or a database's name."""
+"""Packages to install, by driver or database."""
 
 
 class Database:
-    """A study's database. Not for several threads."""
+    """The database of a study. Not thread-safe."""
 
     def __init__(self, url: str) -> None:
-        """Read the URL; nothing is connected yet.
+        """Parse the URL; no connection is opened yet.
 
         Raises:
-            ConfigError: It is no URL, of an unknown kind, or its driver is not installed.
+            ConfigError: The URL is invalid or of an unknown kind, or its driver is not installed.
         """
         self.url = _parse(url)
         self._storage: RDBStorage | None = None
-        self._turn: Turn | None = None
+        self._lock: Lock | None = None
 
     @property
     def shown(self) -> str:
-        """How messages name it: without the password, and without options, which may hold one."""
+        """The URL for messages: without the password, and without options, which may contain one."""
         return self.url.set(query={}).render_as_string(hide_password=True)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may say."""
+        """Texts of the URI that no message may contain."""
         hidden = ("pass", "secret", "token", "key")
         options = [
             v for k, v in self.url.query.items() if any(word in k.lower() for word in hidden)
         ]
-        texts = [one for v in options for one in ((v,) if isinstance(v, str) else v)]
+        texts = [text for v in options for text in ((v,) if isinstance(v, str) else v)]
         return tuple(s for s in (self.url.password, *texts) if s)
 
     @property
     def file(self) -> Path | None:
-        """Where it is, if it is a file of SQLite's."""
+        """The file of a SQLite database; None for a server."""
         name = self.url.database
         return Path(name).absolute() if name and self.url.get_backend_name() == "sqlite" else None
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Keep other processes of ours away, from a database that has no tables yet too.
+    def lock(self) -> AbstractContextManager[None]:
+        """Lock out other rlexp processes, also from a database that has no tables yet.
 
-        Two that create Optuna's tables at once would break each other.
+        Two processes that create Optuna's tables at the same time would break each other.
         """
-        if self._turn is None:
-            self._turn = self._make_turn()
-        return self._turn()
+        if self._lock is None:
+            self._lock = self._make_lock()
+        return self._lock()
 
     def open(self) -> "BaseStorage":
-        """The storage, with its tables."""
+        """Open the storage; missing tables are created."""
         from optuna.storages import RDBStorage
 
         self.close()
         url = self.url.render_as_string(hide_password=False)
         self._storage = RDBStorage(
-            url.replace("{", "{{").replace("}", "}}"),  # Optuna fills in what stands in braces
+            url.replace("{", "{{").replace("}", "}}"),  # Optuna formats the text
             engine_kwargs={"pool_pre_ping": True, "connect_args": _connect_args(self.url)},
         )
         return self._storage
 
     def settle(self) -> None:
-        """Nothing to remember: a database keeps its own state whole."""
+        """Do nothing: a database needs no check of its file."""
 
     def is_intact(self) -> bool:
-        """A database repairs itself."""
+        """Return True: a database recovers from crashes by itself."""
         return True
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close all connections."""
         if self._storage is not None:
             self._storage.remove_session()
             self._storage.engine.dispose()
             self._storage = None
 
-    def _make_turn(self) -> Turn:
+    def _make_lock(self) -> Lock:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
         if self.file is not None:
-            beside = self.file.with_name(f"{self.file.name}.turn")
-            return lambda: file_turn(beside)
-        return database_turn(
+            lock_path = self.file.with_name(f"{self.file.name}.turn")
+            return lambda: file_lock(lock_path)
+        return database_lock(
             create_engine(self.url, poolclass=NullPool, connect_args=_connect_args(self.url))
         )
 
@@ -118,7 +118,7 @@ def _parse(text: str) -> "URL":
     kind = url.get_backend_name()
     if kind not in {"postgresql", "mysql", "sqlite"}:
         raise ConfigError(
-            f"sweep.storage: {kind} is no database that a sweep is mirrored to; write {FORMS}"
+            f"sweep.storage: the database {kind} is not supported; write {FORMS}"
             f"{did_you_mean(kind, ('postgresql', 'mysql', 'sqlite'))}"
         )
     if kind == "sqlite" and (not url.database or url.database.startswith((":", "file:"))):
@@ -150,7 +150,7 @@ def _check_driver(url: "URL") -> None:
 
 
 def _connect_args(url: "URL") -> dict[str, Any]:
-    """Limits for a server that does not answer; what the URL says itself goes first."""
+    """Timeouts for a server that does not answer; options in the URL override them."""
     keep_alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     limits: dict[str, int] = {
         "sqlite": {"timeout": TIMEOUT},

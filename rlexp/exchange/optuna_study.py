@@ -1,4 +1,8 @@
-"""A sweep mirrored as a study of Optuna, which optuna-dashboard and Optuna itself can read."""
+"""A sweep mirrored as an Optuna study, which Optuna and optuna-dashboard can read.
+
+`OptunaStudyMirror` writes the study to a `JournalFile` or a `Database`. `silence` redirects the
+log messages of Optuna and the libraries below it.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +15,9 @@ from rlexp.errors import ProtocolError
 from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_trials import (
     NUMBER,
-    Content,
     MirroredTrial,
-    Snapshot,
+    TranslatedTrials,
+    TrialContent,
     content,
 )
 from rlexp.protocol.space import Space
@@ -27,7 +31,7 @@ from itertools import count
 from os import SEEK_END, stat_result
 from typing import TYPE_CHECKING
 
-from rlexp.exchange.turns import file_turn
+from rlexp.exchange.locks import file_lock
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -38,23 +42,23 @@ LIBRARIES = ("optuna", "sqlalchemy", "alembic", "psycopg")
 
 
 class _Forward(logging.Handler):
-    """Hands each message to a function, or drops it."""
+    """Passes each log message to a function, or drops it."""
 
     def __init__(self, log: Callable[[str], None] | None) -> None:
         super().__init__()
         self.log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand it over."""
+        """Pass the message on."""
         if self.log is not None:
             self.log(f"{record.name}: {record.getMessage()}")
 
 
 def silence(log: Callable[[str], None] | None = None) -> None:
-    """Let the libraries' messages go nowhere, or to a function, in this whole process.
+    """Redirect the libraries' log messages to a function, or drop them, in this whole process.
 
     Args:
-        log: Gets each message, one line or several.
+        log: Receives each message, of one line or several; None drops all messages.
     """
     import optuna
 
@@ -68,59 +72,59 @@ def silence(log: Callable[[str], None] | None = None) -> None:
 
 
 GRACE = 3
-"""Seconds after which Optuna's own lock, left by a killed process, is broken."""
+"""Seconds after which Optuna's own lock, left behind by a killed process, is broken."""
 
 
 class JournalFile:
-    """A study's journal file. Not for several threads.
+    """The journal file of a study. Not thread-safe.
 
-    Optuna itself opens a journal whose last line is torn, glues the next line to it, and can
-    never be read again: so nothing is appended to a file that was not found whole.
+    Optuna would append the next record to a torn last line, after which the journal can never be
+    read again. So every file is checked before anything is appended to it.
     """
 
     def __init__(self, path: Path) -> None:
-        # Optuna's lock is a link with this path as its target: a relative one leads nowhere, and
-        # then the wait for a dead holder never ends.
+        # Optuna's lock is a symbolic link with this path as its target. A relative path would
+        # not resolve, and waiting for a dead holder would never end.
         self.path = path.absolute()
         self._seen: stat_result | None = None
         self._aside: Path | None = None
 
     @property
     def shown(self) -> str:
-        """How messages name it."""
+        """The path, for messages."""
         return str(self.path)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """A path has none."""
+        """No secrets: a path has none."""
         return ()
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Keep other processes of ours away."""
-        return file_turn(self.path.with_name(f"{self.path.name}.turn"))
+    def lock(self) -> AbstractContextManager[None]:
+        """Lock out other rlexp processes."""
+        return file_lock(self.path.with_name(f"{self.path.name}.turn"))
 
     def open(self) -> "BaseStorage":
-        """The storage, from a file that is whole: a damaged one is set aside first."""
+        """Open the storage; a damaged file is renamed first, and a new one is begun."""
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_symlink():
-            # It would be written through, wherever it leads.
+            # Optuna would write to wherever the link leads.
             self.path.replace(_free_name(self.path))
         if self.path.exists() and _is_damaged(self.path):
             self.set_aside()
-        backend = JournalFileBackend(str(self.path), lock_obj=self._lock())
+        backend = JournalFileBackend(str(self.path), lock_obj=self._optuna_lock())
         storage = JournalStorage(backend)
         self.settle()
         return storage
 
     def settle(self) -> None:
-        """Remember the file as it is now, as far as this process wrote or read it."""
+        """Remember the file's identity and size after this process wrote or read it."""
         self._seen = self.path.stat()
 
     def is_intact(self) -> bool:
-        """Whether the file is the one last seen, whole lines have been added at most."""
+        """Whether the file is the same as before, with at most whole lines added."""
         try:
             now = self.path.stat()
         except OSError:
@@ -133,35 +137,37 @@ class JournalFile:
         )
 
     def set_aside(self) -> None:
-        """Rename a damaged file, unless another process just ended the line it was writing."""
-        with self._locked():
+        """Rename a damaged file, unless another process has just completed the torn line."""
+        with self._optuna_locked():
             if _is_damaged(self.path):
                 self._aside = self._aside or _free_name(self.path)
                 self.path.replace(self._aside)
 
     def close(self) -> None:
-        """Forget the file."""
+        """Forget the identity of the file."""
         self._seen = None
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = self._lock()
+    def _optuna_locked(self) -> Iterator[None]:
+        lock = self._optuna_lock()
         lock.acquire()
         try:
             yield
         finally:
-            # Broken by another process after the grace period, it is not ours to release.
+            # After the grace period another process may have broken the lock and taken it.
             with suppress(RuntimeError):
                 lock.release()
 
-    def _lock(self) -> "JournalFileSymlinkLock":
+    def _optuna_lock(self) -> "JournalFileSymlinkLock":
         from optuna.storages.journal import JournalFileSymlinkLock
 
         return JournalFileSymlinkLock(str(self.path), grace_period=GRACE)
 
 
 def _is_damaged(path: Path) -> bool:
-    """Whether Optuna cannot read the file, or will not be able to after the next line."""
+    """Whether Optuna cannot read the file, or could not read it after the next append."""
+    # The text after the last line break must be empty, the last line a record, and all records must
+    # replay.
     last = path.read_bytes().rpartition(b"\n")
     if last == (b"", b"", b""):
         return False
@@ -183,7 +189,7 @@ def _replays(path: Path) -> bool:
         JournalStorage(JournalFileBackend(str(path)))
     except OSError:
         raise
-    except Exception:  # noqa: BLE001 whatever Optuna makes of a damaged record
+    except Exception:  # noqa: BLE001 Optuna raises any type for a damaged record
         return False
     return True
 
@@ -205,21 +211,22 @@ __all__ = ["JOURNAL", "Direction", "Mirror", "MirroredTrial"]
 JOURNAL = "optuna.journal"
 """Name of the journal file in a sweep's folder."""
 DEFINITION = "rlexp"
-"""User attribute of a study: what it mirrors."""
+"""User attribute of a study with the definition of the sweep that it mirrors."""
 WRITER = "rlexp:writer"
-"""User attribute of a study: who wrote to it last. Another name than one's own says: read anew."""
+"""User attribute of a study with the id of its last writer. After another writer, it is read again."""
 
 Direction = Literal["maximize", "minimize"]
 
 
 class Mirror:
-    """The study that shows a sweep. The records are the truth, and it can be lost at any time.
+    """Keeps an Optuna study equal to a sweep. The study may be lost: the records hold everything.
 
-    Not for several threads; several processes take turns. A study is ours if it says so, with
-    this sweep's definition, and every trial in it is marked as ours; any other is left alone.
+    Not thread-safe; several processes may use one study, one at a time. The study belongs to this
+    sweep if it carries the sweep's definition and every trial carries rlexp's mark; any other
+    study is left unchanged.
 
-    What was written is remembered, so that a step costs what changed and not what is there. The
-    study names its last writer: when that is another process, all of it is read again.
+    The mirror remembers what it wrote, so that the cost of an update depends on the changes and
+    not on the size of the study. If another process was the last writer, the study is read again.
     """
 
     def __init__(
@@ -233,92 +240,98 @@ class Mirror:
         owner: str = "",
         log: Callable[[str], None] | None = None,
     ) -> None:
-        """Say where and what; nothing is opened or connected yet.
+        """Describe the study; nothing is opened or connected yet.
 
         Args:
-            url: Of a database; null: the journal file.
+            url: URL of a database; None: the journal file.
             journal: Path of the journal file.
-            name: Of the study.
-            space: What is searched.
+            name: Name of the study.
+            space: The search space.
             directions: One for each objective.
-            owner: Tells this sweep from others of the same name, space and directions in the
-                same database: a hash of its definition, say.
-            log: Gets the messages of Optuna and its libraries, which else go nowhere.
+            owner: Distinguishes this sweep from others of the same name, space and directions in
+                the same database, such as a hash of its definition.
+            log: Receives the log messages of Optuna and its libraries; None drops them.
 
         Raises:
-            ConfigError: The URL is none, of an unknown kind, or its driver is not installed.
+            ConfigError: The URL is invalid or of an unknown kind, or its driver is not installed.
         """
         self.name = name
         self.space = space
         self.directions = tuple(directions)
         self.place = JournalFile(journal) if url is None else Database(url)
-        whose = {"schema": 1, "owner": owner, "directions": directions, "space": space.plain()}
-        self._definition = json.loads(json.dumps(whose))
+        definition = {
+            "schema": 1,
+            "owner": owner,
+            "directions": directions,
+            "space": space.plain(),
+        }
+        self._definition = json.loads(json.dumps(definition))
         self._log = log
         self._writer = uuid4().hex
         self._storage: BaseStorage | None = None
         self._study = 0
-        self._written: list[Content] = []
-        self._wanted = Snapshot(space)
+        self._written: list[TrialContent] = []
+        self._target = TranslatedTrials(space)
 
     def open(self) -> None:
-        """Make sure that the place answers and that the study, if there is one, is ours.
+        """Check that the storage answers, and that an existing study belongs to this sweep.
 
         Raises:
             ProtocolError: There is another study of that name.
-            Exception: Whatever the database's driver or the file system says.
+            Exception: Any error of the database's driver or the file system.
         """
-        self._in_turn(lambda _: None)
+        self._while_locked(lambda _: None)
 
     def sync(self, trials: Sequence[MirroredTrial]) -> None:
-        """Make the study equal to these trials, in any order; nothing is written twice.
+        """Make the study equal to these trials; only differences are written.
 
-        A process that is killed meanwhile leaves a study that the next call completes.
+        If the process is killed meanwhile, the next call completes the study.
 
         Args:
-            trials: All that there are, numbers from 0 without a gap.
+            trials: All trials in any order, numbered from 0 without a gap.
 
         Raises:
-            ProtocolError: A number is missing or twice there; or the study is another's.
-            Exception: Whatever the database's driver or the file system says. The next call
-                reads the study anew.
+            ProtocolError: A number is missing or repeated, or the study belongs to another sweep.
+            Exception: Any error of the database's driver or the file system. The next call
+                reads the study again.
         """
-        self._wanted.take(trials)
-        self._in_turn(self._bring)
+        self._target.take(trials)
+        self._while_locked(self._write_differences)
 
     def close(self) -> None:
-        """Give back what is open; `sync` opens it again."""
+        """Close the storage; `sync` opens it again."""
         self._storage = None
         self.place.close()
 
-    def _in_turn(self, act: Callable[["BaseStorage"], None]) -> None:
+    def _while_locked(self, act: Callable[["BaseStorage"], None]) -> None:
         silence(self._log)
         try:
-            with self.place.turn():
-                self._on_the_study(act)
+            with self.place.lock():
+                self._act_on_study(act)
         except BaseException:
             self.close()
             raise
 
-    def _on_the_study(self, act: Callable[["BaseStorage"], None]) -> None:
-        """Act on what is remembered of the study; where that fails, on what it really is."""
+    def _act_on_study(self, act: Callable[["BaseStorage"], None]) -> None:
+        """Act on the remembered content of the study; if that fails, read the study and act again."""
         with suppress(Exception):
-            if self._storage is not None and self._is_known(self._storage):
+            if self._storage is not None and self._is_unchanged(self._storage):
                 act(self._storage)
-                if self._is_known(self._storage):
+                # Checked again: another program may have written in between.
+                if self._is_unchanged(self._storage):
                     return self.place.settle()
         self.close()
         storage = self._read()
         act(storage)
-        if not self._is_known(storage):
-            raise RuntimeError("something else writes to it")
+        if not self._is_unchanged(storage):
+            raise RuntimeError("another program is writing to the study")
         return self.place.settle()
 
-    def _is_known(self, storage: "BaseStorage") -> bool:
-        """Whether the study is as it was left: nobody wrote, and no trial is there too much.
+    def _is_unchanged(self, storage: "BaseStorage") -> bool:
+        """Whether the study is as this process left it: no other writer, and no additional trial.
 
-        A server that is gone before it acknowledges a trial has it all the same, and Optuna then
-        adds it once more.
+        A server that fails after storing a trial and before acknowledging it makes Optuna add the
+        trial a second time; the check of the next number finds such a trial.
         """
         if not self.place.is_intact():
             return False
@@ -336,7 +349,7 @@ class Mirror:
         trials = storage.get_all_trials(self._study, deepcopy=False)
         marks = [trial.system_attrs.get(NUMBER) for trial in trials]
         if None in marks:
-            raise self._foreign(f"trial {marks.index(None)} was added by someone else")
+            raise self._foreign(f"trial {marks.index(None)} was added by another program")
         storage.set_study_user_attr(self._study, WRITER, self._writer)
         self._written = [content(trial) for trial in trials]
         return storage
@@ -348,7 +361,8 @@ class Mirror:
             return self._create(storage)
         attributes: Mapping[str, Any] = storage.get_study_user_attrs(study)
         if not attributes and not storage.get_all_trials(study, deepcopy=False):
-            # Killed between creating and marking it; somebody's empty study is as good.
+            # Either an rlexp process was killed between creating and marking the study, or the
+            # user created it; an empty study can be used in both cases.
             attributes = self._mark(storage, study)
         theirs = attributes.get(DEFINITION)
         if theirs != self._definition:
@@ -358,7 +372,7 @@ class Mirror:
     def _foreign(self, reason: str) -> ProtocolError:
         return ProtocolError(
             f"the study {self.name} in {self.place.shown} does not mirror this sweep: {reason}; "
-            "it is left as it is: choose another sweep.storage, or delete that study"
+            "the study was not changed: choose another sweep.storage, or delete that study"
         )
 
     def _create(self, storage: "BaseStorage") -> int:
@@ -370,7 +384,7 @@ class Mirror:
         return study
 
     def _mark(self, storage: "BaseStorage", study: int) -> Mapping[str, Any]:
-        """Say whose an empty study is, if it has our directions; what it says of itself then."""
+        """Mark an empty study as ours if it has our directions; returns its attributes."""
         theirs = [direction.name.lower() for direction in storage.get_study_directions(study)]
         if theirs != list(self.directions):
             return {}
@@ -379,20 +393,21 @@ class Mirror:
         return {DEFINITION: self._definition}
 
     def _start_over(self, storage: "BaseStorage") -> None:
-        """An empty study in place of one that cannot become what it should be."""
+        """Replace a study that cannot be changed into the target by an empty one."""
         storage.delete_study(self._study)
         self._study = self._create(storage)
         self._written = []
 
-    def _bring(self, storage: "BaseStorage") -> None:
-        """Make the study what is wanted."""
-        wanted = self._wanted.made
-        pairs = zip(self._written, wanted, strict=False)
-        if len(self._written) > len(wanted) or not all(
+    def _write_differences(self, storage: "BaseStorage") -> None:
+        """Change the study until it equals the target."""
+        target = self._target.made
+        pairs = zip(self._written, target, strict=False)
+        if len(self._written) > len(target) or not all(
             was.leads_to(now) for was, (_, now) in pairs
         ):
+            # Optuna cannot remove a trial or change a finished one.
             self._start_over(storage)
-        for number, (made, now) in enumerate(wanted):
+        for number, (made, now) in enumerate(target):
             if number == len(self._written):
                 storage.create_new_trial(self._study, made)
                 self._written.append(now)
@@ -401,9 +416,9 @@ class Mirror:
                 self._written[number] = now
 
     def _advance(
-        self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: Content
+        self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: TrialContent
     ) -> None:
-        """Add what a running trial lacks; its end comes last, for nothing can follow it."""
+        """Add what a running trial lacks. Its end is written last: a finished trial cannot change."""
         was = self._written[number]
         trial = storage.get_trial_id_from_study_id_trial_number(self._study, number)
         for key, text in now.attributes.items():
@@ -420,5 +435,5 @@ def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
     if not isinstance(theirs, Mapping):
         return "it was not made by rlexp"
     names = {"directions": "other directions", "space": "another search space"}
-    other = [word for key, word in names.items() if theirs.get(key) != ours[key]]
+    other = [name for key, name in names.items() if theirs.get(key) != ours[key]]
     return f"it has {' and '.join(other)}" if other else "it belongs to another sweep of that name"

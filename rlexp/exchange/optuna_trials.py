@@ -1,4 +1,4 @@
-"""Trials of a sweep as Optuna keeps them: their ranges, their values, and what can still change."""
+"""Translation of a sweep's search space and trials into Optuna's distributions and trials."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 Ranges = Mapping[str, "BaseDistribution"]
-"""Of a study, by parameter."""
+"""The distributions of a study, by parameter."""
 
 
 def ranges(space: Space, default: Mapping[str, Any]) -> Ranges:
-    """The ranges of a study, each wide enough for the default value.
+    """The distributions of a study, each wide enough for the default value.
 
-    All trials have the same: Optuna's importances leave a parameter out whose ranges differ.
+    All trials share them: Optuna's importances ignore a parameter whose distributions differ.
 
     Args:
-        space: What is searched.
-        default: The values of the default configuration, which may lie outside.
+        space: The search space.
+        default: Values of the default configuration, which may lie outside the space.
     """
-    found: dict[str, BaseDistribution] = {}
+    result: dict[str, BaseDistribution] = {}
     for parameter in space.parameters:
-        plain = _range(parameter.domain)
-        placed = place(parameter.domain, plain, default.get(parameter.key))
-        found[parameter.key] = plain if placed is None else placed[1]
-    return found
+        distribution = _range(parameter.domain)
+        pair = value_and_range(parameter.domain, distribution, default.get(parameter.key))
+        result[parameter.key] = distribution if pair is None else pair[1]
+    return result
 
 
 def _range(domain: Domain) -> "BaseDistribution":
@@ -56,8 +56,10 @@ def _range(domain: Domain) -> "BaseDistribution":
             return Categorical(_labels(domain))
 
 
-def place(domain: Domain, within: Any, value: Any) -> tuple[Any, "BaseDistribution"] | None:
-    """A value as Optuna writes it, with a range that holds it; nothing if there is none."""
+def value_and_range(
+    domain: Domain, within: Any, value: Any
+) -> tuple[Any, "BaseDistribution"] | None:
+    """A value as Optuna stores it, with a distribution that contains it; None if there is none."""
     if isinstance(domain, Choice):
         position = domain.position(value)
         return None if position is None else (within.choices[position], within)
@@ -66,6 +68,8 @@ def place(domain: Domain, within: Any, value: Any) -> tuple[Any, "BaseDistributi
     if isinstance(domain, Integer) and value != int(value):
         return None
     number = int(value) if isinstance(domain, Integer) else float(value)
+    # A logarithmic distribution starts at 1 for integers, and above 0 for floats (5e-324 is the
+    # smallest positive one).
     if within.log and number < (1 if isinstance(domain, Integer) else 5e-324):
         return None
     low, high = min(number, within.low), max(number, within.high)
@@ -75,37 +79,38 @@ def place(domain: Domain, within: Any, value: Any) -> tuple[Any, "BaseDistributi
 
 
 def _labels(choice: Choice) -> list[Any]:
-    """The choices as Optuna keeps them: JSON text for lists, and for all where two look alike."""
+    """The choices as Optuna stores them: lists, or all choices if two are equal, as JSON texts."""
     labels = [
         v if v is None or isinstance(v, bool | int | float | str) else canonical(v)
         for v in choice.values
     ]
+    # In Python 1 == True == 1.0, which Optuna could not tell apart.
     alike = any(a == b for i, a in enumerate(labels) for b in labels[:i])
     return [canonical(v) for v in choice.values] if alike else labels
 
 
 OUTSIDE = "outside_space"
-"""User attribute with the parameters that no range of Optuna's can hold: a default of null, say."""
+"""User attribute with the parameters that no distribution can contain, such as a default of null."""
 NUMBER = "rlexp:number"
-"""System attribute that marks a trial as ours, with its number."""
+"""System attribute with a trial's number; marks the trial as written by rlexp."""
 
 State = Literal["running", "complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredTrial:
-    """A trial as the mirror shows it.
+    """A trial as it is written to the study.
 
     Attributes:
-        number: From 0, which is the default configuration.
-        parameters: The values that it sets; those that are not there for it are left out.
-        state: Where it stands. One that may still get other values must be `running`: Optuna
-            never changes a finished trial, so the whole study would be written anew.
-        values: One for each objective, in its own unit; only where it is complete or pruned.
-        intermediate: The first objective by environment steps.
-        attributes: What else is shown, as JSON values: seeds, scores per seed, run ids, …
-        started: Seconds since 1970, if it is known.
-        ended: Seconds since 1970, if it is known.
+        number: From 0, the default configuration.
+        parameters: Values of its hyperparameters, without inactive ones.
+        state: A trial that may still get other values must be `running`: Optuna never changes a
+            finished trial, so the whole study would have to be written again.
+        values: One for each objective, in the objective's unit; empty unless complete or pruned.
+        intermediate: Values of the first objective by environment steps.
+        attributes: Further JSON values to show: seeds, scores per seed, run ids, …
+        started: Seconds since 1970, if known.
+        ended: Seconds since 1970, if known.
     """
 
     number: int
@@ -118,27 +123,27 @@ class MirroredTrial:
     ended: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a score that is none, and one where there cannot be any."""
+        """Refuse missing, unexpected and non-finite values."""
         if self.state == "complete" and not self.values:
             raise ProtocolError(f"trial {self.number} is complete: it needs its values")
         if self.state in {"running", "failed"} and self.values:
             raise ProtocolError(f"trial {self.number} is {self.state}: it has no values")
         if not all(map(isfinite, self.values)):
             raise ProtocolError(
-                f"trial {self.number} has a value that is not finite: it is failed, not complete"
+                f"trial {self.number} has a value that is not finite: its state must be failed"
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What a trial of Optuna's says, as text, so that NaN equals NaN.
+class TrialContent:
+    """The content of an Optuna trial as JSON texts, in which NaN equals NaN.
 
     Attributes:
-        state: Optuna's name of it.
+        state: Optuna's name of the state.
         values: One for each objective.
         parameters: The values and ranges.
         attributes: User attributes.
-        intermediate: By step.
+        intermediate: Intermediate values by step.
     """
 
     state: str
@@ -147,23 +152,23 @@ class Content:
     attributes: Mapping[str, str]
     intermediate: Mapping[int, str]
 
-    def leads_to(self, wanted: "Content") -> bool:
-        """Whether Optuna can still make the wanted trial of this one: it only ever adds."""
-        return self == wanted or (
+    def leads_to(self, other: "TrialContent") -> bool:
+        """Whether this trial can still become the other one: Optuna only adds to a running trial."""
+        return self == other or (
             self.state == "RUNNING"
-            and self.parameters == wanted.parameters
-            and self.attributes.keys() <= wanted.attributes.keys()
-            and self.intermediate.keys() <= wanted.intermediate.keys()
+            and self.parameters == other.parameters
+            and self.attributes.keys() <= other.attributes.keys()
+            and self.intermediate.keys() <= other.intermediate.keys()
         )
 
 
 def to_optuna(trial: MirroredTrial, space: Space, study: Ranges) -> "FrozenTrial":
-    """The trial as Optuna keeps it; its number is given by the study that it is added to.
+    """The trial as an Optuna trial; the study that it is added to gives it its number.
 
     Args:
-        trial: Any.
-        space: What is searched.
-        study: The ranges of the study, from `ranges`.
+        trial: The trial.
+        space: The search space.
+        study: The distributions of the study, from `ranges`.
     """
     from optuna.trial import create_trial
 
@@ -185,12 +190,12 @@ def to_optuna(trial: MirroredTrial, space: Space, study: Ranges) -> "FrozenTrial
     return made
 
 
-def content(trial: "FrozenTrial") -> Content:
-    """What a trial of Optuna's says, however it was made; times are left out."""
+def content(trial: "FrozenTrial") -> TrialContent:
+    """The content of an Optuna trial, without its times."""
     from optuna.distributions import distribution_to_json
 
     kept = {k: [trial.params[k], distribution_to_json(d)] for k, d in trial.distributions.items()}
-    return Content(
+    return TrialContent(
         state=trial.state.name,
         values=json.dumps(trial.values),
         parameters=json.dumps(kept, sort_keys=True),
@@ -199,32 +204,32 @@ def content(trial: "FrozenTrial") -> Content:
     )
 
 
-class Snapshot:
-    """The trials as Optuna should keep them; only what changed is translated again."""
+class TranslatedTrials:
+    """The trials translated for Optuna; only changed trials are translated again."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self._ranges: Ranges = {}
         self._trials: list[MirroredTrial] = []
-        self._made: list[tuple[FrozenTrial, Content]] = []
+        self._made: list[tuple[FrozenTrial, TrialContent]] = []
 
     @property
-    def made(self) -> Sequence[tuple["FrozenTrial", Content]]:
-        """Each trial, and what it says, by number."""
+    def made(self) -> Sequence[tuple["FrozenTrial", TrialContent]]:
+        """Each Optuna trial with its content, by number."""
         return self._made
 
     def take(self, trials: Sequence[MirroredTrial]) -> None:
         """Translate these trials, in any order.
 
         Raises:
-            ProtocolError: A number is missing or twice there.
+            ProtocolError: A number is missing or repeated.
         """
         ordered = sorted(trials, key=lambda trial: trial.number)
         if [trial.number for trial in ordered] != list(range(len(ordered))):
-            raise ProtocolError("the trials of a mirror are numbered from 0, each number once")
+            raise ProtocolError("the trials of a mirror must be numbered from 0, each number once")
         study = ranges(self.space, ordered[0].parameters if ordered else {})
-        known = self._trials if study == self._ranges else []
-        same = [a == b for a, b in zip(known, ordered, strict=False)]
+        previous = self._trials if study == self._ranges else []
+        same = [a == b for a, b in zip(previous, ordered, strict=False)]
         same += [False] * (len(ordered) - len(same))
         self._made = [
             self._made[trial.number] if kept else self._translate(trial, study)
@@ -232,7 +237,9 @@ class Snapshot:
         ]
         self._trials, self._ranges = ordered, study
 
-    def _translate(self, trial: MirroredTrial, study: Ranges) -> tuple["FrozenTrial", Content]:
+    def _translate(
+        self, trial: MirroredTrial, study: Ranges
+    ) -> tuple["FrozenTrial", TrialContent]:
         made = to_optuna(trial, self.space, study)
         return made, content(made)
 
@@ -248,22 +255,22 @@ def _state(state: State) -> Any:
     }[state]
 
 
-def _time(*known: float | None) -> datetime:
-    seconds = next((s for s in known if s is not None), None)
+def _time(*candidates: float | None) -> datetime:
+    seconds = next((s for s in candidates if s is not None), None)
     return datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _parameters(
     parameters: Mapping[str, Any], space: Space, study: Ranges
 ) -> tuple[dict[str, Any], dict[str, "BaseDistribution"], dict[str, Any]]:
-    """Values and ranges of what Optuna can hold, and the rest."""
+    """Values and distributions of the parameters that Optuna can store, and the other parameters."""
     domains = {p.key: p.domain for p in space.parameters}
-    placed = {
-        key: place(domains[key], study[key], value) if key in domains else None
+    pairs = {
+        key: value_and_range(domains[key], study[key], value) if key in domains else None
         for key, value in sorted(parameters.items())
     }
     return (
-        {key: one[0] for key, one in placed.items() if one is not None},
-        {key: one[1] for key, one in placed.items() if one is not None},
-        {key: parameters[key] for key, one in placed.items() if one is None},
+        {key: pair[0] for key, pair in pairs.items() if pair is not None},
+        {key: pair[1] for key, pair in pairs.items() if pair is not None},
+        {key: parameters[key] for key, pair in pairs.items() if pair is None},
     )

@@ -1,8 +1,8 @@
-"""Trackers: mirrors of the records in other services. A tracker reads; nothing rests on it.
+"""Trackers copy the records of runs to other services; no result depends on a tracker.
 
-What is in a run's journals becomes rows, one for each environment step at which something was
-recorded. A mirror process reads the rows, and pushes those that a service does not have yet. How
-far a service is stands on disk, so that whoever pushes next goes on from there.
+The journals of a run become rows, one for each environment step at which something was recorded.
+A mirror process reads the rows and uploads those that the service does not have yet. The sync
+position of each service is stored on disk, so that the next process continues from there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from rlexp.metrics.estimate_words import sentence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is known of a run at one environment step.
+    """The metrics of a run at one environment step.
 
     Attributes:
         step: Environment steps.
         time: When it was recorded, in seconds since 1970.
-        metrics: By name: what the learner logged under the names of stable-baselines3
-            (`rollout/ep_rew_mean`, `train/loss` …), and of an evaluation `eval/mean_reward`,
-            `eval/std_reward` and `eval/mean_ep_length`; the same under `final/` of the final
-            policy's fresh episodes. A value may be nan or infinite.
+        metrics: Values by name: what the learner logged, under the names of stable-baselines3
+            (`rollout/ep_rew_mean`, `train/loss` …); of an evaluation `eval/mean_reward`,
+            `eval/std_reward` and `eval/mean_ep_length`; of the final evaluation the same names
+            under `final/`. A value may be nan or infinite.
     """
 
     step: int
@@ -34,19 +34,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedExperiment:
-    """An experiment, as a service sees it.
+    """An experiment, as it is shown to a service.
 
     Attributes:
-        id: Made at random when the experiment was first mirrored: with it, the same name in
-            another folder is another experiment. It may be deleted with all that stands beside
-            it, then everything is pushed anew.
-        name: Its name under `runs/`.
-        project: The folder in which `runs/` is.
-        folder: Where this tracker may keep files of its own.
-        definition: What `experiment.json` says, secrets masked.
-        is_sweep: Whether a tuner proposes its configurations.
-        shared: Whether several machines see the project's folder, where a database in a file is
-            not safe.
+        id: Random, made when the experiment was first mirrored: experiments of the same name in
+            different folders have different ids. If its file is deleted, everything is uploaded
+            again under a new id.
+        name: The experiment's name under `runs/`.
+        project: The folder that holds `runs/`.
+        folder: Where this tracker may keep its files.
+        definition: The content of `experiment.json`, secrets masked.
+        is_sweep: Whether a tuner proposes the configurations.
+        shared: Whether several machines use the project's folder; a database file is not safe
+            there.
     """
 
     id: str
@@ -60,22 +60,21 @@ class TrackedExperiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedRun:
-    """A run, as a service sees it.
+    """A run, as it is shown to a service.
 
     Attributes:
-        id: 32 hexadecimal digits that no other run of any experiment has, the same at every call.
-        name: Of its folder.
-        group: What it is grouped by: its label, or the experiment's name where it belongs to a
-            trial or a finalist of a sweep.
-        label: What it is reported under.
+        id: 32 hexadecimal digits, unique among all experiments, and the same at every call.
+        name: The name of its folder.
+        group: Its label; the experiment's name for a trial or a finalist of a sweep.
+        label: The name under which it is reported.
         task: The environment on which it is scored.
         phase: `tuning`, `selection` or `test`.
         seed: Its number within the phase.
-        trial: Number of the sweep's trial that it belongs to, if it does.
-        fingerprint: Of its configuration, whatever the seed.
-        configuration: What defines it, secrets masked, variables of the environment unresolved.
-        provenance: Of its newest attempt: command, code, packages, machine; secrets masked.
-        started: When its first attempt began, in seconds since 1970.
+        trial: Number of the sweep's trial that it belongs to, if any.
+        fingerprint: Hash of its configuration without the seed.
+        configuration: What defines it: secrets masked, environment variables unresolved.
+        provenance: Command, code, packages and machine of the newest attempt; secrets masked.
+        started: Start of the first attempt, in seconds since 1970.
     """
 
     id: str
@@ -93,7 +92,7 @@ class TrackedRun:
 
     @property
     def commit(self) -> str | None:
-        """The commit of the study's code, where it is known."""
+        """The git commit of the user's code, if it was recorded."""
         code = self.provenance.get("code")
         commit = code.get("commit") if isinstance(code, Mapping) else None
         return commit if isinstance(commit, str) else None
@@ -101,22 +100,23 @@ class TrackedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a run stands after its newest attempt.
+    """The state of a run after its newest attempt.
 
     Attributes:
-        state: `completed`, `failed`, `pruned`, `interrupted` or `lost`. The last two go on when
-            the same command is given again, and so does a run that the machine failed.
-        time: When it ended, in seconds since 1970.
-        step: How far it came, in environment steps.
-        seconds: How long the attempt took.
-        attempts: How many there were.
-        score: As the budget declares it; none of a run that did not complete.
+        state: `completed`, `failed`, `pruned`, `interrupted` or `lost`. Runs in the last two
+            states, and runs that failed because of the machine, continue when the same command
+            is given again.
+        time: End of the attempt, in seconds since 1970.
+        step: Environment steps that were reached.
+        seconds: Duration of the attempt.
+        attempts: Number of attempts.
+        score: The score by the budget's rule; None for a run that did not complete.
         score_rule: `final`, `auc` or `last_window`.
-        failure: Why it failed, in a word.
-        reason: Why it failed, in a line, secrets masked.
-        weights: The sha256 of its final parameters.
-        files: What may be uploaded, by file name: `spec.json`, `provenance.json`, `model.zip`,
-            `normalisation.npz`.
+        failure: The kind of failure (`nan`, `timeout` …).
+        reason: One line on why it failed, secrets masked.
+        weights: The sha256 of the final parameters.
+        files: Files that may be uploaded, by file name: `spec.json`, `provenance.json`,
+            `model.zip`, `normalisation.npz`.
     """
 
     state: str
@@ -137,18 +137,18 @@ class Aggregate:
     """The scores of one label on one task, over seeds.
 
     Attributes:
-        label: What is aggregated.
-        task: Where.
+        label: The label whose runs are aggregated.
+        task: The task on which they are scored.
         phase: `tuning` or `test`.
-        planned: How many runs were asked for.
-        n: How many scores there are.
-        failed: How many runs failed for good.
-        missing: How many have no score yet.
+        planned: Number of planned runs.
+        n: Number of scores.
+        failed: Number of runs that failed and are not retried.
+        missing: Number of runs without a score so far.
         score_rule: `final`, `auc` or `last_window`.
-        scores: By seed.
+        scores: Scores by seed.
         metric: Name of the aggregate (`iqm`).
-        title: What tables call it (`IQM`).
-        estimate: The aggregate with its interval; none without a score.
+        title: Its name in tables (`IQM`).
+        estimate: The aggregate with its interval; None without a score.
     """
 
     label: str
@@ -166,15 +166,17 @@ class Aggregate:
 
     @property
     def numbers(self) -> dict[str, float | None]:
-        """The estimate and the ends of its interval, under the names that services show."""
-        found = self.estimate
-        ends = (None,) * 3 if found is None else (found.estimate, found.low, found.high)
+        """The estimate and the ends of its interval, under the names shown by services."""
+        estimate = self.estimate
+        ends = (
+            (None,) * 3 if estimate is None else (estimate.estimate, estimate.low, estimate.high)
+        )
         names = (self.metric, f"{self.metric}_low", f"{self.metric}_high")
         return dict(zip(names, ends, strict=True))
 
     @property
     def in_words(self) -> str:
-        """The estimate with everything that belongs to it, on one line."""
+        """One line with the estimate, its interval, n and the method."""
         if self.estimate is None:
             return f"{self.title} —, no run has a score"
         return sentence(self.title, self.estimate)
@@ -182,12 +184,12 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """What a sweep chose: the trial, its values, and the run whose model stands for it.
+    """The winner of a sweep: its trial, its hyperparameters, and the run whose model is registered.
 
     Attributes:
-        trial: Its number.
-        parameters: Its values by key.
-        run: The test run with the median score, its model the one to register.
+        trial: Number of the trial.
+        parameters: Hyperparameters by key.
+        run: The test run with the median score; its model is registered.
     """
 
     trial: int
@@ -197,14 +199,14 @@ class Winner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """An experiment as it stands.
+    """The current results of an experiment.
 
     Attributes:
-        aggregates: Every label on every task.
-        groups: The groups of its runs, those without an aggregate included.
-        winner: Of a sweep that has chosen.
-        figures: SVG texts by name, the intervals of the aggregates among them.
-        files: What may be uploaded, by name relative to the report's folder: the report.
+        aggregates: One aggregate for each label and task.
+        groups: All groups of runs, including those without an aggregate.
+        winner: The winner of a sweep, once it is chosen.
+        figures: SVG texts by name, including the intervals of the aggregates.
+        files: The report's files, by name relative to the report's folder.
     """
 
     aggregates: Sequence[Aggregate]
@@ -216,11 +218,11 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How far a service is with a run.
+    """The sync position of a run at a service.
 
     Attributes:
-        step: It safely has every row up to this one; -1 where it has none.
-        kept: JSON values that the tracker wants to see again when it is next asked.
+        step: The service has stored every row up to this step; -1: it has none.
+        kept: JSON values that are handed to the tracker at its next call.
     """
 
     step: int = -1
@@ -228,51 +230,53 @@ class Reached:
 
 
 class Sink(Protocol):
-    """An open tracker. One thread calls it, in a process of its own.
+    """An open connection of a tracker to its service, used by one thread of a separate process.
 
-    Every method but `close` may raise `TrackerUnreachable`, and is called again later with the
-    same arguments or further ones, or `TrackerRefused`. What was taken twice must be there once.
+    Every method except `close` may raise `TrackerUnreachable` or `TrackerRefused`. After
+    `TrackerUnreachable` the method is called again later, with the same arguments or more rows.
+    Rows that are pushed twice must be stored once.
     """
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:
-        """Open a run, or open it again; returns from where on rows are wanted.
+        """Open a run, or open it again; returns the position after which rows are expected.
 
         Args:
             run: The run.
-            reached: What the last call of this tracker returned for it, in whatever process; it
-                may lag behind what the service has, if that process was killed.
+            reached: The position returned by this tracker's last call for the run, in any
+                process. It may lag behind the service if that process was killed.
         """
         ...
 
     def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
-        """Take rows in the order of their steps, all of them beyond what was pushed before.
+        """Upload rows, sorted by step, all of them after the rows pushed before.
 
-        Returns what the service safely has now, which may be less than what was taken.
+        Returns the position up to which the service has stored rows; it may be before the last
+        row pushed.
         """
         ...
 
     def end(self, run: TrackedRun, ended: Ended) -> Reached:
-        """Say how a run stands that no process works at; everything taken is safe after this.
+        """Record the state of a run that no process executes; afterwards all its rows are stored.
 
-        It may begin again, and end again.
+        A run may begin and end several times.
         """
         ...
 
     def summarise(self, summary: Summary) -> None:
-        """Say how the experiment stands; replaces what was said before."""
+        """Upload the experiment's current results; replaces the earlier ones."""
         ...
 
     def close(self) -> None:
-        """Let go of everything, at once."""
+        """Release all resources at once, without waiting for the service."""
         ...
 
 
 class Tracker(Protocol):
-    """A service that records are mirrored to: its fields are its settings."""
+    """A service to which records are copied; the fields of the dataclass are its settings."""
 
     @property
     def wait(self) -> float:
-        """Seconds that a command waits for the service at its end."""
+        """Seconds that a command waits for the service before it ends."""
         ...
 
     @property
@@ -280,22 +284,23 @@ class Tracker(Protocol):
         """Whether a command refuses to start while the service cannot be reached."""
         ...
 
-    def place(self, project: Path) -> str:
-        """Where it mirrors to, in words and without secrets: it is shown, and stored.
+    def destination(self, project: Path) -> str:
+        """A name of the destination without secrets, which is shown to users and stored on disk.
 
-        How far a place is says nothing of another one. Nothing is mirrored where it is empty.
+        Each destination has its own sync positions. An empty name means: upload nothing.
 
         Args:
-            project: The folder in which `runs/` is.
+            project: The folder that holds `runs/`.
         """
         ...
 
     def open(self, experiment: TrackedExperiment) -> Sink:
-        """Reach the service.
+        """Connect to the service.
 
         Raises:
-            TrackerUnreachable: It does not answer, or not sensibly; it may later.
-            TrackerRefused: It will not take anything as it is asked: no key, a wrong one, no
-                such place, a package that is not installed.
+            TrackerUnreachable: The service does not answer, or answers nonsense; a later try may
+                succeed.
+            TrackerRefused: The service rejects every request: a key or package is missing, the
+                key is wrong, or the destination does not exist.
         """
         ...

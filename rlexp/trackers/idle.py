@@ -1,4 +1,4 @@
-"""Processes of mirrors take only the time of the processors that nobody else wants."""
+"""Low CPU priority for mirror processes, so that they never slow down training."""
 
 import os
 import threading
@@ -9,57 +9,58 @@ from pathlib import Path
 import psutil
 
 LEAST, FULL = 19, 0
-"""The niceness that asks for least, and that of a session like any other."""
+"""The niceness of the lowest priority, and the default niceness."""
 SETTLING = 15.0
-"""Seconds of a full share, in which libraries are imported and services found."""
+"""Seconds at the default priority, in which libraries are imported and services connected."""
 LOOKS = 60.0
-"""Seconds between later looks for processes that were started since."""
+"""Seconds between later scans for newly started processes."""
 TRIES = 10
 PAUSE = 0.15
-"""Seconds between tries: the kernel takes one such change in a tenth of a second."""
+"""Seconds between tries: the kernel accepts one change of an autogroup every 0.1 seconds."""
 
 
 def step_back(until: threading.Event) -> None:
-    """Take what is left over, from soon on, until something has happened; then a full share again.
+    """Lower this process's priority, after a delay also that of its sessions, until the event is set.
 
-    Linux may share the processors among sessions before it looks at their processes: then an idle
-    process that is alone in its session takes as much as a training. So the sessions of this
-    process and of all below it step back, too.
+    Linux may divide CPU time among sessions (autogroups) before it divides it among processes: an
+    idle process that is alone in its session then gets as much time as a training process. So
+    the sessions of this process and of its descendants get a lower priority as well.
     """
-    # Where one of these is not permitted, it takes its share like any other process.
+    # Where the system does not permit one of these calls, the default priority stays.
     with suppress(OSError):
         os.nice(LEAST)
     if hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    threading.Thread(target=_hold_back, args=(until,), daemon=True).start()
+    threading.Thread(target=_lower_session_priority, args=(until,), daemon=True).start()
 
 
-def weigh_sessions(niceness: int) -> None:
-    """Give every session that this process or one below it leads a niceness, and no other."""
+def set_session_niceness(niceness: int) -> None:
+    """Set the niceness of every session that is led by this process or one of its descendants."""
     this = psutil.Process()
     for process in (this, *this.children(recursive=True)):
-        _weigh(process.pid, niceness)
+        _set_session_niceness(process.pid, niceness)
 
 
-def _hold_back(until: threading.Event) -> None:
+def _lower_session_priority(until: threading.Event) -> None:
     pause = SETTLING
     while not until.wait(pause):
-        weigh_sessions(LEAST)
+        set_session_niceness(LEAST)
         pause = LOOKS
-    weigh_sessions(FULL)
+    set_session_niceness(FULL)
 
 
-def _weigh(leader: int, niceness: int) -> None:
-    place = Path(f"/proc/{leader}/autogroup")
+def _set_session_niceness(leader: int, niceness: int) -> None:
+    autogroup_file = Path(f"/proc/{leader}/autogroup")
     for _ in range(TRIES):
         try:
             if os.getsid(leader) == leader:
-                place.write_text(str(niceness))
+                # The kernel rate-limits changes and answers EAGAIN in between.
+                autogroup_file.write_text(str(niceness))
         except BlockingIOError:
             time.sleep(PAUSE)
             continue
         except OSError:
-            # There is no such sharing here, or the process has ended.
+            # The kernel has no autogroups, or the process has ended.
             pass
         return

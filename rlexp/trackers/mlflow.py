@@ -1,4 +1,4 @@
-"""MLflow: a run for each run below one for its group, on a server or in a file beside `runs/`."""
+"""The MLflow tracker: an MLflow run for each run, nested below a run for its group."""
 
 import json
 import os
@@ -14,25 +14,31 @@ from annotated_types import Ge, Len
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers import Ended, Reached, Row, Sink, Summary, TrackedExperiment, TrackedRun
-from rlexp.trackers.mlflow_limits import Measured, parameters_of, portions, readable, tags_of
-from rlexp.trackers.mlflow_places import find_place
-from rlexp.trackers.mlflow_service import PARENT, Found, Service
-from rlexp.trackers.mlflow_summary import MODEL, Summariser
+from rlexp.trackers.mlflow_limits import (
+    MetricValue,
+    metric_batches,
+    parameters_of,
+    readable,
+    tags_of,
+)
+from rlexp.trackers.mlflow_service import PARENT, MLflowRun, Service
+from rlexp.trackers.mlflow_summary import MODEL, SummaryWriter
+from rlexp.trackers.mlflow_uri import find_location
 
 STATUS = {"completed": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
-"""What goes on later was killed, as MLflow calls it."""
+"""MLflow's status by state; every other state (the run may continue) becomes KILLED."""
 STEP = "rlexp.step"
-"""The tag up to whose step a run has every row."""
+"""The tag with the sync position: the run has every row up to this step."""
 DESCRIBED = "rlexp.described"
-"""The tag that says which configuration and provenance a run has."""
+"""The tag with the digest of the configuration and provenance that were uploaded."""
 OF_END = ("failure", "reason")
-"""Tags that an end sets and a later one may take away."""
+"""Tags that are removed again when a later attempt ends without them."""
 MODELS = ("model.zip", "normalisation.npz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLflow:
-    """A server by its address, or a SQLite database that `mlflow ui` shows beside `runs/`."""
+    """An MLflow server, or a SQLite database beside `runs/` that `mlflow ui` shows."""
 
     uri: Annotated[str, Len(1)] | None = None
     experiment: Annotated[str, Len(1, 250)] | None = None
@@ -42,161 +48,176 @@ class MLflow:
     wait: Annotated[float, Ge(0)] = 10.0
     required: bool = False
 
-    def place(self, project: Path) -> str:
-        """The server's address or the database's file, and the experiment if it is set."""
-        shown = find_place(self.uri, project, os.environ).shown
+    def destination(self, project: Path) -> str:
+        """The server's address or the database's file, followed by the experiment if it is set."""
+        shown = find_location(self.uri, project, os.environ).shown
         return shown if self.experiment is None else f"{shown} {self.experiment}"
 
     def open(self, experiment: TrackedExperiment) -> Sink:
-        """Reach the server or the database, and find or make the experiment; see `Tracker.open`."""
+        """Connect, and find or create the MLflow experiment; see `Tracker.open`."""
         if self.register is not None and not self.models:
             raise TrackerRefused(
                 "tracker.mlflow.register needs tracker.mlflow.models=true: a model that is not "
                 "uploaded cannot be registered"
             )
         if self.register is not None and set("/:") & set(self.register):
-            raise TrackerRefused("tracker.mlflow.register is a name without / and :")
-        place = find_place(self.uri, experiment.project, os.environ)
-        if experiment.shared and place.file is not None:
+            raise TrackerRefused("tracker.mlflow.register must not contain / or :")
+        location = find_location(self.uri, experiment.project, os.environ)
+        if experiment.shared and location.file is not None:
             raise TrackerRefused(
-                f"{place.file} may be written by several machines, which damages SQLite: start "
+                f"several machines may write {location.file}, which can damage a SQLite file: start "
                 "'mlflow server' on one of them and set tracker.mlflow.uri to its address"
             )
-        service = Service(place, self.timeout, experiment.id)
+        service = Service(location, self.timeout, experiment.id)
         service.enter(readable(self.experiment or experiment.name, 250))
-        return Runs(service, experiment, self)
+        return MLflowSink(service, experiment, self)
 
 
 @dataclass(slots=True)
-class _Known:
-    """A run that was begun: its id at MLflow, and the step that it has every row up to."""
+class _OpenRun:
+    """A run after `begin`: its id at MLflow, and its sync position."""
 
     id: str
     step: int
 
 
 @dataclass(slots=True)
-class Runs:
-    """The runs of an experiment, each found by the tag that holds its id."""
+class MLflowSink:
+    """Uploads the runs of an experiment; the tag with its id identifies each MLflow run."""
 
     service: Service
     experiment: TrackedExperiment
     settings: MLflow
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _open: dict[str, _OpenRun] = field(default_factory=dict)
     _parents: dict[str, str] = field(default_factory=dict)
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:  # noqa: ARG002 it may lag
-        """Find or make a run, and describe it; how far it is, it says itself; see `Sink.begin`."""
-        found = self._one(run.id) or self._make(run)
-        step = _step(found)
-        if found.status != "RUNNING":
-            self.service.stands(found.id, "RUNNING")
-        self._describe(found, run)
-        self._known[run.id] = _Known(found.id, step)
+        """Find or create the run and describe it; see `Sink.begin`.
+
+        The position is read from the run's tag, which is newer than `reached` after a crash.
+        """
+        mlflow_run = self._find(run.id) or self._make(run)
+        step = _step(mlflow_run)
+        if mlflow_run.status != "RUNNING":
+            self.service.set_status(mlflow_run.id, "RUNNING")
+        self._describe(mlflow_run, run)
+        self._open[run.id] = _OpenRun(mlflow_run.id, step)
         return Reached(step=step)
 
     def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
-        """Write rows in large requests, each of which says how far it comes; see `Sink.push`."""
-        known = self._known[run.id]
-        for portion in portions(rows):
+        """Upload rows in large requests, each of which also sets the position; see `Sink.push`."""
+        open_run = self._open[run.id]
+        for portion in metric_batches(rows):
             tags = [] if portion.step is None else [(STEP, str(portion.step))]
-            self.service.measure(known.id, portion.metrics, tags)
-            known.step = max(known.step, -1 if portion.step is None else portion.step)
-        return Reached(step=known.step)
+            # Metrics and the tag with the position travel in one request: the position can never be
+            # ahead of the rows.
+            self.service.measure(open_run.id, portion.metrics, tags)
+            open_run.step = max(open_run.step, -1 if portion.step is None else portion.step)
+        return Reached(step=open_run.step)
 
     def end(self, run: TrackedRun, ended: Ended) -> Reached:
-        """Say how it ended, and upload its model; see `Sink.end`."""
-        known = self._known[run.id]
-        found = self._one(run.id)
-        if found is None or _step(found) < known.step:
+        """Write the end of the run and upload its files; see `Sink.end`."""
+        open_run = self._open[run.id]
+        mlflow_run = self._find(run.id)
+        # A server that was restored from a backup, for instance.
+        if mlflow_run is None or _step(mlflow_run) < open_run.step:
             raise TrackerUnreachable(
-                f"MLflow at {self.service.shown} lost what was pushed of the run {run.name}; "
-                "it is pushed anew later"
+                f"MLflow at {self.service.shown} lost rows of the run {run.name}; "
+                "they are uploaded again later"
             )
-        told = _end_tags(ended)
-        self.service.untag(found.id, [k for k in OF_END if told[k] is None and k in found.tags])
+        tags = _end_tags(ended)
+        self.service.untag(
+            mlflow_run.id, [k for k in OF_END if tags[k] is None and k in mlflow_run.tags]
+        )
         if ended.score is not None:
             when = max(int(ended.time * 1000), 0)
-            self.service.measure(found.id, [Measured("score", ended.score, when, ended.step)])
-        self.service.write(found.id, tags_of(told))
+            self.service.measure(
+                mlflow_run.id, [MetricValue("score", ended.score, when, ended.step)]
+            )
+        self.service.write(mlflow_run.id, tags_of(tags))
         for name, path in ended.files.items():
             if name not in MODELS:
-                self.service.upload(found.id, name, path)
+                self.service.upload(mlflow_run.id, name, path)
             elif self.settings.models:
-                self.service.upload(found.id, f"{MODEL}/{name}", path)
-        self.service.stands(found.id, STATUS.get(ended.state, "KILLED"), ended.time)
-        return Reached(step=known.step)
+                self.service.upload(mlflow_run.id, f"{MODEL}/{name}", path)
+        self.service.set_status(mlflow_run.id, STATUS.get(ended.state, "KILLED"), ended.time)
+        return Reached(step=open_run.step)
 
     def summarise(self, summary: Summary) -> None:
-        """Say how each group stands, on its run; see `Sink.summarise`."""
-        Summariser(self.service, self._parent, self.settings.register)(summary)
+        """Write the results of each group to the group's run; see `Sink.summarise`."""
+        SummaryWriter(self.service, self._parent, self.settings.register)(summary)
 
     def close(self) -> None:
-        """Forget everything."""
-        self._known.clear()
+        """Forget all runs; nothing stays open."""
+        self._open.clear()
         self._parents.clear()
 
-    def _one(self, own: str) -> Found | None:
-        """The run that has an id of ours.
+    def _find(self, run_id: str) -> MLflowRun | None:
+        """The MLflow run with this tag; None if there is none.
 
-        A request that was given up may be served all the same, and a run be there twice: the one
-        that is further remains.
+        The server may still carry out a request that timed out here, so that a run is created
+        twice. The one with more rows is kept, the other is deleted.
         """
-        found = sorted(self.service.find(own), key=lambda run: (-_step(run), run.id))
-        for extra in found[1:]:
-            self.service.delete(extra.id)
-        return found[0] if found else None
+        matches = sorted(self.service.find(run_id), key=lambda run: (-_step(run), run.id))
+        for duplicate in matches[1:]:
+            self.service.delete(duplicate.id)
+        return matches[0] if matches else None
 
-    def _make(self, run: TrackedRun) -> Found:
-        parent = self._parents.get(run.group) or self._again(run.group)
-        tags = {PARENT: parent, **self._about_all(run.group), **_about(run)}
+    def _make(self, run: TrackedRun) -> MLflowRun:
+        parent = self._parents.get(run.group) or self._reopen(run.group)
+        tags = {PARENT: parent, **self._group_tags(run.group), **_run_tags(run)}
         name = f"{run.label} {run.phase} seed {run.seed}"
         if run.trial is not None:
             name = f"{name} of trial {run.trial}"
         return self.service.create(run.id, name, run.started, tags_of(tags))
 
-    def _parent(self, group: str) -> Found:
-        """The run that stands for a group, made if there is none."""
-        own = sha256(f"{self.experiment.id}/{group}".encode()).hexdigest()[:32]
-        found = self._one(own)
-        if found is None:
-            found = self.service.create(own, group, time.time(), tags_of(self._about_all(group)))
-        if DESCRIBED not in found.tags:
+    def _parent(self, group: str) -> MLflowRun:
+        """The MLflow run of a group, created if it is missing."""
+        group_id = sha256(f"{self.experiment.id}/{group}".encode()).hexdigest()[:32]
+        parent = self._find(group_id)
+        if parent is None:
+            parent = self.service.create(
+                group_id, group, time.time(), tags_of(self._group_tags(group))
+            )
+        if DESCRIBED not in parent.tags:
             definition = _json(self.experiment.definition)
-            self.service.upload(found.id, "experiment.json", definition)
-            self.service.write(found.id, [(DESCRIBED, _digest(definition))])
-        self._parents[group] = found.id
-        return found
+            self.service.upload(parent.id, "experiment.json", definition)
+            self.service.write(parent.id, [(DESCRIBED, _digest(definition))])
+        self._parents[group] = parent.id
+        return parent
 
-    def _again(self, group: str) -> str:
-        """The run of a group to which runs are added."""
-        found = self._parent(group)
-        if found.status != "RUNNING":
-            self.service.stands(found.id, "RUNNING")
-        return found.id
+    def _reopen(self, group: str) -> str:
+        """The id of the group's run, which is reopened if it was finished."""
+        parent = self._parent(group)
+        if parent.status != "RUNNING":
+            self.service.set_status(parent.id, "RUNNING")
+        return parent.id
 
-    def _about_all(self, group: str) -> dict[str, Any]:
+    def _group_tags(self, group: str) -> dict[str, Any]:
         return {
             "rlexp.experiment": self.experiment.id,
             "rlexp.group": group,
             "rlexp.version": _version(),
         }
 
-    def _describe(self, found: Found, run: TrackedRun) -> None:
-        """Write the configuration and the provenance, if it does not have these."""
+    def _describe(self, mlflow_run: MLflowRun, run: TrackedRun) -> None:
+        """Upload the configuration and the provenance, unless the run already has them."""
         configuration, provenance = _json(run.configuration), _json(run.provenance)
         described = _digest(configuration + provenance)
-        if found.tags.get(DESCRIBED) == described:
+        if mlflow_run.tags.get(DESCRIBED) == described:
             return
         parameters = parameters_of(run.configuration)
-        lacking = [(key, value) for key, value in parameters if key not in found.parameters]
-        self.service.write(found.id, parameters=lacking)
-        self.service.upload(found.id, "configuration.json", configuration)
-        self.service.upload(found.id, "provenance.json", provenance)
-        self.service.write(found.id, [*tags_of(_about(run)), (DESCRIBED, described)])
+        # MLflow refuses a request that sets a parameter a second time.
+        new_parameters = [
+            (key, value) for key, value in parameters if key not in mlflow_run.parameters
+        ]
+        self.service.write(mlflow_run.id, parameters=new_parameters)
+        self.service.upload(mlflow_run.id, "configuration.json", configuration)
+        self.service.upload(mlflow_run.id, "provenance.json", provenance)
+        self.service.write(mlflow_run.id, [*tags_of(_run_tags(run)), (DESCRIBED, described)])
 
 
-def _about(run: TrackedRun) -> dict[str, Any]:
+def _run_tags(run: TrackedRun) -> dict[str, Any]:
     return {
         "label": run.label,
         "task": run.task,
@@ -221,9 +242,9 @@ def _end_tags(ended: Ended) -> dict[str, Any]:
     }
 
 
-def _step(found: Found) -> int:
+def _step(mlflow_run: MLflowRun) -> int:
     try:
-        return int(found.tags.get(STEP, ""))
+        return int(mlflow_run.tags.get(STEP, ""))
     except ValueError:
         return -1
 

@@ -1,4 +1,4 @@
-"""What MLflow takes: the letters of keys, the lengths of values, the sizes of requests."""
+"""Limits of MLflow: characters of keys, lengths of values, sizes of requests."""
 
 import json
 import re
@@ -9,27 +9,27 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from rlexp.trackers import Row
-from rlexp.trackers.flat import flattened
+from rlexp.trackers.flatten import flattened
 
 KEY = 250
 VALUE = 6000
 TAG = 5000
 NAME = 250
 METRICS = 900
-"""In a request, which also holds a tag, and at most 1,000 things."""
+"""Metrics in one request: MLflow allows 1,000 entities in all, and a request also holds a tag."""
 PARAMETERS = 100
 REQUEST = 700_000
-"""Bytes of a request's content; MLflow takes a million, what is around it included."""
+"""Bytes of a request's content; MLflow's limit is 1,000,000 including everything else."""
 ILLEGAL = re.compile(r"[^/\w.\- ]")
 
 T = TypeVar("T")
 Text = tuple[str, str]
-"""A key and a value."""
+"""A key and its value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One value of one metric, as MLflow takes it: milliseconds since 1970."""
+class MetricValue:
+    """One value of one metric, with its time in milliseconds since 1970."""
 
     key: str
     value: float
@@ -38,24 +38,25 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
-    """What fits into a request.
+class MetricBatch:
+    """Metric values that fit into one request.
 
     Attributes:
         metrics: Values in the order of their steps.
-        step: Up to which every row is complete with them; none in the middle of a row.
+        step: Every row up to this step is complete after the request; None if the last row of the
+            request is not complete.
     """
 
-    metrics: Sequence[Measured]
+    metrics: Sequence[MetricValue]
     step: int | None
 
 
 @lru_cache(maxsize=10_000)
 def legal_key(name: str) -> str:
-    """A name as a key: one that had to be changed ends in a hash, so that no two become one."""
+    """A name as a legal key; a changed name ends in a hash, so that different names stay different."""
     parts = [part if part.strip(".") else "_" for part in ILLEGAL.sub("_", name).split("/")]
     key = "/".join(parts)
-    # It might be a path that leads upwards.
+    # MLflow rejects keys that could be read as a path to a parent folder.
     key = f"_{key}" if key.startswith("..") else key
     if key == name and len(key) <= KEY:
         return key
@@ -64,9 +65,9 @@ def legal_key(name: str) -> str:
 
 
 def readable(text: str, length: int) -> str:
-    """A text of at most so many characters, with letters that every database takes.
+    """A text of at most `length` characters that every database can store.
 
-    What had to be cut ends in a hash of the whole.
+    A text that was cut ends in a hash of the whole.
     """
     clean = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     if len(clean) <= length:
@@ -76,37 +77,37 @@ def readable(text: str, length: int) -> str:
 
 
 def parameters_of(configuration: Mapping[str, Any]) -> list[Text]:
-    """A configuration as parameters: one for each value, with a dotted key."""
-    told = {legal_key(key): _words(value) for key, value in flattened(configuration).items()}
-    return [(key, readable(value, VALUE)) for key, value in told.items()]
+    """MLflow parameters of a configuration: one for each value, under its dotted key."""
+    texts = {legal_key(key): _as_text(value) for key, value in flattened(configuration).items()}
+    return [(key, readable(value, VALUE)) for key, value in texts.items()]
 
 
 def tags_of(values: Mapping[str, Any]) -> list[Text]:
-    """Tags of what is known."""
-    told = {key: value for key, value in values.items() if value is not None}
-    return [(legal_key(key), readable(_words(value), TAG)) for key, value in told.items()]
+    """MLflow tags of the values that are not None."""
+    present = {key: value for key, value in values.items() if value is not None}
+    return [(legal_key(key), readable(_as_text(value), TAG)) for key, value in present.items()]
 
 
-def portions(rows: Iterable[Row]) -> Iterator[Portion]:
-    """Rows in requests; a row is in one request, unless it is larger than any may be."""
-    held: list[Measured] = []
+def metric_batches(rows: Iterable[Row]) -> Iterator[MetricBatch]:
+    """Rows divided into requests; a row is divided only if it exceeds the limits of a request."""
+    batch: list[MetricValue] = []
     size = 0
     step: int | None = None
     for row in rows:
-        for piece in batches(_measured(row), METRICS):
+        for piece in batches(_metric_values(row), METRICS):
             more = sum(map(_size, piece))
-            if held and (len(held) + len(piece) > METRICS or size + more > REQUEST):
-                yield Portion(held, step)
-                held, size, step = [], 0, None
-            held += piece
+            if batch and (len(batch) + len(piece) > METRICS or size + more > REQUEST):
+                yield MetricBatch(batch, step)
+                batch, size, step = [], 0, None
+            batch += piece
             size += more
         step = row.step
     if step is not None:
-        yield Portion(held, step)
+        yield MetricBatch(batch, step)
 
 
 def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Items in lists of at most so many, and of at most a request's bytes."""
+    """Items in lists of at most `most` items and at most the bytes of a request."""
     batch: list[T] = []
     size = 0
     for item in items:
@@ -120,18 +121,19 @@ def batches(items: Iterable[T], most: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _measured(row: Row) -> list[Measured]:
+def _metric_values(row: Row) -> list[MetricValue]:
     time = max(int(row.time * 1000), 0)
-    return [Measured(legal_key(k), float(v), time, row.step) for k, v in row.metrics.items()]
+    return [MetricValue(legal_key(k), float(v), time, row.step) for k, v in row.metrics.items()]
 
 
 def _size(item: Any) -> int:
-    """Bytes that it takes in a request, other letters than English ones escaped."""
-    words = item if isinstance(item, tuple) else (item.key,)
-    return 120 + sum(len(json.dumps(word)) for word in words)
+    """Bytes of an item in a request, in which JSON escapes non-ASCII characters."""
+    # 120 bytes cover the JSON around the texts: field names, numbers and punctuation.
+    texts = item if isinstance(item, tuple) else (item.key,)
+    return 120 + sum(len(json.dumps(text)) for text in texts)
 
 
-def _words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The calls of MLflow's client that the tracker makes, bounded in time and size."""
+"""The connection to MLflow: its client, its calls with limits, and the meaning of its errors."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +10,12 @@ from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow_limits import (
     NAME,
     PARAMETERS,
-    Measured,
+    MetricValue,
     Text,
     batches,
     readable,
 )
-from rlexp.trackers.mlflow_places import Place, check_place
+from rlexp.trackers.mlflow_uri import MLflowLocation, check_location
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -24,7 +24,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from rlexp.trackers.mlflow_places import check_database, make_database
+from rlexp.trackers.mlflow_uri import check_database, make_database
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -48,10 +48,11 @@ REFUSALS = {
     "INVALID_STATE",
     "NOT_IMPLEMENTED",
 }
-"""MLflow's names of what stays as it is. BAD_REQUEST is none: it says so of its database, too."""
+"""MLflow's error codes that a repetition does not cure. BAD_REQUEST is not among them: MLflow also
+uses it for a database that is temporarily unavailable."""
 LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"}
 PASSING = {408, 425, 429}
-"""Answers that blame the request, but say: later."""
+"""HTTP status codes 4xx that ask to try again later."""
 TOO_LARGE = 413
 ANSWERS = (
     (r"too many (\d+) error responses", "it answers {0}"),
@@ -62,7 +63,7 @@ ANSWERS = (
     (r"Connection aborted|Connection reset|RemoteDisconnected", "it broke the connection off"),
     (r"not in a valid JSON format|Expecting value", "what it answers is not MLflow"),
 )
-"""What stands in a library's long message, and what it means."""
+"""Patterns in long messages of libraries, and their meaning in plain words."""
 DENIED = re.compile(
     r"unauthori[sz]ed|not authenticated|forbidden|access denied|invalid (token|credentials)",
     re.IGNORECASE,
@@ -71,24 +72,24 @@ USER = re.compile(r"//[^/@\s'\"]+@")
 
 
 @contextmanager
-def one_line(place: Place) -> Iterator[None]:
-    """Turn whatever MLflow and its libraries raise into an error of ours, without secrets.
+def tracker_errors(location: MLflowLocation) -> Iterator[None]:
+    """Convert every error of MLflow and its libraries into a tracker error without secrets.
 
     Raises:
-        TrackerUnreachable: Trying again may help.
-        TrackerRefused: It does not.
+        TrackerUnreachable: A later try may succeed.
+        TrackerRefused: A later try will fail in the same way.
     """
     try:
         yield
     except RlexpError:
         raise
-    except Exception as error:  # noqa: BLE001 its libraries raise what they like
-        # Without the cause: it says the address with its password.
-        raise told(error, place) from None
+    except Exception as error:  # noqa: BLE001 its libraries raise any type
+        # Without the cause, whose text holds the address with its password.
+        raise tracker_error(error, location) from None
 
 
-def told(error: Exception, place: Place) -> RlexpError:
-    """The error of ours that says what another one means."""
+def tracker_error(error: Exception, location: MLflowLocation) -> RlexpError:
+    """The tracker error for an error of MLflow or one of its libraries."""
     if isinstance(error, ImportError):
         missing = error.name or str(error)
         if missing == "mlflow":
@@ -98,33 +99,34 @@ def told(error: Exception, place: Place) -> RlexpError:
                 command="pip install 'rlexp[mlflow]'",
             )
         return TrackerRefused(
-            f"MLflow at {place.shown} needs the package {missing}, which is not installed"
+            f"MLflow at {location.shown} needs the package {missing}, which is not installed"
         )
     text = f"{type(error).__name__}: {error}"
     status = _status(error)
     login = getattr(error, "error_code", None) in LOGIN or status in {401, 403}
     if login or (hasattr(error, "json") and DENIED.search(text)):
         return TrackerRefused(
-            f"MLflow at {place.shown} lets nobody in with these credentials: set "
+            f"MLflow at {location.shown} rejected the credentials: set "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
-    reason = hidden(_reason(text, error), secrets_of(place))
+    reason = mask_secrets(_reason(text, error), secrets_of(location))
     if _is_final(error, status):
-        return TrackerRefused(f"MLflow at {place.shown} refuses: {reason}")
-    return TrackerUnreachable(f"MLflow at {place.shown} cannot be used now: {reason}")
+        return TrackerRefused(f"MLflow at {location.shown} rejected the request: {reason}")
+    return TrackerUnreachable(f"MLflow at {location.shown} cannot be used now: {reason}")
 
 
-def secrets_of(place: Place) -> Sequence[str]:
-    """What no message may say: credentials of the address and of the variables."""
+def secrets_of(location: MLflowLocation) -> Sequence[str]:
+    """Texts that no message may contain: credentials of the address and of the variables."""
     password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
     token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
     login = f"{os.environ.get('MLFLOW_TRACKING_USERNAME', '')}:{password}"
     basic = base64.b64encode(login.encode()).decode() if password else ""
-    return [*place.secrets, *(s for s in (basic, password, token) if s)]
+    return [*location.secrets, *(s for s in (basic, password, token) if s)]
 
 
-def hidden(text: str, secrets: Sequence[str]) -> str:
-    """A text without these words, and without the user of any address."""
+def mask_secrets(text: str, secrets: Sequence[str]) -> str:
+    """The text with these secrets masked, and without the user of any address."""
+    # The longest first: a secret may be part of another one.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return USER.sub("//", text)
@@ -132,15 +134,15 @@ def hidden(text: str, secrets: Sequence[str]) -> str:
 
 def _reason(text: str, error: Exception) -> str:
     for pattern, meaning in ANSWERS:
-        if found := re.search(pattern, text):
-            return meaning.format(*found.groups())
+        if match := re.search(pattern, text):
+            return meaning.format(*match.groups())
     status = _status(error)
     if status == TOO_LARGE:
-        return "it takes no file of that size; tracker.mlflow.models=false leaves models out"
+        return "the file is too large for the server; tracker.mlflow.models=false skips models"
     if status:
         return f"it answers {status}"
-    said = str(getattr(error, "message", "") or text)
-    return (said.strip().splitlines() or [type(error).__name__])[0][:300]
+    message = str(getattr(error, "message", "") or text)
+    return (message.strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def _is_final(error: Exception, status: int | None) -> bool:
@@ -152,16 +154,16 @@ def _is_final(error: Exception, status: int | None) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """What was answered, where it was an answer."""
+    """The HTTP status of the answer; None if there was no answer."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(status, int):
         return status
-    found = re.search(r"failed with error code (\d+) !=", str(error))
-    return int(found[1]) if found else None
+    match = re.search(r"failed with error code (\d+) !=", str(error))
+    return int(match[1]) if match else None
 
 
 SERVED = "mlflow-artifacts:/"
-"""Where `mlflow ui` lets experiments that others make keep their artifacts."""
+"""The default artifact location of `mlflow ui`, for experiments that other programs create."""
 SILENT = {
     "DO_NOT_TRACK": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -175,32 +177,33 @@ SILENT = {
 }
 
 
-def make_client(place: Place, timeout: float, own: str) -> "MlflowClient":
-    """The client of a place, whose database is made if it is one and is not there.
+def make_client(location: MLflowLocation, timeout: float, unique: str) -> "MlflowClient":
+    """The client of a location; a missing database is created.
 
     Args:
-        place: Where to.
+        location: The server or database.
         timeout: Seconds of one request.
-        own: Letters that no other process uses at the same time.
+        unique: Letters that no other process uses at the same time.
 
     Raises:
-        TrackerRefused: The database is none that this MLflow may write.
-        TrackerUnreachable: It is locked.
-        ImportError: MLflow is not installed, or what it needs here.
-        Exception: Whatever MLflow says.
+        TrackerRefused: The database cannot be written by this version of MLflow.
+        TrackerUnreachable: The database is locked.
+        ImportError: MLflow or a package that it needs is not installed.
+        Exception: Any error of MLflow.
     """
     _prepare(timeout)
     from mlflow import MlflowClient
 
-    if place.file is not None:
-        make_database(place.file, own, _make_tables)
-        check_database(place.file, _revision())
-    return MlflowClient(place.uri, place.uri)
+    if location.file is not None:
+        make_database(location.file, unique, _make_tables)
+        check_database(location.file, _revision())
+    return MlflowClient(location.uri, location.uri)
 
 
 def _prepare(timeout: float) -> None:
-    """MLflow takes its limits from variables only; this process is the mirror's own."""
-    # It would try for four minutes by itself; the mirror tries again, and can be told to stop.
+    """Set MLflow's limits, which it reads from environment variables only."""
+    # MLflow itself would repeat a request for four minutes without a way to stop it. The mirror
+    # process repeats requests instead, and it can be stopped.
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(math.ceil(timeout))
     os.environ.update(SILENT)
@@ -214,36 +217,36 @@ def _make_tables(file: Path) -> None:
 
 
 def _revision() -> str:
-    """The version of the tables that this MLflow knows."""
+    """The schema version of the installed MLflow."""
     from mlflow.store.db.utils import _get_latest_schema_revision
 
     return str(_get_latest_schema_revision())
 
 
 ID = "rlexp.run"
-"""The tag by which a run is found again, whoever made it."""
+"""The tag with the tracked run's id, by which its MLflow run is found again."""
 PARENT = "mlflow.parentRunId"
 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The newest value of a metric, and when it was told, in milliseconds since 1970."""
+    """The newest value of a metric, and its time in milliseconds since 1970."""
 
     value: float
     time: int
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A run as MLflow has it.
+class MLflowRun:
+    """A run as MLflow stores it.
 
     Attributes:
-        id: As MLflow names it.
-        status: As MLflow names it.
-        tags: By key.
-        parameters: Their keys.
-        metrics: The newest value of each.
-        artifacts: Where its artifacts are.
+        id: MLflow's id.
+        status: MLflow's status.
+        tags: Tags by key.
+        parameters: Keys of the parameters.
+        metrics: The newest value of each metric.
+        artifacts: The URI of the artifacts.
     """
 
     id: str
@@ -255,86 +258,86 @@ class Found:
 
 
 class Service:
-    """An experiment of MLflow. Every method raises only what a tracker may raise."""
+    """One experiment of MLflow. Its methods raise tracker errors only."""
 
-    def __init__(self, place: Place, timeout: float, own: str) -> None:
-        """Set MLflow up in this whole process; nothing is asked for yet.
+    def __init__(self, location: MLflowLocation, timeout: float, unique: str) -> None:
+        """Set MLflow up for this whole process; no request is sent yet.
 
         Args:
-            place: Where to.
+            location: The server or database.
             timeout: Seconds of one request.
-            own: Letters that no other process uses at the same time.
+            unique: Letters that no other process uses at the same time.
 
         Raises:
-            TrackerRefused: It is not installed, or the place is none.
+            TrackerRefused: MLflow is not installed, or the location cannot be used.
             TrackerUnreachable: The database is locked.
         """
-        check_place(place)
-        self._place = place
+        check_location(location)
+        self._location = location
         self._experiment = ""
-        with one_line(place):
-            self._client = make_client(place, timeout, own)
+        with tracker_errors(location):
+            self._client = make_client(location, timeout, unique)
 
     @property
     def shown(self) -> str:
-        """How messages name it."""
-        return self._place.shown
+        """The name of the location in messages."""
+        return self._location.shown
 
     def enter(self, name: str) -> None:
-        """Find or make the experiment."""
-        with one_line(self._place):
-            found = self._client.get_experiment_by_name(name)
-            if found is None:
+        """Find or create the experiment."""
+        with tracker_errors(self._location):
+            experiment = self._client.get_experiment_by_name(name)
+            if experiment is None:
                 self._experiment = self._make(name)
                 return
-            if found.lifecycle_stage == "deleted":
+            if experiment.lifecycle_stage == "deleted":
                 raise TrackerRefused(
-                    f"the experiment {name} in MLflow at {self._place.shown} was deleted: restore "
-                    f"it (mlflow experiments restore --experiment-id {found.experiment_id}), or "
-                    "name another one by tracker.mlflow.experiment"
+                    f"the experiment {name} in MLflow at {self._location.shown} was deleted: restore "
+                    f"it (mlflow experiments restore --experiment-id {experiment.experiment_id}), or "
+                    "choose another name with tracker.mlflow.experiment"
                 )
-            self._experiment = self._sensible(found.experiment_id)
+            self._experiment = self._checked_id(experiment.experiment_id)
 
-    def find(self, own: str) -> list[Found]:
-        """The runs that have an id of ours: one, or more after a request that was too slow."""
-        with one_line(self._place):
+    def find(self, run_id: str) -> list[MLflowRun]:
+        """The runs with this tag: normally one, several after requests that timed out."""
+        with tracker_errors(self._location):
             runs = self._client.search_runs(
-                [self._experiment], f"tags.`{ID}` = '{own}'", max_results=20
+                [self._experiment], f"tags.`{ID}` = '{run_id}'", max_results=20
             )
-            return [_found(run) for run in runs]
+            return [_as_run(run) for run in runs]
 
-    def create(self, own: str, name: str, started: float, tags: Sequence[Text]) -> Found:
-        """Make a run with an id of ours."""
-        with one_line(self._place):
+    def create(self, run_id: str, name: str, started: float, tags: Sequence[Text]) -> MLflowRun:
+        """Create a run with this tag."""
+        with tracker_errors(self._location):
             run = self._client.create_run(
                 self._experiment,
                 start_time=int(started * 1000),
-                tags={ID: own, **dict(tags)},
+                tags={ID: run_id, **dict(tags)},
                 run_name=readable(name, NAME),
             )
-            self._sensible(run.info.run_id)
-            return _found(run)
+            self._checked_id(run.info.run_id)
+            return _as_run(run)
 
     def delete(self, run: str) -> None:
-        """Move a run to MLflow's bin."""
-        with one_line(self._place):
+        """Mark a run as deleted; MLflow can restore it."""
+        with tracker_errors(self._location):
             self._client.delete_run(run)
 
     def write(self, run: str, tags: Sequence[Text] = (), parameters: Sequence[Text] = ()) -> None:
         """Write parameters, and then tags."""
         from mlflow.entities import Param, RunTag
 
-        with one_line(self._place):
+        with tracker_errors(self._location):
             for batch in batches(parameters, PARAMETERS):
                 self._client.log_batch(run, params=[Param(k, v) for k, v in batch])
             for batch in batches(tags, PARAMETERS):
                 self._client.log_batch(run, tags=[RunTag(k, v) for k, v in batch])
 
-    def measure(self, run: str, metrics: Iterable[Measured], tags: Sequence[Text] = ()) -> None:
-        """Write values of metrics that fit into a request, and after them a few tags."""
+    def measure(self, run: str, metrics: Iterable[MetricValue], tags: Sequence[Text] = ()) -> None:
+        """Write values of metrics that fit into one request, together with a few tags."""
         from mlflow.entities import Metric, RunTag
 
-        with one_line(self._place):
+        with tracker_errors(self._location):
             self._client.log_batch(
                 run,
                 metrics=[Metric(m.key, m.value, m.time, m.step) for m in metrics],
@@ -342,45 +345,47 @@ class Service:
             )
 
     def untag(self, run: str, keys: Iterable[str]) -> None:
-        """Take tags away that are there."""
-        with one_line(self._place):
+        """Remove existing tags."""
+        with tracker_errors(self._location):
             for key in keys:
                 self._client.delete_tag(run, key)
 
     def upload(self, run: str, name: str, content: Path | str) -> None:
-        """Put a file, or a text, under a name that may hold folders."""
+        """Upload a file or a text under a name, which may contain folders."""
         path = PurePosixPath(name)
         folder = str(path.parent) if path.parent.name else None
-        with one_line(self._place), tempfile.TemporaryDirectory() as temporary:
-            named = Path(temporary) / path.name
+        with tracker_errors(self._location), tempfile.TemporaryDirectory() as temporary:
+            local_file = Path(temporary) / path.name
             if isinstance(content, Path):
-                named.symlink_to(content.absolute())
+                # MLflow takes the artifact's name from the file's name; a link renames without a
+                # copy.
+                local_file.symlink_to(content.absolute())
             else:
-                named.write_text(content, encoding="utf-8", errors="backslashreplace")
-            self._client.log_artifact(run, str(named), folder)
+                local_file.write_text(content, encoding="utf-8", errors="backslashreplace")
+            self._client.log_artifact(run, str(local_file), folder)
 
     def holds(self, run: str, name: str) -> bool:
-        """Whether a run has an artifact in a folder of that name."""
-        with one_line(self._place):
+        """Whether a run has an artifact or a folder of this name."""
+        with tracker_errors(self._location):
             return any(file.path == name for file in self._client.list_artifacts(run))
 
-    def stands(self, run: str, status: str, ended: float | None = None) -> None:
-        """Say whether a run is `RUNNING`, or how and when it ended, in seconds since 1970."""
-        with one_line(self._place):
+    def set_status(self, run: str, status: str, ended: float | None = None) -> None:
+        """Set the status of a run, and the end in seconds since 1970 unless it is `RUNNING`."""
+        with tracker_errors(self._location):
             if ended is None:
                 self._client.update_run(run, status)
             else:
                 self._client.set_terminated(run, status, int(ended * 1000))
 
-    def register(self, name: str, run: Found, folder: str, tags: Mapping[str, str]) -> None:
-        """Make a version of a registered model of a run's artifacts, once."""
-        with one_line(self._place):
+    def register(self, name: str, run: MLflowRun, folder: str, tags: Mapping[str, str]) -> None:
+        """Register a run's artifacts as a version of a model; a second call only updates its tags."""
+        with tracker_errors(self._location):
             versions = self._client.search_model_versions(f"run_id='{run.id}'")
-            known = [version for version in versions if version.name == name]
-            for version in known:
+            registered = [version for version in versions if version.name == name]
+            for version in registered:
                 for key, value in tags.items():
                     self._client.set_model_version_tag(name, version.version, key, value)
-            if known:
+            if registered:
                 return
             self._make_model(name)
             self._client.create_model_version(
@@ -391,13 +396,14 @@ class Service:
         from mlflow.exceptions import MlflowException
 
         try:
-            made = self._client.create_experiment(name, self._place.artifacts)
+            experiment_id = self._client.create_experiment(name, self._location.artifacts)
         except MlflowException as error:
+            # Another process may have created it since `get_experiment_by_name`.
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            found = self._client.get_experiment_by_name(name)
-            made = found.experiment_id if found else ""
-        return self._sensible(made)
+            experiment = self._client.get_experiment_by_name(name)
+            experiment_id = experiment.experiment_id if experiment else ""
+        return self._checked_id(experiment_id)
 
     def _make_model(self, name: str) -> None:
         from mlflow.exceptions import MlflowException
@@ -408,16 +414,16 @@ class Service:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
 
-    def _sensible(self, made: str) -> str:
-        """An id that MLflow gave; something in its place answers `{}` to everything."""
-        if not made:
-            raise TrackerUnreachable(f"what answers at {self._place.shown} is not MLflow")
-        return made
+    def _checked_id(self, mlflow_id: str) -> str:
+        """The id that MLflow gave; an empty one comes from a server that is not MLflow."""
+        if not mlflow_id:
+            raise TrackerUnreachable(f"the server at {self._location.shown} is not MLflow")
+        return mlflow_id
 
 
-def _found(run: "Run") -> Found:
+def _as_run(run: "Run") -> MLflowRun:
     metrics: Iterable[Any] = run.to_proto().data.metrics
-    return Found(
+    return MLflowRun(
         id=run.info.run_id,
         status=run.info.status,
         tags=run.data.tags,

@@ -1,4 +1,4 @@
-"""How an experiment stands, on the runs of MLflow that stand for its groups."""
+"""The current results of an experiment, written to the MLflow runs of its groups."""
 
 import math
 import time
@@ -10,79 +10,85 @@ from pathlib import Path
 
 from rlexp.errors import TrackerRefused
 from rlexp.trackers import Aggregate, Summary, Winner
-from rlexp.trackers.mlflow_limits import Measured, batches, legal_key, tags_of
-from rlexp.trackers.mlflow_service import ID, Found, Service
+from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
+from rlexp.trackers.mlflow_service import ID, MLflowRun, Service
 
 MODEL = "model"
 """The folder of a run's artifacts that holds its model."""
 FIGURES = "figures"
 REPORT = "report"
 SENT = "rlexp.report"
-"""The tag that says which figures and files a run has."""
+"""The tag with the digest of the figures and files that were uploaded."""
 ABOUT = "rlexp.aggregates"
-"""The tag that names the tags of aggregates that a run has."""
+"""The tag with the names of all tags that describe aggregates."""
 COUNTS = ("n", "planned", "failed", "missing")
 METRIC = "metric"
-"""The tag that names the aggregate."""
+"""The tag with the name of the aggregate."""
 MOST = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Summariser:
-    """Says how an experiment stands.
+class SummaryWriter:
+    """Writes the results of an experiment to MLflow.
 
     Attributes:
-        service: Where.
-        parent: The run that stands for a group.
-        register: The name under which a winner's model is registered, if it is.
+        service: The connection to MLflow.
+        parent: Returns the MLflow run of a group.
+        register: The name under which a winner's model is registered; None: it is not.
     """
 
     service: Service
-    parent: Callable[[str], Found]
+    parent: Callable[[str], MLflowRun]
     register: str | None
 
     def __call__(self, summary: Summary) -> None:
-        """Say it on every group; what was said before is replaced.
+        """Write the results of every group; replaces the earlier ones.
 
         Raises:
             TrackerUnreachable: MLflow does not answer.
-            TrackerRefused: It does not take it, or there is no model to register.
+            TrackerRefused: MLflow rejects a request, or there is no model to register.
         """
-        told: dict[str, list[Aggregate]] = defaultdict(list)
+        by_label: dict[str, list[Aggregate]] = defaultdict(list)
         for aggregate in summary.aggregates:
-            told[aggregate.label].append(aggregate)
-        for group in dict.fromkeys([*summary.groups, *told]):
-            self._say(self.parent(group), told[group], summary)
+            by_label[aggregate.label].append(aggregate)
+        for group in dict.fromkeys([*summary.groups, *by_label]):
+            self._write_group(self.parent(group), by_label[group], summary)
         if self.register is not None and summary.winner is not None:
             self._register(self.register, summary.winner, summary.aggregates)
 
-    def _say(self, parent: Found, aggregates: Sequence[Aggregate], summary: Summary) -> None:
+    def _write_group(
+        self, parent: MLflowRun, aggregates: Sequence[Aggregate], summary: Summary
+    ) -> None:
         now = time.time()
         self._measure(parent, _numbers(aggregates), int(now * 1000))
         self._tag(parent, aggregates)
-        self._send(parent, summary)
+        self._upload(parent, summary)
         complete = not any(aggregate.missing for aggregate in aggregates)
         if complete and parent.status != "FINISHED":
-            self.service.stands(parent.id, "FINISHED", now)
+            self.service.set_status(parent.id, "FINISHED", now)
         elif not complete and parent.status != "RUNNING":
-            self.service.stands(parent.id, "RUNNING")
+            self.service.set_status(parent.id, "RUNNING")
 
-    def _measure(self, parent: Found, wanted: Mapping[str, float], now: int) -> None:
-        """Write the numbers that changed, newer than the old ones whatever the clock says."""
-        ours = _names(parent)
-        gone = {
-            k: math.nan for k in parent.metrics if k.partition("/")[0] in ours and k not in wanted
+    def _measure(self, parent: MLflowRun, numbers: Mapping[str, float], now: int) -> None:
+        """Write the numbers that changed, with times after those of the old numbers."""
+        names = _number_names(parent)
+        # MLflow cannot delete a metric: NaN replaces a number that no longer exists.
+        removed = {
+            k: math.nan
+            for k in parent.metrics
+            if k.partition("/")[0] in names and k not in numbers
         }
         changed = []
-        for key, value in {**gone, **wanted}.items():
+        for key, value in {**removed, **numbers}.items():
             latest = parent.metrics.get(key)
-            if latest is None or not _same(latest.value, value):
+            if latest is None or not _is_same(latest.value, value):
+                # MLflow shows the value with the newest time, and clocks of machines differ.
                 then = now if latest is None else max(now, latest.time + 1)
-                changed.append(Measured(key, value, then, 0))
+                changed.append(MetricValue(key, value, then, 0))
         for batch in batches(changed, MOST):
             self.service.measure(parent.id, batch)
 
-    def _tag(self, parent: Found, aggregates: Sequence[Aggregate]) -> None:
+    def _tag(self, parent: MLflowRun, aggregates: Sequence[Aggregate]) -> None:
         tags = dict(tags_of(_words(aggregates)))
         names = ",".join(tags)
         before = parent.tags.get(ABOUT, "").split(",")
@@ -90,7 +96,7 @@ class Summariser:
         if any(parent.tags.get(key) != value for key, value in tags.items()):
             self.service.write(parent.id, [*tags.items(), *tags_of({ABOUT: names})])
 
-    def _send(self, parent: Found, summary: Summary) -> None:
+    def _upload(self, parent: MLflowRun, summary: Summary) -> None:
         content: dict[str, Path | str] = {
             f"{FIGURES}/{name}.svg": text for name, text in summary.figures.items()
         }
@@ -105,12 +111,12 @@ class Summariser:
     def _register(self, name: str, winner: Winner, aggregates: Sequence[Aggregate]) -> None:
         if winner.run is None:
             return
-        found = self.service.find(winner.run.id)
-        run = next((run for run in found if self.service.holds(run.id, MODEL)), None)
+        runs = self.service.find(winner.run.id)
+        run = next((run for run in runs if self.service.holds(run.id, MODEL)), None)
         if run is None:
             raise TrackerRefused(
-                f"tracker.mlflow.register: the run {winner.run.name} of the winner has no model "
-                "in MLflow; it was mirrored with tracker.mlflow.models=false, or is not complete"
+                f"tracker.mlflow.register: the winner's run {winner.run.name} has no model in "
+                "MLflow; it was uploaded with tracker.mlflow.models=false, or is not complete"
             )
         tags = {"trial": winner.trial, ID: winner.run.id}
         for aggregate in aggregates:
@@ -124,20 +130,20 @@ class Summariser:
 
 
 def _numbers(aggregates: Sequence[Aggregate]) -> dict[str, float]:
-    """Numbers of a group by key: the task is part of it where there are several."""
-    told = {}
+    """Numbers of a group by key; keys contain the task if the group has several tasks."""
+    numbers = {}
     for aggregate in aggregates:
         counts = {name: getattr(aggregate, name) for name in COUNTS}
         for name, number in {**aggregate.numbers, **counts}.items():
             if number is not None:
-                told[legal_key(name + _which(aggregate, aggregates))] = float(number)
-    return told
+                numbers[legal_key(name + _key_suffix(aggregate, aggregates))] = float(number)
+    return numbers
 
 
 def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
-    told: dict[str, object] = {}
+    texts: dict[str, object] = {}
     for aggregate in aggregates:
-        words = {
+        values = {
             "task": aggregate.task,
             "phase": aggregate.phase,
             "score_rule": aggregate.score_rule,
@@ -145,36 +151,40 @@ def _words(aggregates: Sequence[Aggregate]) -> dict[str, object]:
             "in_words": aggregate.in_words,
             **_interval(aggregate),
         }
-        which = _which(aggregate, aggregates)
-        told |= {f"{name}{which}": word for name, word in words.items()}
-    return told
+        which = _key_suffix(aggregate, aggregates)
+        texts |= {f"{name}{which}": value for name, value in values.items()}
+    return texts
 
 
 def _interval(aggregate: Aggregate) -> dict[str, object]:
-    """How the interval was made, or why there is none."""
-    found = aggregate.estimate
-    if found is None:
+    """How the interval was computed, or why there is none."""
+    estimate = aggregate.estimate
+    if estimate is None:
         return {}
-    made = {"method": found.method, "level": found.level, "resampling_seed": found.seed}
-    return {**made, "reason": found.reason}
+    settings = {
+        "method": estimate.method,
+        "level": estimate.level,
+        "resampling_seed": estimate.seed,
+    }
+    return {**settings, "reason": estimate.reason}
 
 
-def _which(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
-    """What tells an aggregate from the others of its group."""
+def _key_suffix(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> str:
+    """The end of a key that distinguishes an aggregate from the others of its group."""
     phases = {other.phase for other in aggregates}
     tasks = {other.task for other in aggregates}
     phase = f"/{aggregate.phase}" if len(phases) > 1 else ""
     return phase + (f"/{aggregate.task}" if len(tasks) > 1 else "")
 
 
-def _names(parent: Found) -> set[str]:
-    """Names of numbers that were said of a group, whichever aggregate led then."""
+def _number_names(parent: MLflowRun) -> set[str]:
+    """Names of all numbers that a group may have, under every aggregate used so far."""
     led = {v for k, v in parent.tags.items() if k.partition("/")[0] == METRIC} | {"iqm"}
     return {*COUNTS, *(f"{name}{end}" for name in led for end in ("", "_low", "_high"))}
 
 
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
+def _is_same(value: float, other_value: float) -> bool:
+    return value == other_value or (math.isnan(value) and math.isnan(other_value))
 
 
 def _digest(content: Mapping[str, Path | str]) -> str:

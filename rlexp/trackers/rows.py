@@ -1,4 +1,4 @@
-"""From the events of a run to the rows that trackers take."""
+"""Conversion of a run's events into the rows that trackers upload."""
 
 import statistics
 from collections.abc import Iterable, Iterator
@@ -12,10 +12,11 @@ def rows_of(events: Iterable[Event]) -> list[Row]:
     """One row for each environment step at which something was measured or evaluated.
 
     Args:
-        events: Of attempts, in the order in which they happened; only what counts.
+        events: Events of the attempts in their order, without those that a later attempt replaced.
 
     Returns:
-        By step, each step once. Of two values of one metric at one step, the later stands.
+        Rows in rising order of steps, each step once. The later of two values of one metric at
+        one step is kept.
     """
     times: dict[int, float] = {}
     metrics: dict[int, dict[str, float]] = {}
@@ -27,7 +28,7 @@ def rows_of(events: Iterable[Event]) -> list[Row]:
 
 
 def merged(first: list[Row], second: list[Row]) -> list[Row]:
-    """Rows of both, those of one step as one."""
+    """The rows of both lists sorted by step; rows of one step are joined."""
     by_step = {row.step: row for row in first}
     for row in second:
         earlier = by_step.get(row.step)
@@ -43,18 +44,19 @@ def _metrics(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     if isinstance(event, Measured):
         yield from event.metrics.items()
         return
-    # The final policy's fresh episodes decide the score; they are no point of the curve.
+    # The final evaluation decides the score. Under another prefix it cannot become a point of
+    # the learning curve.
     prefix = "final" if event.final else "eval"
     yield f"{prefix}/mean_reward", event.mean
-    yield f"{prefix}/std_reward", _spread(event)
+    yield f"{prefix}/std_reward", _standard_deviation(event)
     if event.lengths:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
     for name, values in (event.measures or {}).items():
         yield f"{prefix}/{name}", statistics.fmean(values)
 
 
-def _spread(event: Evaluated) -> float:
-    """Standard deviation over the episodes, dividing by n as stable-baselines3 does."""
+def _standard_deviation(event: Evaluated) -> float:
+    """Standard deviation of the returns, divided by n as in stable-baselines3."""
     if not isfinite(event.mean) or not all(map(isfinite, event.returns)):
         return float("nan")
     return statistics.pstdev(event.returns, event.mean)

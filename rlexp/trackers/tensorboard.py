@@ -1,4 +1,4 @@
-"""TensorBoard: event files beside `runs/`, one folder a run."""
+"""The TensorBoard tracker: writes event files beside `runs/`, one folder for each run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from rlexp.trackers import (
     TrackedExperiment,
     TrackedRun,
 )
-from rlexp.trackers.flat import flattened
+from rlexp.trackers.flatten import flattened
 
 OWNER = ".experiment"
-"""The file that says whose folder it is."""
+"""The file that holds the id of the experiment to which the folder belongs."""
 STATUS = {"completed": 1, "pruned": 1, "failed": 2}
-"""As its hyperparameter plug-in counts them: success, failure; what goes on is unknown."""
+"""Status numbers of the hyperparameter plug-in: success, failure; 0 (unknown) for other states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class TensorBoard:
     wait: Annotated[float, Ge(0)] = 10.0
     required: bool = False
 
-    def place(self, project: Path) -> str:
-        """The folder that holds a folder for each experiment."""
+    def destination(self, project: Path) -> str:
+        """The folder that holds one folder for each experiment."""
         return str(project / (self.folder or "tensorboard"))
 
     def open(self, experiment: TrackedExperiment) -> Sink:
-        """Make sure that event files can be written; see `Tracker.open`."""
+        """Check that event files can be written; see `Tracker.open`."""
         try:
             import tensorboard.compat.proto.event_pb2  # noqa: F401
         except ImportError as error:
@@ -49,37 +49,41 @@ class TensorBoard:
                 code="missing_package",
                 command="pip install 'rlexp[tensorboard]'",
             ) from error
-        return EventFiles(_own_folder(Path(self.place(experiment.project)), experiment))
+        return TensorBoardSink(
+            _experiment_folder(Path(self.destination(experiment.project)), experiment)
+        )
 
 
-def _own_folder(place: Path, experiment: TrackedExperiment) -> Path:
-    """The experiment's folder; with its id in the name where another one has taken that name."""
+def _experiment_folder(parent: Path, experiment: TrackedExperiment) -> Path:
+    """The experiment's folder; its name gets the id if another experiment uses the name."""
     for name in (experiment.name, f"{experiment.name}-{experiment.id[:8]}"):
-        folder = place / name
+        folder = parent / name
         folder.mkdir(parents=True, exist_ok=True)
         owner = folder / OWNER
         if not owner.exists():
             owner.write_text(experiment.id)
         if owner.read_text() == experiment.id:
             return folder
-    raise TrackerRefused(f"{folder} belongs to another experiment; remove it")
+    raise TrackerRefused(f"the folder {folder} belongs to another experiment: remove or rename it")
 
 
-class EventFiles:
-    """The event files of an experiment. What is written beyond a cursor is written over."""
+class TensorBoardSink:
+    """Writes the event files of an experiment; overwrites bytes after the sync position."""
 
     def __init__(self, folder: Path) -> None:
-        """Write into a folder, which need not exist."""
+        """Write into a folder, which is created when needed."""
         self._folder = folder
-        self._open: dict[str, EventFile] = {}
+        self._open: dict[str, EventFileWriter] = {}
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:
-        """Go on where the cursor stands, or begin the file anew; see `Sink.begin`."""
+        """Continue at the sync position, or start the file again; see `Sink.begin`."""
         path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
+        # A shorter file lost bytes that had counted as stored (a crash of the machine, another copy
+        # of the folder): only a new file is complete again.
         if not path.is_file() or path.stat().st_size < length:
             length = 0
-        file = self._open[run.id] = EventFile(path, length, run.started)
+        file = self._open[run.id] = EventFileWriter(path, length, run.started)
         file.step = reached.step if length else -1
         return reached if length else Reached()
 
@@ -92,10 +96,12 @@ class EventFiles:
         return Reached(step=file.step, kept={"length": file.length()})
 
     def end(self, run: TrackedRun, ended: Ended) -> Reached:
-        """Write the hyperparameters and the score; what comes later is written over them."""
+        """Write the hyperparameters and the score, which later rows overwrite."""
+        # The position returned is the one before these entries: a run that continues overwrites
+        # them, so that its file never holds two scores.
         file = self._open.pop(run.id)
         length = file.length()
-        for value in _session(f"{self._folder.name} {run.name}", run, ended):
+        for value in _hyperparameters(f"{self._folder.name} {run.name}", run, ended):
             file.summary(value, 0, ended.time)
         if ended.score is not None:
             file.scalars({"score": ended.score}, ended.step, ended.time)
@@ -104,14 +110,16 @@ class EventFiles:
         return Reached(step=file.step, kept={"length": length})
 
     def summarise(self, summary: Summary) -> None:
-        """Write the aggregates of each label anew."""
+        """Rewrite the file with the aggregates of each label."""
         for aggregate in summary.aggregates:
             if aggregate.estimate is not None:
                 label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
                 path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
-                file = EventFile(path, 0, 0.0)
-                file.scalars(dict(_numbers(aggregate)), aggregate.n, 0.0)
-                file.summary(_text("aggregate/in words", aggregate.in_words), aggregate.n, 0.0)
+                file = EventFileWriter(path, 0, 0.0)
+                file.scalars(dict(_aggregate_scalars(aggregate)), aggregate.n, 0.0)
+                file.summary(
+                    _text_summary("aggregate/in words", aggregate.in_words), aggregate.n, 0.0
+                )
                 file.length()
                 file.close()
 
@@ -123,8 +131,8 @@ class EventFiles:
 
 
 @dataclass(slots=True)
-class EventFile:
-    """One event file, written from a length on."""
+class EventFileWriter:
+    """Writes one event file, after its first `kept` bytes."""
 
     path: Path
     kept: int
@@ -134,7 +142,7 @@ class EventFile:
     _writer: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cut the file to what is kept; a new one says its version first."""
+        """Cut the file to the bytes that are kept; a new file begins with the version record."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -151,7 +159,9 @@ class EventFile:
         """Write values of metrics at one step."""
         from tensorboard.compat.proto.summary_pb2 import Summary as Values
 
-        values = [Values.Value(tag=k, simple_value=_single(v)) for k, v in metrics.items()]
+        values = [
+            Values.Value(tag=k, simple_value=_to_single_precision(v)) for k, v in metrics.items()
+        ]
         self.summary(Values(value=values), step, time)
 
     def summary(self, values: Any, step: int, time: float) -> None:
@@ -161,28 +171,29 @@ class EventFile:
         self._writer.write(Event(wall_time=time, step=step, summary=values).SerializeToString())
 
     def length(self) -> int:
-        """Hand everything to the operating system; returns the bytes that are there."""
+        """Flush to the operating system; returns the length of the file in bytes."""
         self._file.flush()
         return self._file.tell()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
 
 
-def _session(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
-    """What the hyperparameter plug-in reads."""
+def _hyperparameters(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
+    """The summaries that the hyperparameter plug-in reads: settings, then the end of the session."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-    told = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
+    about = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
     if run.trial is not None:
-        told["trial"] = run.trial
-    settings = {**told, **flattened(run.configuration)}
-    plain = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
-    yield hparams_pb(plain, trial_id=name, start_time_secs=run.started)
+        about["trial"] = run.trial
+    # The plug-in accepts scalars only.
+    settings = {**about, **flattened(run.configuration)}
+    scalars = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
+    yield hparams_pb(scalars, trial_id=name, start_time_secs=run.started)
     end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
     value = Values.Value(
         tag=metadata.SESSION_END_INFO_TAG,
@@ -192,7 +203,7 @@ def _session(name: str, run: TrackedRun, ended: Ended) -> Iterator[Any]:
     yield Values(value=[value])
 
 
-def _numbers(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
+def _aggregate_scalars(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
     names = (aggregate.metric, "low", "high", "n", "planned", "failed", "missing")
     counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
     for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):
@@ -200,19 +211,20 @@ def _numbers(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
             yield f"aggregate/{name}", float(value)
 
 
-def _text(tag: str, words: str) -> Any:
-    """Words, as its text plug-in reads them."""
+def _text_summary(tag: str, text: str) -> Any:
+    """A text in the form that the text plug-in reads."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.text import metadata
     from tensorboard.util.tensor_util import make_tensor_proto
 
     about = metadata.create_summary_metadata(display_name="", description="")
-    tensor = make_tensor_proto(words.encode())
+    tensor = make_tensor_proto(text.encode())
     return Values(value=[Values.Value(tag=tag, metadata=about, tensor=tensor)])
 
 
-def _single(value: float) -> float:
-    """The value as single precision holds it: what is too large is infinite, as it is shown."""
+def _to_single_precision(value: float) -> float:
+    """The value, infinite if it is too large for single precision."""
+    # protobuf raises an error for a finite value that does not fit into a float.
     largest = 3.4e38
     if isfinite(value) and abs(value) > largest:
         return float("inf") if value > 0 else float("-inf")

@@ -1,4 +1,9 @@
-"""Weights & Biases: online, offline or disabled, as W&B's own settings say."""
+"""The Weights & Biases tracker: online, offline or disabled.
+
+The wandb package runs in a separate process (`wandb_process`), because only killing that process
+stops it reliably. This module resolves W&B's settings, builds the requests, starts and supervises
+the process, and uploads again what a killed process lost.
+"""
 
 import json
 import os
@@ -34,17 +39,17 @@ from rlexp.trackers import (
 
 CLOUD = "https://api.wandb.ai"
 MODES = {"run": "online", "shared": "online", "dryrun": "offline"}
-"""Other names of its modes."""
+"""Other names of W&B's modes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """What is asked for, whoever said it.
+class ResolvedSettings:
+    """Settings of W&B, from rlexp's configuration, environment variables or W&B's files.
 
     Attributes:
-        mode: `online`, `offline`, `disabled`, or what the environment says instead.
+        mode: `online`, `offline`, `disabled`, or an unknown value of WANDB_MODE.
         base_url: The server.
-        entity: The user or team; none: the key's own.
+        entity: The user or team; None: the default of the key.
     """
 
     mode: str
@@ -57,47 +62,52 @@ class Resolved:
         return re.sub(r"(?<=://)[^/@]*@", "", self.base_url)
 
 
-def resolved(
+def resolve_settings(
     environment: Mapping[str, str],
     folder: Path,
     mode: str | None,
     base_url: str | None,
     entity: str | None,
-) -> Resolved:
-    """What holds: an own setting, else a variable, else what W&B keeps there, then for the user.
+) -> ResolvedSettings:
+    """Each setting from the first source that has it: rlexp, a variable, W&B's files, the default.
 
     Args:
-        environment: Variables.
-        folder: The project's.
-        mode: An own setting.
-        base_url: An own setting.
-        entity: An own setting.
+        environment: Environment variables.
+        folder: The project's folder.
+        mode: The setting `tracker.wandb.mode`.
+        base_url: The setting `tracker.wandb.base_url`.
+        entity: The setting `tracker.wandb.entity`.
     """
     files = _files(environment, folder)
 
-    def found(own: str | None, name: str) -> str | None:
-        return own or environment.get(f"WANDB_{name.upper()}") or files.get(name) or None
+    def resolve(setting: str | None, name: str) -> str | None:
+        return setting or environment.get(f"WANDB_{name.upper()}") or files.get(name) or None
 
-    named = found(mode, "mode") or "online"
-    address = found(base_url, "base_url") or CLOUD
-    return Resolved(MODES.get(named, named), address.rstrip("/"), found(entity, "entity"))
+    chosen = resolve(mode, "mode") or "online"
+    address = resolve(base_url, "base_url") or CLOUD
+    return ResolvedSettings(
+        MODES.get(chosen, chosen), address.rstrip("/"), resolve(entity, "entity")
+    )
 
 
 def _files(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What W&B's settings files say, the folder's over the user's."""
-    own = Path(environment.get("WANDB_CONFIG_DIR") or "~/.config/wandb").expanduser()
-    local = Path(environment.get("WANDB_DIR") or folder)
-    near = local / (".wandb" if (local / ".wandb").is_dir() else "wandb")
-    found: dict[str, str] = {}
-    for path in (own / "settings", near / "settings"):
+    """Settings in W&B's files; those of the project override those of the user."""
+    user_folder = Path(environment.get("WANDB_CONFIG_DIR") or "~/.config/wandb").expanduser()
+    project_folder = Path(environment.get("WANDB_DIR") or folder)
+    project_settings = project_folder / (
+        ".wandb" if (project_folder / ".wandb").is_dir() else "wandb"
+    )
+    settings: dict[str, str] = {}
+    for path in (user_folder / "settings", project_settings / "settings"):
+        # W&B's files may contain % in values.
         parser = ConfigParser(interpolation=None)
         try:
             parser.read_string(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, Error):
             continue
         if parser.has_section("default"):
-            found.update(parser.items("default"))
-    return found
+            settings.update(parser.items("default"))
+    return settings
 
 
 LONGEST = 128
@@ -109,8 +119,8 @@ _ACTIVE = re.compile(
 )
 
 
-def introduction(run: TrackedRun) -> dict[str, Any]:
-    """What is said of a run when it begins."""
+def begin_request(run: TrackedRun) -> dict[str, Any]:
+    """The request that opens a run."""
     about = {
         "label": run.label,
         "task": run.task,
@@ -129,8 +139,8 @@ def introduction(run: TrackedRun) -> dict[str, Any]:
     }
 
 
-def ending(ended: Ended) -> dict[str, Any]:
-    """What is said of a run when no process works at it any more."""
+def end_request(ended: Ended) -> dict[str, Any]:
+    """The request that ends a run after its last attempt."""
     about = {
         "score": ended.score,
         "score_rule": ended.score_rule,
@@ -142,14 +152,14 @@ def ending(ended: Ended) -> dict[str, Any]:
         "seconds": ended.seconds,
     }
     return {
-        # What does not hold any more is said to be nothing, or W&B would go on showing it.
+        # Values that no longer apply are sent as null, or W&B would keep showing the old ones.
         "summary": _shown(about),
         "exit_code": 0 if ended.state in {"completed", "pruned"} else 1,
     }
 
 
 def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
-    """What is said of an experiment; the same each time it is the same."""
+    """The request with the current results of an experiment; the same results give the same one."""
     values: dict[str, Any] = {}
     for aggregate in summary.aggregates:
         values.update(_values(aggregate))
@@ -171,20 +181,20 @@ def overview(experiment: TrackedExperiment, summary: Summary) -> dict[str, Any]:
 def _row(aggregate: Aggregate) -> list[Any]:
     a = aggregate
     counts = [a.label, a.task, a.phase, a.n, a.planned, a.failed, a.missing]
-    found = a.estimate
-    if found is None:
+    estimate = a.estimate
+    if estimate is None:
         return [*counts, *[None] * len(INTERVAL), a.in_words]
-    how = (found.level, found.method, found.seed)
-    return [*counts, found.estimate, found.low, found.high, *how, a.in_words]
+    method = (estimate.level, estimate.method, estimate.seed)
+    return [*counts, estimate.estimate, estimate.low, estimate.high, *method, a.in_words]
 
 
 def _title(summary: Summary) -> str:
-    """What the aggregate is called, which is the same of every label."""
+    """The name of the aggregate, which all labels share."""
     return next((a.title for a in summary.aggregates), "IQM")
 
 
 def _values(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
-    """Single values by which a project's experiments are sorted."""
+    """Single values by which W&B can sort the experiments of a project."""
     names = (aggregate.metric, "low", "high", "n")
     for name, value in zip(names, (*aggregate.numbers.values(), aggregate.n), strict=True):
         if value is not None:
@@ -192,7 +202,7 @@ def _values(aggregate: Aggregate) -> Iterator[tuple[str, float]]:
 
 
 def _shown(value: Any) -> Any:
-    """The value, what is no number in the words of W&B's pages: outside of rows it drops them."""
+    """The value with non-finite numbers as texts, because W&B drops such numbers from summaries."""
     if isinstance(value, Mapping):
         return {str(key): _shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -203,15 +213,15 @@ def _shown(value: Any) -> Any:
 
 
 def _is_still(svg: str) -> bool:
-    """Whether a figure holds nothing that a browser would execute."""
+    """Whether a figure contains nothing that a browser would execute."""
     return _ACTIVE.search(svg) is None
 
 
-def _short(words: str) -> str:
-    """The words, or their beginning with a digest of the whole, so that none becomes another."""
-    if len(words) <= LONGEST:
-        return words
-    return f"{words[: LONGEST - 9]} {sha256(words.encode()).hexdigest()[:8]}"
+def _short(text: str) -> str:
+    """The text; one that is too long ends in a hash of the whole, so that texts stay different."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 9]} {sha256(text.encode()).hexdigest()[:8]}"
 
 
 FOREIGN = (
@@ -219,25 +229,25 @@ FOREIGN = (
     *("WANDB_CONFIG", "WANDB_LAUNCH", "WANDB_LAUNCH_CONFIG_PATH", "WANDB_RUN_ID"),
     *("WANDB_RESUME", "WANDB_NOTES", "WANDB_DOCKER", "WANDB_DEBUG"),
 )
-"""Variables that mean somebody else's run: that of a W&B agent that started the command."""
+"""Variables that belong to another run, such as that of a W&B agent that started this command."""
 
 END = 2.0
-"""Seconds that the process gets to end by itself; it takes W&B's core with it."""
+"""Seconds that the process gets to end by itself and to stop W&B's core process."""
 
 
-class Client:
-    """Starts the process, asks it, kills it. One thread calls it.
+class WandBProcess:
+    """Starts the process of W&B, sends it requests, and kills it. Used by one thread.
 
     Attributes:
-        life: How many processes there have been.
+        life: Number of processes started so far.
     """
 
     def __init__(self, folder: Path, timeout: float) -> None:
-        """Ask nothing yet.
+        """Prepare; no process is started yet.
 
         Args:
-            folder: For W&B's files.
-            timeout: Seconds of one request of W&B's.
+            folder: The folder for W&B's files.
+            timeout: Seconds of one HTTP request of W&B.
         """
         self.life = 0
         self._folder = folder
@@ -247,23 +257,23 @@ class Client:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a process that answered so far."""
+        """Whether the process exists and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, settings: Mapping[str, Any], seconds: float) -> None:
-        """Start a process, instead of the one there is.
+        """Start a process; an existing one is killed first.
 
         Raises:
             TrackerUnreachable: W&B does not answer.
-            TrackerRefused: It takes nothing as it is asked.
+            TrackerRefused: W&B rejects the settings or the key.
         """
         self.kill()
-        # A process that was killed with its command left its own.
-        shutil.rmtree(self._passing, ignore_errors=True)
-        self._passing.mkdir(parents=True, exist_ok=True)
+        # A process that was killed together with its command left temporary files.
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir(parents=True, exist_ok=True)
         self.life += 1
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rlexp.trackers.wandb_process", str(self._passing)],
+            [sys.executable, "-P", "-m", "rlexp.trackers.wandb_process", str(self._temporary)],
             env=self._environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -273,20 +283,20 @@ class Client:
         self.call({"do": "open", **settings}, seconds)
 
     def call(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """Ask, and wait for the answer.
+        """Send a request and return its result.
 
         Raises:
-            TrackerUnreachable: There is none in time, or W&B cannot be reached.
-            TrackerRefused: W&B takes nothing as it is asked.
+            TrackerUnreachable: No answer came in time, or W&B cannot be reached.
+            TrackerRefused: W&B rejects the request.
         """
         process = self._process
         if process is None or process.stdin is None:
-            raise TrackerUnreachable("W&B's process is gone")
+            raise TrackerUnreachable("the W&B process has ended")
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         except OSError as error:
-            raise TrackerUnreachable("W&B's process is gone") from error
+            raise TrackerUnreachable("the W&B process has ended") from error
         answer = json.loads(self._line(process, time.monotonic() + seconds))
         if "unreachable" in answer:
             raise TrackerUnreachable(answer["unreachable"])
@@ -295,12 +305,12 @@ class Client:
         return answer["result"]
 
     def kill(self) -> None:
-        """End the process, if there is one, and W&B's core with it."""
+        """End the process, if there is one, together with W&B's core process."""
         if self._process is None:
             return
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                # What was not written yet is written on closing.
+                # Closing flushes the buffer, which fails if the process is dead.
                 with suppress(OSError):
                     pipe.close()
         try:
@@ -310,11 +320,11 @@ class Client:
             self._process.wait()
         self._process = None
         self._pending = b""
-        shutil.rmtree(self._passing, ignore_errors=True)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     @property
-    def _passing(self) -> Path:
-        """For files that nobody needs when the process is gone."""
+    def _temporary(self) -> Path:
+        """The folder of temporary files, which is deleted with the process."""
         return self._folder / "passing"
 
     def _line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
@@ -326,7 +336,7 @@ class Client:
                 raise TrackerUnreachable("W&B does not answer")
             read = os.read(output, 1 << 16)
             if not read:
-                raise TrackerUnreachable("W&B's process ended without a word")
+                raise TrackerUnreachable("the W&B process ended without an answer")
             self._pending += read
         line, _, self._pending = self._pending.partition(b"\n")
         return line
@@ -334,20 +344,20 @@ class Client:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         kept.setdefault("WANDB_DATA_DIR", str(self._folder / "data"))
-        kept.setdefault("WANDB_CACHE_DIR", str(self._passing / "cache"))
-        # Its own error reports tell paths, versions and imported packages.
+        kept.setdefault("WANDB_CACHE_DIR", str(self._temporary / "cache"))
+        # W&B's error reports contain paths, versions and imported packages.
         kept["WANDB_ERROR_REPORTING"] = "false"
         kept["WANDB_HTTP_TIMEOUT"] = str(ceil(self._timeout))
         return kept
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 BATCH = 250
-"""Rows that are handed over at a time."""
+"""Rows in one request."""
 START = 90.0
-"""Seconds in which W&B's own process must be up, on a machine that is busy with training."""
+"""Seconds in which the process must have imported wandb, on a machine that is busy training."""
 SLACK = 15.0
-"""Seconds that are given beyond what W&B is told to take at most."""
+"""Seconds added to W&B's timeouts before the process counts as hung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,14 +366,14 @@ class WandB:
 
     Attributes:
         project: The project there.
-        entity: The user or team; null: as W&B's settings say, else the key's own.
-        mode: Null: as W&B's settings say (WANDB_MODE, `wandb offline`), else online.
-        base_url: The server; null: as W&B's settings say, else W&B's own.
+        entity: The user or team; null: from W&B's settings, else the default of the key.
+        mode: Null: from W&B's settings (WANDB_MODE, `wandb offline`), else online.
+        base_url: The server; null: from W&B's settings, else W&B's cloud.
         models: Whether the final models are uploaded.
-        tags: Of every run.
+        tags: Tags of every run.
         timeout: Seconds within which W&B must answer.
         wait: Seconds that a command waits at its end.
-        required: Whether a command refuses to start without it.
+        required: Whether a command refuses to start while W&B cannot be reached.
     """
 
     project: Annotated[str, MinLen(1), MaxLen(128)] = "rlexp"
@@ -376,26 +386,26 @@ class WandB:
     wait: Annotated[float, Ge(0)] = 10.0
     required: bool = False
 
-    def place(self, project: Path) -> str:
-        """The project in the service, or nowhere; see `Tracker.place`.
+    def destination(self, project: Path) -> str:
+        """The project in the service, or an empty text; see `Tracker.destination`.
 
-        Online and offline are two ways to one place: what is written offline goes on where what
-        was pushed online ends.
+        Online and offline modes have the same destination, so that offline rows continue after
+        the rows that were uploaded online.
         """
-        found = self._resolved(project)
-        if found.mode == "disabled":
+        settings = self._resolved(project)
+        if settings.mode == "disabled":
             return ""
-        where = f"{found.entity}/{self.project}" if found.entity else self.project
-        return f"W&B project {where} at {found.address}"
+        name = f"{settings.entity}/{self.project}" if settings.entity else self.project
+        return f"W&B project {name} at {settings.address}"
 
     def open(self, experiment: TrackedExperiment) -> Sink:
-        """Start W&B's process and show it the key; see `Tracker.open`."""
-        found = self._resolved(experiment.project)
-        if found.mode == "disabled":
+        """Start W&B's process and check the key; see `Tracker.open`."""
+        settings = self._resolved(experiment.project)
+        if settings.mode == "disabled":
             return _Disabled()
-        if found.mode not in {"online", "offline"}:
+        if settings.mode not in {"online", "offline"}:
             raise TrackerRefused(
-                f"WANDB_MODE is '{found.mode}': choose online, offline or disabled"
+                f"WANDB_MODE is '{settings.mode}': choose online, offline or disabled"
             )
         if find_spec("wandb") is None:
             raise TrackerRefused(
@@ -403,16 +413,16 @@ class WandB:
                 code="missing_package",
                 command="pip install 'rlexp[wandb]'",
             )
-        sink = _Runs(self, found, experiment)
+        sink = WandBSink(self, settings, experiment)
         sink.reach()
         return sink
 
-    def _resolved(self, project: Path) -> Resolved:
-        return resolved(os.environ, project, self.mode, self.base_url, self.entity)
+    def _resolved(self, project: Path) -> ResolvedSettings:
+        return resolve_settings(os.environ, project, self.mode, self.base_url, self.entity)
 
 
 class _Disabled:
-    """W&B is told to do nothing: everything counts as taken."""
+    """The sink of mode `disabled`: uploads nothing and reports every row as stored."""
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:  # noqa: ARG002
         return reached
@@ -431,14 +441,14 @@ class _Disabled:
 
 
 @dataclass(slots=True)
-class _Run:
+class _OpenRun:
     """A run that is open here.
 
     Attributes:
-        tracked: What it is.
-        safe: The step up to which W&B has every row, in its service or in finished folders.
-        rows: Taken, and perhaps lost if W&B's process dies.
-        life: The process in which it is open, by number.
+        tracked: The run.
+        safe: The step up to which W&B has stored every row, online or in finished folders.
+        rows: Rows after `safe`, which are lost if W&B's process dies.
+        life: The number of the process in which the run is open.
     """
 
     tracked: TrackedRun
@@ -451,25 +461,28 @@ class _Run:
         return self.rows[-1].step if self.rows else self.safe
 
 
-class _Runs:
-    """Runs in W&B's process, which is done away with whenever something fails.
+class WandBSink:
+    """Uploads runs through W&B's process, which is killed whenever something fails.
 
-    W&B keeps what it could not upload to itself, says that all is well, and waits for ever: a
-    fresh process, the step that the service itself names, and the rows beyond it mend that all.
+    After a failed upload, the wandb package reports success, keeps the data and waits for ever.
+    The remedy is always the same: start a new process, ask the service for its last step, and
+    push the rows after that step again.
     """
 
-    def __init__(self, settings: WandB, where: Resolved, experiment: TrackedExperiment) -> None:
+    def __init__(
+        self, settings: WandB, where: ResolvedSettings, experiment: TrackedExperiment
+    ) -> None:
         self._settings = settings
         self._where = where
         self._experiment = experiment
-        self._client = Client(experiment.folder, settings.timeout)
-        self._open: dict[str, _Run] = {}
+        self._process = WandBProcess(experiment.folder, settings.timeout)
+        self._open: dict[str, _OpenRun] = {}
 
     def reach(self) -> None:
-        """Start the process, if none is there; raises what `Tracker.open` does."""
-        if not self._client.alive:
+        """Start the process unless it exists; raises the same errors as `Tracker.open`."""
+        if not self._process.alive:
             settings, where = self._settings, self._where
-            told = {
+            request = {
                 "project": settings.project,
                 "entity": where.entity,
                 "mode": where.mode,
@@ -478,35 +491,39 @@ class _Runs:
                 "timeout": settings.timeout,
                 "folder": str(self._experiment.folder),
             }
-            self._safely(lambda: self._client.start(told, START + settings.timeout))
+            self._safely(lambda: self._process.start(request, START + settings.timeout))
 
     def begin(self, run: TrackedRun, reached: Reached) -> Reached:
-        """See `Sink.begin`: the service itself says what it has; offline, the cursor does."""
+        """See `Sink.begin`. Online the service knows the position; offline `reached` holds it."""
         if not self._is_online and reached.kept.get("online"):
             raise TrackerUnreachable(
-                "W&B has rows of a run that began online, and offline nobody knows how many: "
-                "rlexp sync online first"
+                "W&B has rows of a run that began online, and their number is unknown offline: "
+                "run rlexp sync online first"
             )
-        opened = self._open[run.id] = _Run(run, reached.step)
+        opened = self._open[run.id] = _OpenRun(run, reached.step)
         self._revive(opened)
         return self._reached(opened)
 
     def push(self, run: TrackedRun, rows: Sequence[Row]) -> Reached:
-        """See `Sink.push`: nothing is safe before the end."""
+        """See `Sink.push`. Rows count as stored only after `end`."""
         opened = self._open[run.id]
         self._revive(opened)
-        fresh = [row for row in rows if row.step > opened.taken]
-        self._log(run, fresh)
-        opened.rows += fresh
+        new_rows = [row for row in rows if row.step > opened.taken]
+        self._log(run, new_rows)
+        opened.rows += new_rows
         return self._reached(opened)
 
     def end(self, run: TrackedRun, ended: Ended) -> Reached:
-        """See `Sink.end`: waits until W&B has everything."""
+        """See `Sink.end`. Waits until W&B has stored every row."""
         opened = self._open[run.id]
         self._revive(opened)
         model = ended.files.get("model.zip") if self._settings.models else None
-        told = {**ending(ended), "last": opened.taken, "model": str(model) if model else None}
-        self._call("end", id=run.id, **told)
+        request = {
+            **end_request(ended),
+            "last": opened.taken,
+            "model": str(model) if model else None,
+        }
+        self._call("end", id=run.id, **request)
         del self._open[run.id]
         return Reached(step=opened.taken)
 
@@ -517,24 +534,24 @@ class _Runs:
 
     def close(self) -> None:
         """See `Sink.close`."""
-        self._client.kill()
+        self._process.kill()
         self._open.clear()
 
     @property
     def _is_online(self) -> bool:
         return self._where.mode == "online"
 
-    def _reached(self, opened: _Run) -> Reached:
+    def _reached(self, opened: _OpenRun) -> Reached:
         return Reached(step=opened.safe, kept={"online": True} if self._is_online else {})
 
-    def _revive(self, opened: _Run) -> None:
-        """Open the run, unless it is: its rows that the service does not have go first."""
+    def _revive(self, opened: _OpenRun) -> None:
+        """Open the run in the current process; rows that a killed process lost are pushed again."""
         self.reach()
-        if opened.life == self._client.life:
+        if opened.life == self._process.life:
             return
-        opened.safe = int(self._call("begin", **introduction(opened.tracked), after=opened.safe))
+        opened.safe = int(self._call("begin", **begin_request(opened.tracked), after=opened.safe))
         opened.rows = [row for row in opened.rows if row.step > opened.safe]
-        opened.life = self._client.life
+        opened.life = self._process.life
         self._log(opened.tracked, opened.rows)
 
     def _log(self, run: TrackedRun, rows: Sequence[Row]) -> None:
@@ -542,14 +559,15 @@ class _Runs:
             batch = [(r.step, r.time, dict(r.metrics)) for r in rows[start : start + BATCH]]
             self._call("push", id=run.id, rows=batch)
 
-    def _call(self, what: str, **told: Any) -> Any:
-        # To begin, W&B is asked twice; in the end it uploads, and then is asked what it has.
+    def _call(self, what: str, **request: Any) -> Any:
+        # Twice the timeout: `begin` sends two requests, `end` uploads and then asks for the step.
         seconds = 2 * self._settings.timeout + SLACK
-        return self._safely(lambda: self._client.call({"do": what, **told}, seconds))
+        return self._safely(lambda: self._process.call({"do": what, **request}, seconds))
 
-    def _safely(self, action: Callable[[], Found]) -> Found:
+    def _safely(self, action: Callable[[], Result]) -> Result:
         try:
             return action()
         except RlexpError:
-            self._client.kill()
+            # After any failure the state of the wandb package is unknown.
+            self._process.kill()
             raise

@@ -1,4 +1,4 @@
-"""The process in which W&B lives: it is asked by JSON lines, and ends with its input."""
+"""The process in which the wandb package runs: answers requests (JSON lines) until its input ends."""
 
 import json
 import os
@@ -20,12 +20,12 @@ from rlexp.errors import TrackerRefused, TrackerUnreachable
 
 _STATUS = re.compile(r"(?:returned error|HTTP|failed to upload:) (\d{3})")
 _MISTAKES = frozenset({"UsageError", "ValidationError", "AuthenticationError"})
-"""W&B's errors of what it is given, which it found without asking anybody."""
+"""Errors that W&B raises for wrong arguments without asking its server."""
 _NO = re.compile(r"permission|denied|not found|quota|limit exceeded|deleted", re.IGNORECASE)
 
 
-def trouble_in(log: Path) -> str | None:
-    """Why W&B stopped to upload, if it did: only its log says so."""
+def upload_error(log: Path) -> str | None:
+    """The reason why W&B stopped uploading, which only its log contains; None if it did not."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -39,8 +39,8 @@ def trouble_in(log: Path) -> str | None:
     return None
 
 
-def explained(error: Exception, key: str | None) -> dict[str, str]:
-    """The answer that stands for an error: one line, without the key."""
+def error_answer(error: Exception, key: str | None) -> dict[str, str]:
+    """The answer for an error: one line, without the key."""
     text = " ".join(str(error).split())
     if key:
         text = text.replace(key, "********")
@@ -51,17 +51,17 @@ def explained(error: Exception, key: str | None) -> dict[str, str]:
         return {"refused": text}
     status = 0 if "while retrying" in text else _status(error, text)
     if status in {401, 403}:
-        asked = "check the key (wandb login) and tracker.wandb.entity"
-        return {"refused": f"W&B refuses with status {status}: {asked}: {text}"}
+        advice = "check the key (wandb login) and tracker.wandb.entity"
+        return {"refused": f"W&B rejected the request with status {status}: {advice}: {text}"}
     if _is_final(error, text, status):
-        return {"refused": f"W&B refuses: {text}"}
+        return {"refused": f"W&B rejected the request: {text}"}
     if "did not respond in time" in text or isinstance(error, TimeoutError):
         text = "no answer in time"
     return {"unreachable": f"W&B cannot be reached: {text}"}
 
 
 def _is_final(error: Exception, text: str, status: int) -> bool:
-    """Whether asking again would change nothing."""
+    """Whether a later try would fail in the same way."""
     if status:
         return 400 <= status < 500 and status not in {408, 429}
     if "while retrying" in text or isinstance(error, TimeoutError):
@@ -70,75 +70,76 @@ def _is_final(error: Exception, text: str, status: int) -> bool:
 
 
 def _status(error: BaseException | None, text: str) -> int:
-    """The status of the answer, where one can be found."""
+    """The HTTP status of the answer; 0 if there is none."""
     while error is not None:
         status = getattr(getattr(error, "response", None), "http_status", 0)
         if status:
             return int(status)
         error = error.__cause__
-    found = _STATUS.search(text)
-    return int(found[1]) if found else 0
+    match = _STATUS.search(text)
+    return int(match[1]) if match else 0
 
 
 MARK = "rlexp.json"
-"""In a finished folder: the step up to which it and those before it have every row."""
+"""File in a finished folder with the step up to which all folders so far have every row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
-    """The folders below one.
+class OfflineFolders:
+    """The folders in which W&B stores runs offline.
 
-    `wandb sync` appends whatever a folder holds: a row in two of them is in the service twice. So
-    a folder is kept out of its sight until it is finished, and the next begins where it ends.
+    `wandb sync` uploads every row of every folder: a row that is in two folders would be in the
+    service twice. So a folder is hidden from `wandb sync` until it is finished, and the next
+    folder begins with the row after its last one.
 
     Attributes:
-        root: Holds W&B's own folder, `wandb`.
+        root: The folder that contains W&B's folder `wandb`.
     """
 
     root: Path
 
     @property
     def finished(self) -> Path:
-        """Where `wandb sync` looks."""
+        """The folder that `wandb sync` reads."""
         return self.root / "wandb"
 
     @property
     def unfinished(self) -> Path:
-        """What W&B is told to be the root; two levels down, `wandb sync` does not look."""
+        """W&B's root folder; its contents are two levels too deep for `wandb sync` to see them."""
         folder = self.finished / "unfinished"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def forget_unfinished(self, run_id: str) -> None:
-        """Remove what was cut short, or is in the service now."""
+        """Remove folders that were cut off, or whose rows are in the service now."""
         for folder in self._of(self.unfinished / "wandb", run_id):
             shutil.rmtree(folder, ignore_errors=True)
 
     def forget_unsynced(self, run_id: str) -> None:
-        """Remove what was written offline and did not get any further."""
+        """Remove finished folders that were not synced."""
         for folder in self._of(self.finished, run_id):
             if not any(folder.glob("*.synced")):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def finish(self, run_id: str, last: int) -> None:
-        """Show a finished folder to `wandb sync`."""
+        """Mark a folder as finished and move it to where `wandb sync` sees it."""
         for folder in self._of(self.unfinished / "wandb", run_id):
             (folder / MARK).write_text(json.dumps({"last": last}) + "\n", encoding="utf-8")
             folder.rename(self._free(folder.name))
 
     def last_step(self, run_id: str) -> int:
-        """The step up to which finished folders have every row; -1 where there are none."""
+        """The step up to which finished folders have every row; -1 if there are none."""
         last = -1
         for folder in self._of(self.finished, run_id):
             try:
-                known = json.loads((folder / MARK).read_text(encoding="utf-8"))
-                last = max(last, int(known["last"]))
+                mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
+                last = max(last, int(mark["last"]))
             except (OSError, ValueError, KeyError, TypeError):
                 continue
         return last
 
     def _free(self, name: str) -> Path:
-        """A path of that name, or of one like it: W&B's names hold seconds and no less."""
+        """An unused path of this name: W&B's names contain whole seconds and may repeat."""
         paths = [self.finished / name, *(self.finished / f"{name}-{n}" for n in range(2, 1000))]
         return next(path for path in paths if not path.exists())
 
@@ -149,15 +150,15 @@ class Folders:
 
 Resume = Literal["allow"] | None
 STEP = "global_step"
-"""Environment steps, under the name that other tools use."""
-HELD = """
+"""The metric with environment steps, under the name that other tools use."""
+LAST_STEP_QUERY = """
 query RunResumeStatus($project: String, $entity: String, $name: String!) {
   model(name: $project, entityName: $entity) {
     bucket(name: $name, missingOk: true) { historyLineCount historyTail }
   }
 }
 """
-SECLUDED: dict[str, Any] = {
+PRIVATE_SETTINGS: dict[str, Any] = {
     "silent": True,
     "console": "off",
     "symlink": False,
@@ -172,36 +173,37 @@ SECLUDED: dict[str, Any] = {
     "x_disable_machine_info": True,
     "x_disable_stats": True,
 }
-"""No code, no command line, no packages, nothing of the machine, and not a word on the screen."""
+"""W&B records no code, command line, packages or machine data, and prints nothing."""
 
 
-class Session:
-    """Opens runs, logs, and makes sure that the service has what was logged."""
+class WandBSession:
+    """Opens runs, logs rows, and checks that the service has stored them."""
 
     def __init__(self, folder: str) -> None:
-        """Import W&B, which keeps passing files where it finds itself when it is imported."""
+        """Import wandb with `folder` for its temporary files."""
+        # wandb chooses its temporary folder while it is imported.
         tempfile.tempdir = folder
         import wandb
 
         tempfile.tempdir = None
         self._wandb = wandb
         self._live: dict[str, Any] = {}
-        self._told: dict[str, Any] = {}
+        self._settings: dict[str, Any] = {}
 
     @property
     def key(self) -> str | None:
-        """The key that W&B found, which no message may hold."""
-        found = self._wandb.setup().settings.api_key
-        return str(found) if found else None
+        """W&B's API key, which no message may contain."""
+        key = self._wandb.setup().settings.api_key
+        return str(key) if key else None
 
-    def open(self, told: dict[str, Any]) -> None:
-        """Find the key, and show it to the service."""
-        self._told = told
-        self._folders = Folders(Path(os.environ.get("WANDB_DIR") or told["folder"]))
+    def open(self, request: dict[str, Any]) -> None:
+        """Find the API key, and check it with the service."""
+        self._settings = request
+        self._folders = OfflineFolders(Path(os.environ.get("WANDB_DIR") or request["folder"]))
         settings = self._wandb.Settings(
             silent=True,
-            mode=told["mode"],
-            base_url=told["base_url"],
+            mode=request["mode"],
+            base_url=request["base_url"],
             root_dir=str(self._folders.unfinished),
         )
         self._wandb.setup(settings)
@@ -209,84 +211,87 @@ class Session:
             return
         if not self._wandb.login(prompt=False, verify=False):
             raise TrackerRefused(
-                "W&B has no key: wandb login, or set WANDB_API_KEY, or tracker.wandb.mode=offline"
+                "W&B has no key: run wandb login, set WANDB_API_KEY, or use tracker.wandb.mode=offline"
             )
         self._api().authenticate()
 
-    def begin(self, told: dict[str, Any]) -> int:
-        """Open a run; returns the step up to which its rows are safe."""
-        self._folders.forget_unfinished(told["id"])
-        held = self._held(told["id"]) if self._is_online else -1
-        # Without rows there, W&B may still take its steps from the summary and drop ours.
-        run = self._init(told, told["job_type"], told["group"], "allow" if held >= 0 else None)
+    def begin(self, request: dict[str, Any]) -> int:
+        """Open a run; returns the step up to which its rows are stored."""
+        self._folders.forget_unfinished(request["id"])
+        stored_step = self._stored_step(request["id"]) if self._is_online else -1
+        # Resumed without any row, W&B takes the step from the summary and drops smaller steps.
+        run = self._init(
+            request, request["job_type"], request["group"], "allow" if stored_step >= 0 else None
+        )
         run.define_metric(STEP)
         run.define_metric("*", step_metric=STEP)
-        self._live[told["id"]] = run
+        self._live[request["id"]] = run
         if not self._is_online:
-            return max(int(told["after"]), self._folders.last_step(told["id"]))
-        if held < 0 and self._held(told["id"]) >= 0:
-            raise TrackerUnreachable("a process that was killed still uploads to W&B")
-        return int(run.starting_step) - 1 if held >= 0 else -1
+            return max(int(request["after"]), self._folders.last_step(request["id"]))
+        # Rows that appeared meanwhile were uploaded by another process: they would mix with ours.
+        if stored_step < 0 and self._stored_step(request["id"]) >= 0:
+            raise TrackerUnreachable("another process is still uploading this run to W&B")
+        return int(run.starting_step) - 1 if stored_step >= 0 else -1
 
-    def push(self, told: dict[str, Any]) -> None:
-        """Log rows; a line each, in order: what is sent again falls on the same lines."""
-        run = self._live[told["id"]]
-        for step, when, metrics in told["rows"]:
+    def push(self, request: dict[str, Any]) -> None:
+        """Log each row as one history line in order, so that a repeated row replaces itself."""
+        run = self._live[request["id"]]
+        for step, when, metrics in request["rows"]:
             run.log({**metrics, STEP: step, "_timestamp": when}, step=step, commit=True)
 
-    def end(self, told: dict[str, Any]) -> None:
-        """Say how a run stands, and wait until the service has it all."""
-        run = self._live.pop(told["id"])
-        run.summary.update(told["summary"])
-        if told["model"] is not None:
-            model = self._wandb.Artifact(f"model-{told['id']}", type="model")
-            model.add_file(told["model"], name="model.zip", skip_cache=True)
+    def end(self, request: dict[str, Any]) -> None:
+        """Write the end of a run, and wait until the service has stored everything."""
+        run = self._live.pop(request["id"])
+        run.summary.update(request["summary"])
+        if request["model"] is not None:
+            model = self._wandb.Artifact(f"model-{request['id']}", type="model")
+            model.add_file(request["model"], name="model.zip", skip_cache=True)
             run.log_artifact(model)
-        self._finish(run, told["exit_code"], told["last"])
+        self._finish(run, request["exit_code"], request["last"])
 
-    def summarise(self, told: dict[str, Any]) -> None:
-        """Say anew what the summary run shows; what it showed before is its history."""
-        self._folders.forget_unfinished(told["id"])
-        self._folders.forget_unsynced(told["id"])
-        run = self._init(told, "summary", told["name"], "allow" if self._is_online else None)
-        table = self._wandb.Table(told["columns"], told["rows"], allow_mixed_types=True)
+    def summarise(self, request: dict[str, Any]) -> None:
+        """Add the current results to the summary run; earlier results stay in its history."""
+        self._folders.forget_unfinished(request["id"])
+        self._folders.forget_unsynced(request["id"])
+        run = self._init(request, "summary", request["name"], "allow" if self._is_online else None)
+        table = self._wandb.Table(request["columns"], request["rows"], allow_mixed_types=True)
         figures = {
             f"figures/{name}": self._wandb.Html(svg, inject=False, data_is_not_path=True)
-            for name, svg in told["figures"].items()
+            for name, svg in request["figures"].items()
         }
-        # Steps must grow, also from one folder to the next, which know nothing of each other.
+        # Steps must grow across offline folders too, which do not know of each other.
         step = max(int(run.starting_step), int(time.time()))
         run.log({"aggregates": table, **figures}, step=step, commit=True)
-        run.summary.update(told["summary"])
+        run.summary.update(request["summary"])
         self._finish(run, 0, step)
 
     @property
     def _is_online(self) -> bool:
-        return bool(self._told["mode"] == "online")
+        return bool(self._settings["mode"] == "online")
 
-    def _init(self, told: Mapping[str, Any], job_type: str, group: str, resume: Resume) -> Any:
+    def _init(self, request: Mapping[str, Any], job_type: str, group: str, resume: Resume) -> Any:
         settings = self._wandb.Settings(
-            run_id=told["id"],
-            run_name=told["name"],
+            run_id=request["id"],
+            run_name=request["name"],
             run_group=group,
             run_job_type=job_type,
-            run_tags=tuple(self._told["tags"]),
-            project=self._told["project"],
-            entity=self._told["entity"],
+            run_tags=tuple(self._settings["tags"]),
+            project=self._settings["project"],
+            entity=self._settings["entity"],
             resume=resume,
             reinit="create_new",
-            init_timeout=self._told["timeout"],
-            finish_timeout=self._told["timeout"],
+            init_timeout=self._settings["timeout"],
+            finish_timeout=self._settings["timeout"],
             finish_timeout_raises=True,
-            **SECLUDED,
+            **PRIVATE_SETTINGS,
         )
-        return self._wandb.init(config=told["config"], settings=settings)
+        return self._wandb.init(config=request["config"], settings=settings)
 
     def _finish(self, run: Any, exit_code: int, last: int) -> None:
-        """Finish a run; then look whether what was logged arrived, for W&B does not say.
+        """Finish a run; then check that every row arrived, because W&B does not report it.
 
         Raises:
-            TrackerUnreachable: Not all arrived.
+            TrackerUnreachable: Some rows did not arrive.
         """
         log, run_id = Path(run.settings.log_internal), run.settings.run_id
         run.finish(exit_code=exit_code)
@@ -294,26 +299,26 @@ class Session:
             self._wait_until_closed(run_id)
             self._folders.finish(run_id, last)
             return
-        if trouble := trouble_in(log):
+        if trouble := upload_error(log):
             raise RuntimeError(trouble)
-        deadline = time.monotonic() + self._told["timeout"]
-        while (held := self._held(run_id)) < last:
+        deadline = time.monotonic() + self._settings["timeout"]
+        while (stored_step := self._stored_step(run_id)) < last:
             if time.monotonic() > deadline:
-                raise TrackerUnreachable(f"W&B has rows up to step {held}, not {last}")
+                raise TrackerUnreachable(f"W&B has rows up to step {stored_step}, not {last}")
             time.sleep(0.2)
-        # What was written offline, and not synced, would come there twice.
+        # The service has all rows now: a later `wandb sync` of offline rows would repeat them.
         self._folders.forget_unfinished(run_id)
         self._folders.forget_unsynced(run_id)
 
     def _wait_until_closed(self, run_id: str) -> None:
-        """Wait until W&B's core has closed the files of a run: `finish` returns before.
+        """Wait until W&B's core has closed the files of a run, which is after `finish` returns.
 
         Raises:
-            TrackerUnreachable: It does not.
+            TrackerUnreachable: The files stay open.
         """
         import psutil
 
-        deadline = time.monotonic() + self._told["timeout"]
+        deadline = time.monotonic() + self._settings["timeout"]
         while any(
             run_id in file.path and file.path.endswith(".wandb")
             for child in psutil.Process().children(recursive=True)
@@ -324,16 +329,20 @@ class Session:
             time.sleep(0.02)
 
     def _api(self) -> Any:
-        """W&B's own way to ask the service something else than its commands do."""
+        """W&B's internal client for GraphQL queries."""
         from wandb.apis.public.service_api import ServiceApi
 
         settings = self._wandb.setup().settings.model_copy()
-        return ServiceApi(settings=settings, timeout=self._told["timeout"])
+        return ServiceApi(settings=settings, timeout=self._settings["timeout"])
 
-    def _held(self, run_id: str) -> int:
-        """The last step of which the service has a row; -1 where it has none."""
-        asked = {"project": self._told["project"], "entity": self._told["entity"], "name": run_id}
-        answer: dict[str, Any] = self._api().execute_graphql(HELD, asked)
+    def _stored_step(self, run_id: str) -> int:
+        """The last step of which the service has a row; -1 if it has none."""
+        variables = {
+            "project": self._settings["project"],
+            "entity": self._settings["entity"],
+            "name": run_id,
+        }
+        answer: dict[str, Any] = self._api().execute_graphql(LAST_STEP_QUERY, variables)
         bucket = (answer.get("model") or {}).get("bucket") or {}
         tail = json.loads(bucket.get("historyTail") or "[]")
         if not bucket.get("historyLineCount") or not tail:
@@ -351,7 +360,7 @@ def _open_files(process: Any) -> list[Any]:
         return []
 
 
-def _answers(session: Session) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def _handlers(session: WandBSession) -> dict[str, Callable[[dict[str, Any]], Any]]:
     return {
         "open": session.open,
         "begin": session.begin,
@@ -362,31 +371,32 @@ def _answers(session: Session) -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 
 def main() -> None:
-    """Answer until the input ends; then end at once, whatever W&B is about."""
+    """Answer requests until the input ends; then end at once, even while W&B is uploading."""
     requests, replies = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    # W&B writes to the standard streams; only copies of them carry requests and answers.
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    waiting: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_work, args=(waiting, replies), daemon=True).start()
+        os.dup2(null, stream)
+    requests_queue: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_work, args=(requests_queue, replies), daemon=True).start()
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
-            waiting.put(json.loads(line))
-    # W&B's core would go on for a second, and upload under the hands of whoever comes next.
+            requests_queue.put(json.loads(line))
+    # W&B's core would continue to upload for a second, at the same time as the next process.
     for child in psutil.Process().children(recursive=True):
         child.kill()
     os._exit(0)
 
 
-def _work(waiting: "queue.Queue[dict[str, Any]]", replies: int) -> None:
-    session: Session | None = None
+def _work(requests: "queue.Queue[dict[str, Any]]", replies: int) -> None:
+    session: WandBSession | None = None
     while True:
-        told = waiting.get()
+        request = requests.get()
         try:
-            session = session or Session(sys.argv[1])
-            answer = {"result": _answers(session)[told.pop("do")](told)}
-        except Exception as error:  # noqa: BLE001 whatever W&B raises is an answer
-            answer = explained(error, session.key if session else None)
+            session = session or WandBSession(sys.argv[1])
+            answer = {"result": _handlers(session)[request.pop("do")](request)}
+        except Exception as error:  # noqa: BLE001 any error of W&B is an answer
+            answer = error_answer(error, session.key if session else None)
         os.write(replies, json.dumps(answer).encode() + b"\n")
 
 

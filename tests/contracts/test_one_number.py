@@ -42,7 +42,7 @@ from rlexp.trackers import Aggregate
 from rlexp.trackers.interval_figure import draw_intervals
 from rlexp.trackers.mlflow_summary import _numbers as numbers_in_mlflow
 from rlexp.trackers.mlflow_summary import _words as tags_in_mlflow
-from rlexp.trackers.tensorboard import EventFiles
+from rlexp.trackers.tensorboard import TensorBoardSink
 from rlexp.trackers.wandb import overview
 
 CARTPOLE, ACROBOT = "CartPole-v1", "Acrobot-v1"
@@ -237,7 +237,7 @@ def summary_of(study: Study, name: str) -> list[Aggregate]:
         assert aggregate.estimate is not None
         numbers = (aggregate.estimate.estimate, aggregate.estimate.low, aggregate.estimate.high)
         assert (*numbers, aggregate.in_words) == (*row[7:10], row[-1])
-    EventFiles(study.place.folder / "tensorboard" / name).summarise(summary)
+    TensorBoardSink(study.place.folder / "tensorboard" / name).summarise(summary)
     return list(found)
 
 

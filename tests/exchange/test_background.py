@@ -1,4 +1,4 @@
-"""A mirror with a thread of its own."""
+"""A study mirror that is updated by a thread."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from rlexp.exchange.optuna_study import Mirror, MirroredTrial, silence
 
 
 def test_shows_the_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What was offered last is there after closing, without a word on the terminal."""
+    """After closing, the study has the last snapshot, and nothing was printed."""
     one = BackgroundMirror(mirror(tmp_path, f"sqlite:///{tmp_path}/x.db"))
     assert one.check(30) is None
     trials = [mirrored(0), mirrored(1, "running")]
@@ -30,7 +30,7 @@ def test_shows_the_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_nothing_to_show(tmp_path: Path) -> None:
-    """A mirror that was offered nothing closes at once, and the study is as it was."""
+    """A mirror without a snapshot closes at once and leaves the study unchanged."""
     mirror(tmp_path).sync([mirrored(0)])
     assert BackgroundMirror(mirror(tmp_path)).close(30) is None
     assert expected([mirrored(0)]) == shown(study(tmp_path).trials)
@@ -56,7 +56,7 @@ class Slow(Mirror):
 
 
 def test_latest_wins(tmp_path: Path) -> None:
-    """Snapshots that came while the mirror was busy are skipped, all but the last."""
+    """Of the snapshots that arrive while the mirror is busy, only the last is written."""
     busy, go = Event(), Event()
 
     def act(_: int) -> None:
@@ -75,7 +75,7 @@ def test_latest_wins(tmp_path: Path) -> None:
 
 
 def test_never_waits(tmp_path: Path) -> None:
-    """Offering, asking and closing return while the mirror hangs; closing says what is lost."""
+    """All methods return while the mirror hangs; `close` returns the problem."""
     go = Event()
     one = BackgroundMirror(Slow(tmp_path, lambda _: go.wait(30)))
     began = monotonic()
@@ -90,7 +90,7 @@ def test_never_waits(tmp_path: Path) -> None:
 
 
 def test_tries_again(tmp_path: Path) -> None:
-    """A fault is told while it lasts, in one line, and forgotten when it is over."""
+    """A problem is reported in one line as long as it lasts."""
     told: list[str | None] = []
 
     def act(times: int) -> None:
@@ -102,12 +102,12 @@ def test_tries_again(tmp_path: Path) -> None:
     one.offer([mirrored(0)])
     assert one.close(30) is None
     assert one.problem is None
-    says = f"the study in {tmp_path}/x is not up to date: the cause; the search goes on"
-    assert [f"{says}, and the study catches up when it can"] == told
+    says = f"the study in {tmp_path}/x is not up to date: the cause; the search continues"
+    assert [f"{says}, and the study is updated when this is possible again"] == told
 
 
 def test_rests(tmp_path: Path) -> None:
-    """The thread works a tenth of the time at most while the search goes on."""
+    """The thread works at most a tenth of the time while the search is running."""
     slow = Slow(tmp_path, lambda _: Event().wait(0.1))
     one = BackgroundMirror(slow)
     assert one.check(30) is None
@@ -120,7 +120,7 @@ def test_rests(tmp_path: Path) -> None:
 
 
 def test_dead_server(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A server that is not there is named without its password, and not waited for at the end."""
+    """A server that is down is named without its password and not waited for at the end."""
     pytest.importorskip("psycopg")
     url = "postgresql://me:opensesame@127.0.0.1:1/d?application_name=opensesame"
     one = BackgroundMirror(mirror(tmp_path, url))
@@ -139,7 +139,7 @@ def test_dead_server(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_silent_server(tmp_path: Path) -> None:
-    """A server that takes connections and says nothing holds nobody up."""
+    """A server that accepts connections and never answers delays nothing."""
     pytest.importorskip("psycopg")
     with socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -156,7 +156,7 @@ def test_silent_server(tmp_path: Path) -> None:
 
 
 def test_another_study(tmp_path: Path) -> None:
-    """A study that is not ours is told in its own words."""
+    """The problem names a study that belongs to another sweep."""
     mirror(tmp_path, owner="other").sync([mirrored(0)])
     one = BackgroundMirror(mirror(tmp_path))
     problem = one.check(30)
@@ -167,7 +167,7 @@ def test_another_study(tmp_path: Path) -> None:
 
 
 def test_log(tmp_path: Path) -> None:
-    """The messages of Optuna go to the function that wants them, and to the last one only."""
+    """Optuna's messages go to the last function that was given."""
     first: list[str] = []
     second: list[str] = []
     silence(first.append)

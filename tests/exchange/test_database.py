@@ -1,4 +1,4 @@
-"""URLs of databases, good and bad."""
+"""URLs of databases, valid and invalid."""
 
 import sys
 from pathlib import Path
@@ -15,9 +15,9 @@ from rlexp.exchange.database import Database, _connect_args
         ("", "not the URL of a database"),
         ("secret-file.db", "not the URL of a database"),
         ("postgresql://u:secret@host:port/d", "not the URL of a database"),
-        ("postgres://u:secret@host/d", "postgres is no database .* did you mean 'postgresql'"),
-        ("redis://:secret@host", "redis is no database"),
-        ("mssql://u:secret@host/d", "mssql is no database"),
+        ("postgres://u:secret@host/d", "postgres is not supported.* did you mean 'postgresql'"),
+        ("redis://:secret@host", "redis is not supported"),
+        ("mssql://u:secret@host/d", "mssql is not supported"),
         ("sqlite://", "SQLite needs a file: write sqlite:///FILE"),
         ("sqlite:///:memory:", "SQLite needs a file"),
         ("sqlite:///file:secret?uri=true", "SQLite needs a file"),
@@ -28,7 +28,7 @@ from rlexp.exchange.database import Database, _connect_args
     ],
 )
 def test_bad_urls(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A URL that cannot be meant is refused in one line that says what to write, without it."""
+    """An invalid URL is refused in one line with the allowed forms and without the URL."""
     for driver in ("MySQLdb", "pymysql"):
         monkeypatch.setitem(sys.modules, driver, None)
     with pytest.raises(ConfigError, match=words) as caught:
@@ -38,7 +38,7 @@ def test_bad_urls(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_driver_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the driver of PostgreSQL, the error names the extra that brings it."""
+    """If the driver of PostgreSQL is missing, the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[postgresql\]'"):
         Database("postgresql://u@host/d")
@@ -53,7 +53,7 @@ def test_shown_without_secrets() -> None:
 
 
 def test_limits() -> None:
-    """A server has some seconds to answer; what the URL says itself goes first."""
+    """Connections have timeouts; options in the URL override them."""
     pytest.importorskip("psycopg")
     assert 3 == _connect_args(Database("postgresql://h/d").url)["connect_timeout"]
     own = Database("postgresql://h/d?connect_timeout=30").url
@@ -61,6 +61,6 @@ def test_limits() -> None:
 
 
 def test_nothing_is_opened(tmp_path: Path) -> None:
-    """Reading a URL opens no file and connects to nothing."""
+    """Parsing a URL opens no file and no connection."""
     Database(f"sqlite:///{tmp_path}/x.db")
     assert [] == list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Values as Python source: what records hold stays data."""
+"""Values as Python source: content of records stays data."""
 
 import ast
 import math
@@ -33,7 +33,7 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_plain_data_comes_back_from_its_source(value: Any) -> None:
-    """The source is a literal in ASCII, which reads as the value, whatever texts it holds."""
+    """The source is an ASCII literal that evaluates to the value, for any text."""
     source = expression(value)
     assert source.isascii()
     assert "\n" not in source
@@ -43,26 +43,26 @@ def test_plain_data_comes_back_from_its_source(value: Any) -> None:
 
 
 def test_a_tuple_of_one_stays_a_tuple() -> None:
-    """`(1)` would be a number."""
+    """A tuple with one element is written with its comma."""
     assert "(1,)" == expression((1,))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, object(), {1, 2}, b"bytes"])
-def test_what_is_no_plain_data_has_no_source(value: Any) -> None:
-    """It is refused instead of being written by its `repr`, which may be anything."""
+def test_other_objects_have_no_source(value: Any) -> None:
+    """Objects that are not JSON values are refused, never written by their `repr`."""
     with pytest.raises(RecordError, match="cannot be written"):
         expression([value])
 
 
 def test_only_our_own_expressions_are_code() -> None:
-    """A text that looks like one stays a text."""
+    """A text that looks like an expression is written as a text."""
     assert "{'a': nn.Tanh, 'b': 'nn.Tanh'}" == expression(
         {"a": Expression("nn.Tanh"), "b": "nn.Tanh"}
     )
 
 
 def test_requirements_hold_versions_only() -> None:
-    """A record cannot put an option or an address into them."""
+    """A record cannot add an option or an address to the requirements."""
     recorded = {
         "torch": "2.8.0+cpu",
         "stable_baselines3": "2.9.2",

@@ -1,4 +1,4 @@
-"""Runs × tasks for rliable and marl-eval, and tables: what is written, and what is refused."""
+"""Exports for rliable and marl-eval, and tables: their content, and what is refused."""
 
 import io
 import json
@@ -48,7 +48,7 @@ def outcomes(**scores: tuple[list[float | None], list[float | None]]) -> list[Ou
 
 
 def test_rows_are_seeds_and_columns_tasks() -> None:
-    """Labels may have different numbers of runs."""
+    """Arrays have a row for each seed, also if labels have different numbers of runs."""
     runs = outcomes(ppo=([1.0, 2.0], [3.0, 4.0]), a2c=([5.0], [6.0]))
     shape = rectangle(runs, format_name="rliable", common=False)
     scores = score_dictionary(shape)
@@ -59,7 +59,7 @@ def test_rows_are_seeds_and_columns_tasks() -> None:
 
 
 def test_a_missing_run_is_refused_and_never_filled() -> None:
-    """With one line that says what is unequal, and what would do."""
+    """The error names the difference and the option that helps."""
     runs = outcomes(ppo=([1.0, 2.0, 3.0], [4.0, None, 6.0]))
     expected = "3 scores of ppo on CartPole-v1 and 2 scores of ppo on Pendulum-v1: --common-seeds"
     with pytest.raises(ProtocolError, match=expected):
@@ -70,14 +70,14 @@ def test_a_missing_run_is_refused_and_never_filled() -> None:
 
 
 def test_labels_need_the_same_tasks() -> None:
-    """No column is made up."""
+    """A label without a task is refused; no column is invented."""
     runs = [o for o in outcomes(ppo=([1.0], [2.0]), a2c=([3.0], [4.0])) if o.score != 4.0]
-    with pytest.raises(ProtocolError, match="a2c was not asked for on Pendulum-v1"):
+    with pytest.raises(ProtocolError, match="a2c was not run on Pendulum-v1"):
         rectangle(runs, format_name="rliable", common=True)
 
 
 def test_a_cell_without_any_score_is_refused() -> None:
-    """Also with common seeds, of which there are none."""
+    """A label without a score on a task is refused, also with common seeds."""
     runs = outcomes(ppo=([1.0], [None]))
     for common in (False, True):
         with pytest.raises(ProtocolError, match="ppo has no score on Pendulum-v1"):
@@ -85,14 +85,14 @@ def test_a_cell_without_any_score_is_refused() -> None:
 
 
 def test_disjoint_seeds_are_said_to_be_so() -> None:
-    """There is nothing that --common-seeds could take."""
+    """The error says that the labels have no seed in common."""
     runs = outcomes(ppo=([1.0, None], [None, 2.0]))
     with pytest.raises(ProtocolError, match="no seed in common"):
         rectangle(runs, format_name="rliable", common=True)
 
 
 def test_both_files_of_rliable_hold_the_same(tmp_path: Any) -> None:
-    """Neither needs a pickle, and the printed line of Python loads either."""
+    """The npz and JSON files are equal, and the printed line of Python loads each."""
     scores = score_dictionary(
         rectangle(outcomes(ppo=([1.5, 2.0], [3.0, 4.0])), format_name="rliable", common=False)
     )
@@ -110,7 +110,7 @@ def test_both_files_of_rliable_hold_the_same(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("label", ["../x", "/etc/x", "a//b", "a/../b", ".", "a\\b", "a\nb", "\0"])
 def test_a_label_cannot_leave_the_archive(label: str) -> None:
-    """It is no file name: JSON takes it."""
+    """A label that cannot be a file name is refused for npz, and written to JSON."""
     scores = {label: np.zeros((1, 1))}
     with pytest.raises(ConfigError, match="json"):
         as_npz(scores)
@@ -118,7 +118,7 @@ def test_a_label_cannot_leave_the_archive(label: str) -> None:
 
 
 def test_labels_of_several_experiments_name_arrays() -> None:
-    """`old/ppo` is a file in a folder of the archive; `file` is a name like any other."""
+    """The label `old/ppo` becomes a file in a folder of the archive."""
     scores = {"old/ppo": np.zeros((1, 1)), "file": np.ones((1, 1))}
     with zipfile.ZipFile(io.BytesIO(as_npz(scores))) as archive:
         assert ["old/ppo.npy", "file.npy"] == archive.namelist()
@@ -141,7 +141,7 @@ def trained(label: str, seed: int, mean: float) -> Outcome:
 
 
 def test_marl_eval_gets_every_evaluation_and_the_final_one_last() -> None:
-    """Environment → task → algorithm → run → step, with a list of a value for each episode."""
+    """The JSON has the levels of marl-eval, with a list of returns for each step."""
     runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0)]
     shape = rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
     plain = json.loads(as_marl_eval(shape))
@@ -155,7 +155,7 @@ def test_marl_eval_gets_every_evaluation_and_the_final_one_last() -> None:
 
 
 def test_marl_eval_needs_the_same_seeds_of_all_labels() -> None:
-    """Its arrays have a place for every run of every label."""
+    """Labels with different seeds are refused."""
     runs = [trained("ppo", 0, 5.0), trained("ppo", 1, 6.0), trained("a2c", 0, 5.0)]
     with pytest.raises(ProtocolError, match="marl-eval needs the same seeds"):
         rectangle(runs, format_name="marl-eval", common=False, across_labels=True)
@@ -163,8 +163,8 @@ def test_marl_eval_needs_the_same_seeds_of_all_labels() -> None:
     assert {"ppo": (0,), "a2c": (0,)} == shape.seeds
 
 
-def test_marl_eval_has_no_place_for_what_is_no_number() -> None:
-    """JSON lacks it, too."""
+def test_marl_eval_refuses_non_finite_returns() -> None:
+    """A return of NaN or infinity is refused, as JSON lacks them."""
     spec = configuration().spec(Phase.TEST, 0, 0)
     final = evaluated(100, 1.0, final=True)
     events: list[Event] = [started(), evaluated(10, float("nan")), final, ended()]
@@ -178,7 +178,7 @@ def test_marl_eval_has_no_place_for_what_is_no_number() -> None:
 
 
 def test_lengths_are_given_where_every_run_has_them() -> None:
-    """An imported run may have none, and marl-eval wants the same metrics of all."""
+    """If one run lacks lengths, no run has them, because marl-eval needs equal metrics."""
     own, other = trained("ppo", 0, 5.0), trained("ppo", 1, 6.0)
     events: list[Event] = [started(), replace(evaluated(10, 1.0), lengths=()), ended()]
     record = RunRecord.fold(other.record.spec, [events])
@@ -190,7 +190,7 @@ def test_lengths_are_given_where_every_run_has_them() -> None:
 
 
 def test_tables_have_a_row_for_each_run_evaluation_or_episode() -> None:
-    """A failed run stands among the runs, with its state and without a score."""
+    """A failed run is in the table of runs, with its state and without a score."""
     runs = [trained("ppo", 0, 5.0), outcome("a2c", CARTPOLE, 1, None)]
     scores, curves, episodes = (sheet(k, runs) for k in ("runs", "evaluations", "episodes"))
     assert [("ppo", 5.0), ("a2c", None)] == [(row[0], row[5]) for row in scores.rows]

@@ -1,4 +1,4 @@
-"""Event files of TensorBoard: read as TensorBoard itself reads them, and refused when damaged."""
+"""Event files of TensorBoard: read like TensorBoard reads them, and refused when damaged."""
 
 import struct
 from pathlib import Path
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from import_sources import RECORDED, given
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers.sources import Loaded
+from rlexp.exchange.importers.sources import LoadedFile
 from rlexp.exchange.importers.study import ENVIRONMENT, MalformedError, Returns, Unit, Wanted
 from rlexp.exchange.importers.tensorboard import (
     Scalar,
-    masked,
-    masked_all,
-    named_by,
+    checksum,
+    checksums,
+    parse_folder_name,
     read_scalars,
     read_tensorboard,
 )
@@ -32,23 +32,23 @@ def recorded() -> bytes:
 
 def scalars(content: bytes) -> list[Scalar]:
     """The scalars in a file of this content."""
-    return list(read_scalars(Loaded("events", content, "")))
+    return list(read_scalars(LoadedFile("events", content, "")))
 
 
 def test_checksums() -> None:
-    """The check value of CRC-32C, unmasked, is that of its definition."""
-    rotated = masked(b"123456789") - 0xA282EAD8 & 0xFFFFFFFF
+    """The unmasked CRC-32C of the standard check text is the published value."""
+    rotated = checksum(b"123456789") - 0xA282EAD8 & 0xFFFFFFFF
     assert 0xE3069283 == (rotated << 15 | rotated >> 17) & 0xFFFFFFFF
 
 
 @over(st.lists(st.binary(max_size=5), max_size=150))
 def test_checksums_side_by_side(texts: list[bytes]) -> None:
-    """Many texts of one length give what each gives alone."""
-    assert [masked(text) for text in texts] == masked_all(texts)
+    """Checksums computed together equal those computed one by one."""
+    assert [checksum(text) for text in texts] == checksums(texts)
 
 
 def test_a_run_of_cleanrl() -> None:
-    """Returns, lengths and times of every episode; the folder's name says what it is of."""
+    """Returns, lengths and times of every episode are read, and the folder names the run."""
     [run] = read_tensorboard(given(CLEANRL), WANTED).runs
     assert ("CartPole-v1", "dqn", 1) == (run.task, run.label, run.seed)
     assert Returns.TRAINING is run.returns
@@ -59,14 +59,14 @@ def test_a_run_of_cleanrl() -> None:
 
 
 def test_numbers_of_every_form() -> None:
-    """Simple values and tensors of either precision are scalars; histograms and texts are not."""
+    """Simple values and tensors of both precisions are scalars; histograms are not."""
     found = {scalar.tag: scalar.value for scalar in scalars(recorded())}
     assert {"new_style": 1.5, "double": 2.5, "losses/td_loss": 0.5}.items() <= found.items()
     assert not {"weights", "hyperparameters/text_summary"} & set(found)
 
 
 def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
-    """A file that is written now holds for us what it holds for TensorBoard's own loader."""
+    """A new file gives the same scalars as TensorBoard's own loader."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
@@ -91,7 +91,9 @@ def test_as_tensorboard_reads_it(tmp_path: Path) -> None:
 def record(content: bytes) -> bytes:
     """A record as it stands in a file."""
     head = struct.pack("<Q", len(content))
-    return head + struct.pack("<I", masked(head)) + content + struct.pack("<I", masked(content))
+    return (
+        head + struct.pack("<I", checksum(head)) + content + struct.pack("<I", checksum(content))
+    )
 
 
 FIRST = record(b"\x1a\x0dbrain.Event:2")
@@ -100,25 +102,25 @@ FIRST = record(b"\x1a\x0dbrain.Event:2")
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "no event file"),
+        (b"", "not an event file"),
         (b"r,l,t\n" * 40, "checksum of its length"),
-        (record(b"\x10\x01"), "no event file"),
+        (record(b"\x10\x01"), "not an event file"),
         (FIRST + b"\x05", "cut off"),
-        (FIRST + record(b"\x10"), "no event"),
-        (FIRST + record(b"\x0b\x00"), "no event: a field of kind 3"),
-        (FIRST + record(b"\x2a\x7f"), "no event: a field is cut off"),
-        (FIRST + record(b"\x10" + b"\xff" * 12), "no event: a number is too long"),
-        (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "no event"),
+        (FIRST + record(b"\x10"), "not an event"),
+        (FIRST + record(b"\x0b\x00"), "not an event: a field of kind 3"),
+        (FIRST + record(b"\x2a\x7f"), "not an event: a field is cut off"),
+        (FIRST + record(b"\x10" + b"\xff" * 12), "not an event: a number is too long"),
+        (FIRST + record(b"\x2a\x05\x0a\x03\x0a\x01\xff"), "not an event"),
     ],
 )
 def test_damaged_files(content: bytes, what: str) -> None:
-    """A file is refused at the record that is damaged."""
+    """The error names the damaged record."""
     with pytest.raises(MalformedError, match=what):
         scalars(content)
 
 
 def test_every_damage_is_noticed() -> None:
-    """Cut anywhere but between records, or with any bit another one, a file is refused."""
+    """A file that is cut inside a record, or has any bit changed, is refused."""
     whole = recorded()[:700]
     ends = {0}
     while (at := max(ends)) + 12 <= len(whole):
@@ -147,13 +149,13 @@ def test_every_damage_is_noticed() -> None:
 def test_names_of_cleanrl(
     name: str, task: str | None, label: str | None, seed: int | None
 ) -> None:
-    """A folder's name is read from its end, for a task may hold what tells its parts apart."""
-    named = named_by(name)
+    """Folder names are parsed from the end, because a task may contain the separator."""
+    named = parse_folder_name(name)
     assert (task, label, seed) == (named.task, named.label, named.seed)
 
 
 def test_units_must_be_given() -> None:
-    """A step in such a file may be anything."""
+    """Without the unit of steps the import is refused."""
     with pytest.raises(ConfigError, match="--steps-unit"):
         read_tensorboard(given(CLEANRL), Wanted())
     frames = Wanted(unit=Unit(name="frames", per=5))
@@ -162,7 +164,7 @@ def test_units_must_be_given() -> None:
 
 
 def test_series_are_chosen_by_name() -> None:
-    """Another series is told apart by its first word; one that is not there is not guessed at."""
+    """The kind of an unknown series follows from its name; a missing one is refused."""
     files = given(CLEANRL)
     [run] = read_tensorboard(files, Wanted(unit=ENVIRONMENT, metric="losses/td_loss")).runs
     assert (Returns.TRAINING_MEANS, ()) == (run.returns, run.points[0].lengths)
@@ -181,7 +183,7 @@ def two_files(tmp_path: Path) -> Path:
 
 
 def test_two_runs_in_a_folder(two_files: Path) -> None:
-    """Steps that go back are two runs, which are not put together; a file alone is one."""
+    """Steps that go back are two runs: the folder is refused, one file is read."""
     with pytest.raises(MalformedError, match="step 20 follows 100"):
         read_tensorboard(given(two_files), WANTED)
     wanted = Wanted(unit=ENVIRONMENT, label="a", task="b")

@@ -1,4 +1,4 @@
-"""What the user gave: folders, files and archives, of which nothing leads elsewhere."""
+"""The input of an import: folders, files and archives, none of which leads elsewhere."""
 
 import gzip
 import io
@@ -48,7 +48,7 @@ def tarred(path: Path, *members: tarfile.TarInfo) -> Path:
 
 
 def test_folders(tmp_path: Path) -> None:
-    """Every file below a folder, by name, numbers in their order."""
+    """Every file below a folder is found, sorted by name with numbers in order."""
     for name in ("a/10.csv", "a/9.csv", "a/b/c.csv", "d.csv"):
         (tmp_path / "logs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "logs" / name).write_bytes(CONTENT)
@@ -57,7 +57,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_same_names_are_told_apart(tmp_path: Path) -> None:
-    """Two folders of one name are called by as much of their paths as it takes."""
+    """Folders of one name are called by the end of their paths that differs."""
     for name in ("x/logs", "y/logs"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a.csv").write_bytes(CONTENT)
@@ -65,7 +65,7 @@ def test_same_names_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_links_and_pipes_are_passed_over(tmp_path: Path) -> None:
-    """Nothing outside is read through a link, and nothing is waited for."""
+    """Links are not followed, and pipes are not opened."""
     (tmp_path / "secret.csv").write_bytes(CONTENT)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "b.csv").write_bytes(CONTENT)
@@ -80,13 +80,13 @@ def test_links_and_pipes_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    """A path that is not there is named."""
-    with pytest.raises(ConfigError, match="there is nothing at"):
+    """The error names the missing path."""
+    with pytest.raises(ConfigError, match="does not exist"):
         names(tmp_path / "missing")
 
 
 def test_paths_that_cannot_be(tmp_path: Path) -> None:
-    """A name that is too long, an empty one, and folders without end are one line each."""
+    """A too long name, an empty name and endless folders are refused in one line each."""
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         names(tmp_path / ("x" * 300))
     assert ("auto", ("x" * 5000,)) == split_kind(["x" * 5000])
@@ -94,13 +94,13 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
         split_kind(["csv", ""])
     deep = tmp_path / "/".join(["d"] * 25)
     deep.mkdir(parents=True)
-    with pytest.raises(ConfigError, match="too deep: give a folder further in"):
+    with pytest.raises(ConfigError, match="nested deeper than 20 folders"):
         names(tmp_path / "d")
 
 
 @pytest.mark.parametrize("name", ["logs.zip", "logs.tar", "logs.tar.gz", "LOGS.TGZ"])
 def test_archives(tmp_path: Path, name: str) -> None:
-    """What an importer could read is unpacked, and everything else passed over."""
+    """Readable files of an archive are unpacked, others are ignored."""
     path = tmp_path / name
     wanted, other = "a/b/scores.csv", "a/model.pth"
     if name.endswith("zip"):
@@ -128,7 +128,7 @@ ODD = (
 
 @pytest.mark.parametrize("name", ODD)
 def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
-    """An archive with such a member is refused whole, and nothing is written outside."""
+    """An archive with such a member is refused, and nothing is written outside."""
     for path in (
         zipped(tmp_path / "a.zip", {"ok.csv": CONTENT, name: CONTENT}),
         tarred(tmp_path / "a.tar.gz", tarfile.TarInfo("ok.csv"), tarfile.TarInfo(name)),
@@ -136,7 +136,7 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
         before = {p for p in tmp_path.rglob("*") if p.is_file()}
         place = tmp_path / f"{path.suffix}-unpacked"
         place.mkdir()
-        with pytest.raises(MalformedError, match="leads elsewhere"):
+        with pytest.raises(MalformedError, match="leads out of the folder"):
             files_of([path], Path.read_bytes, place)
         after = {p for p in tmp_path.rglob("*") if p.is_file() and not p.is_relative_to(place)}
         assert before == after
@@ -147,7 +147,7 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE],
 )
 def test_links_and_devices_in_archives(tmp_path: Path, kind: bytes) -> None:
-    """What is no file and no folder is refused."""
+    """Members that are neither files nor folders are refused."""
     member = tarfile.TarInfo("a.csv")
     member.type, member.linkname = kind, "/etc/passwd"
     content = member.tobuf(format=tarfile.GNU_FORMAT) + bytes(1024)
@@ -157,7 +157,7 @@ def test_links_and_devices_in_archives(tmp_path: Path, kind: bytes) -> None:
 
 
 def test_links_in_zip_archives(tmp_path: Path) -> None:
-    """A zip archive can hold links, too."""
+    """A link in a zip archive is refused."""
     entry = ZipInfo("a.csv")
     entry.external_attr = 0o120777 << 16
     with ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -167,7 +167,7 @@ def test_links_in_zip_archives(tmp_path: Path) -> None:
 
 
 def test_bombs(tmp_path: Path) -> None:
-    """What unpacks to very many times its size is refused, wanted or not."""
+    """An archive that unpacks to many times its size is refused."""
     zeros = bytes(40 << 20)
     zipped(tmp_path / "a.zip", {"a.csv": zeros})
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(_tar("a.bin", zeros)))
@@ -176,7 +176,7 @@ def test_bombs(tmp_path: Path) -> None:
     for name, what in {
         "a.zip": "unpacks to more",
         "a.tar.gz": "unpacks to more",
-        "c.tar.gz": "header of it is too long",
+        "c.tar.gz": "of its headers is too long",
     }.items():
         with pytest.raises(MalformedError, match=what):
             names(tmp_path / name)
@@ -190,18 +190,18 @@ def _tar(name: str, content: bytes, kind: bytes = b"0") -> bytes:
 
 
 def test_sizes_that_are_not_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes are counted as they come; a header that says another size is refused."""
+    """Bytes are counted while unpacking; headers that change a size are refused."""
     monkeypatch.setattr(given_files, "LARGEST_MEMBER", 10)
     with pytest.raises(MalformedError, match="more than 10 bytes"):
         names(zipped(tmp_path / "a.zip", {"a.csv": CONTENT}))
     extra = _tar("h", b"20 size=99999999999\n".ljust(512, b"\0"), kind=b"x")[:-1024]
     (tmp_path / "a.tar").write_bytes(extra + _tar("a.csv", b"1".ljust(512)))
-    with pytest.raises(MalformedError, match="says another size"):
+    with pytest.raises(MalformedError, match="changes the size of a file"):
         names(tmp_path / "a.tar")
 
 
 def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of members is bounded, and none may be there twice."""
+    """Too many members, and repeated names, are refused."""
     monkeypatch.setattr(given_files, "MOST_MEMBERS", 3)
     with pytest.raises(MalformedError, match="more than 3 members"):
         names(zipped(tmp_path / "a.zip", {f"{n}.txt": b"" for n in range(5)}))
@@ -211,7 +211,7 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
 def test_every_damage_of_an_archive(tmp_path: Path, name: str) -> None:
-    """Cut anywhere, or with any byte another one: it is refused, or there is no traceback."""
+    """An archive with any cut or changed byte gives an error, never a traceback."""
     path = tmp_path / name
     if name == "a.zip":
         zipped(path, {"a.csv": CONTENT})
@@ -230,7 +230,7 @@ def test_every_damage_of_an_archive(tmp_path: Path, name: str) -> None:
 
 
 def test_kinds_are_recognised(tmp_path: Path) -> None:
-    """Each kind by its content; what several fit is asked for by name."""
+    """Each kind is recognised by its files; if several fit, one must be named."""
     kinds: dict[str, Callable[[Path], Any]] = {
         "sb3-evaluations": lambda path: write_evaluations(path, [1], [[1.0]]),
         "csv": lambda path: write_table(
@@ -245,33 +245,33 @@ def test_kinds_are_recognised(tmp_path: Path) -> None:
     assert "tensorboard" == kind_of("auto", given(RECORDED / "cleanrl"), read_foreign_yaml).name
     with pytest.raises(ConfigError, match="several kinds fit: name one of sb3-evaluations, marl"):
         kind_of("auto", given(tmp_path), read_foreign_yaml)
-    with pytest.raises(ConfigError, match=r"kind mlflow, .*; it looks like csv"):
+    with pytest.raises(ConfigError, match=r"kind mlflow .*; it looks like csv"):
         kind_of("mlflow", given(tmp_path / "csv"), read_foreign_yaml)
     (tmp_path / "other.txt").touch()
     with pytest.raises(
-        ConfigError, match=r"no kind fits what was given .*sb3-monitor: monitor\.csv"
+        ConfigError, match=r"no kind fits the given files .*sb3-monitor: monitor\.csv"
     ):
         kind_of("auto", given(tmp_path / "other.txt"), read_foreign_yaml)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="there is no file in what was given"):
+    with pytest.raises(ConfigError, match="the given paths contain no file"):
         kind_of("csv", given(tmp_path / "empty"), read_foreign_yaml)
 
 
 def test_a_table_without_a_column_is_a_table(tmp_path: Path) -> None:
-    """If it is asked for as one: then its first line is refused, and says which column lacks."""
+    """With the kind csv, the error names the missing column."""
     table = write_table(tmp_path / "a.csv", [], "label,task,seed,step,score")
     assert "csv" == kind_of("csv", given(table), read_foreign_yaml).name
     with pytest.raises(ConfigError, match="no kind fits"):
         kind_of("auto", given(table), read_foreign_yaml)
 
 
-def test_words_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind may be left out; a word that is neither kind nor path is no path."""
+def test_arguments_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind may be left out; a text that is neither kind nor path is refused."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()
     assert ("csv", ("logs",)) == split_kind(["csv", "logs"])
     assert ("auto", ("logs", "more")) == split_kind(["logs", "more"])
     with pytest.raises(ConfigError, match="did you mean 'sb3-monitor'"):
         split_kind(["sb3-monitors", "logs"])
-    with pytest.raises(ConfigError, match="what is to be imported"):
+    with pytest.raises(ConfigError, match="the path is missing"):
         split_kind([next(iter(KINDS))])

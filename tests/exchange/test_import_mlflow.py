@@ -1,4 +1,4 @@
-"""Runs of MLflow: from its SQLite file by ourselves, and from any store by its own client."""
+"""Runs of MLflow: from its SQLite file without mlflow, and from any store by its client."""
 
 import sqlite3
 import time
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_runs_of_the_store(store: Path) -> None:
-    """Label, task and seed are parameters; steps, values and times are those of the metric."""
+    """Label, task and seed come from parameters; the curve comes from the metric."""
     read = read_mlflow_store(given(store), WANTED)
     runs = {run.name: run for run in read.runs}
     assert {"ppo-0", "ppo-1", "ppo-2", "ppo-3", "a2c-0", "a2c-1"} == set(runs)
@@ -43,7 +43,7 @@ def test_runs_of_the_store(store: Path) -> None:
 
 
 def test_runs_that_did_not_finish(store: Path) -> None:
-    """A value that is no number, and a status that is not FINISHED, are no results."""
+    """A run with a non-finite value or an unfinished status is not completed."""
     runs = {run.name: run for run in read_mlflow_store(given(store), WANTED).runs}
     diverged, killed = runs["ppo-2"].trouble, runs["ppo-3"].trouble
     assert diverged is not None
@@ -53,7 +53,7 @@ def test_runs_that_did_not_finish(store: Path) -> None:
 
 
 def test_the_store_is_not_written(store: Path) -> None:
-    """Reading leaves the file, and its folder, as they are."""
+    """Reading leaves the file and its folder unchanged."""
     before = store.read_bytes()
     store.parent.chmod(0o500)
     read_mlflow_store(given(store), WANTED)
@@ -62,10 +62,10 @@ def test_the_store_is_not_written(store: Path) -> None:
 
 
 def test_one_of_several_experiments(store: Path) -> None:
-    """Where several hold runs, one must be named."""
+    """If several experiments have runs, one must be named."""
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE runs SET experiment_id = 2 WHERE name LIKE 'a2c%'")
-    with pytest.raises(MalformedError, match=r"holds several.*there are: cartpole, empty"):
+    with pytest.raises(MalformedError, match=r"contains several.*there are: cartpole, empty"):
         read_mlflow_store(given(store), WANTED)
     asked = Wanted(unit=ENVIRONMENT, collection="empty")
     assert 2 == len(read_mlflow_store(given(store), asked).runs)
@@ -74,7 +74,7 @@ def test_one_of_several_experiments(store: Path) -> None:
 
 
 def test_options_instead_of_parameters(store: Path) -> None:
-    """What no parameter says, an option must."""
+    """Options replace missing parameters."""
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("DELETE FROM params WHERE key IN ('algo', 'env_id')")
     with pytest.raises(MalformedError, match="give --label"):
@@ -84,7 +84,7 @@ def test_options_instead_of_parameters(store: Path) -> None:
 
 
 def test_metrics_without_steps(store: Path) -> None:
-    """A metric that was logged without steps is no curve."""
+    """A metric that was logged without steps is refused."""
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE metrics SET step = 0")
     with pytest.raises(MalformedError, match="logged without steps"):
@@ -94,21 +94,21 @@ def test_metrics_without_steps(store: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ("DROP TABLE params", "no table params"),
+        ("DROP TABLE params", "lacks the tables params"),
         (
             "ALTER TABLE metrics RENAME TO m; CREATE VIEW metrics AS SELECT * FROM m",
-            "no table metrics",
+            "lacks the tables metrics",
         ),
         ("ALTER TABLE metrics RENAME COLUMN step TO steps", "no such column"),
         ("UPDATE metrics SET step = -1", "a step is -1"),
-        ("UPDATE metrics SET step = 'x'", "no number"),
+        ("UPDATE metrics SET step = 'x'", "not a number"),
         ("UPDATE runs SET name = char(27) || '[31m'", "its name is"),
         ("UPDATE params SET value = 'no' WHERE key = 'seed'", "seed is 'no'"),
-        ("DELETE FROM metrics", "no series is known"),
+        ("DELETE FROM metrics", "no series is a known"),
     ],
 )
 def test_damaged_stores(store: Path, change: str, what: str) -> None:
-    """A store that is none, or holds nonsense, is refused."""
+    """A file that is not a valid store is refused."""
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("PRAGMA legacy_alter_table = ON")
         connection.executescript(change)
@@ -117,7 +117,7 @@ def test_damaged_stores(store: Path, change: str, what: str) -> None:
 
 
 def test_every_cut_of_a_store(store: Path) -> None:
-    """Cut anywhere, a file is refused in one line."""
+    """A store that is cut anywhere is refused in one line."""
     whole = store.read_bytes()
     for count in range(100, len(whole), 1999):
         store.write_bytes(whole[:count])
@@ -127,7 +127,7 @@ def test_every_cut_of_a_store(store: Path) -> None:
 
 
 def test_reading_ends(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that takes longer than the time that is given is refused then."""
+    """Reading stops after the time limit."""
     for name, value in {"PATIENCE": 0.0, "EVERY": 1}.items():
         monkeypatch.setattr(f"rlexp.exchange.importers.mlflow_store.{name}", value)
     with pytest.raises(MalformedError, match="interrupted"):
@@ -135,7 +135,7 @@ def test_reading_ends(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mlflow_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that MLflow makes now is read alike by ourselves and by its client."""
+    """A store written by MLflow is read alike from the file and by the client."""
     pytest.importorskip("mlflow")
     from mlflow.entities import Metric
     from mlflow.tracking import MlflowClient
@@ -164,7 +164,7 @@ def test_mlflow_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    """It is said in seconds, where the client by itself takes minutes."""
+    """A missing server is reported within seconds."""
     pytest.importorskip("mlflow")
     started = time.monotonic()
     with pytest.raises(TrackerUnreachable, match=r"127\.0\.0\.1:9"):
@@ -173,6 +173,6 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_units_of_a_server() -> None:
-    """A server that is not asked for units of steps is not asked for anything."""
+    """Without the unit of steps no request is sent."""
     with pytest.raises(ConfigError, match="--steps-unit"):
         read_mlflow_server("http://127.0.0.1:9", Wanted())

@@ -1,4 +1,4 @@
-"""Log folders of rl-baselines3-zoo: what they were configured with is data, whatever its tags."""
+"""Log folders of rl-baselines3-zoo: their configuration is data, whatever its yaml tags."""
 
 from collections import OrderedDict
 from contextlib import suppress
@@ -49,7 +49,7 @@ def read(logs: Path, **wanted: Any) -> ImportedStudy:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    """Algorithm, task, seed, budget and hyperparameters stand beside the evaluations."""
+    """Algorithm, task, seed, budget and hyperparameters are read with the evaluations."""
     logs = zoo(tmp_path)
     assert "object/apply:collections.OrderedDict" in (
         (logs / "ppo" / "Toy-v0_1" / "Toy-v0" / "config.yml").read_text()
@@ -64,25 +64,25 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:
-    """Monitor files beside evaluations, and models, are named."""
+    """Monitor files beside evaluations, and models, are listed as left out."""
     left_out = read(zoo(tmp_path)).left_out
     expected = {"0.monitor.csv", "1.monitor.csv", "best_model.zip"}
     assert {f"logs/ppo/Toy-v0_1/{name}" for name in expected} == set(left_out)
 
 
 def test_without_evaluations(tmp_path: Path) -> None:
-    """Episodes of training are what there is; all environments count."""
+    """Without evaluations the training episodes of all environments are read."""
     [run] = read(zoo(tmp_path, evaluated=False)).runs
     assert (Returns.TRAINING, [200, 500, 500]) == (run.returns, [p.step for p in run.points])
 
 
 def test_arguments_count_before_the_configuration(tmp_path: Path) -> None:
-    """Steps that the command asked for are those that were trained."""
+    """The steps of the command override those of the configuration."""
     assert 900 == read(zoo(tmp_path, n_timesteps=900)).runs[0].steps
 
 
 def test_several_seeds(tmp_path: Path) -> None:
-    """Folders of one configuration are its seeds."""
+    """Folders with one configuration are seeds of one label."""
     zoo(tmp_path, 1, seed=1)
     logs = zoo(tmp_path, 2, seed=2)
     found = settled(*read(logs).runs, kind="rl-zoo")
@@ -91,7 +91,7 @@ def test_several_seeds(tmp_path: Path) -> None:
 
 
 def test_several_configurations(tmp_path: Path) -> None:
-    """Folders with other hyperparameters are not put together under one label."""
+    """Folders with different hyperparameters are refused under one label."""
     zoo(tmp_path, 1, seed=1)
     logs = zoo(tmp_path, 2, seed=2, config={**CONFIG, "batch_size": 64})
     with pytest.raises(ProtocolError, match=r"batch_size 32 and 64.*another --label"):
@@ -99,14 +99,14 @@ def test_several_configurations(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_one_run(tmp_path: Path) -> None:
-    """The algorithm's name is in the arguments, too."""
+    """The label comes from the arguments if only the run's folder is given."""
     zoo(tmp_path)
     [run] = read(tmp_path / "logs" / "ppo" / "Toy-v0_1").runs
     assert "ppo" == run.label
 
 
 def test_only_the_zoo_fits(tmp_path: Path) -> None:
-    """Files of the library alone are no folder of the zoo."""
+    """Files of Stable-Baselines3 alone are not a folder of the zoo."""
     write_evaluations(tmp_path / "CartPole-v1_1", [1], [[1.0]])
     assert not fits(given(tmp_path / "CartPole-v1_1"))
 
@@ -126,7 +126,7 @@ def test_only_the_zoo_fits(tmp_path: Path) -> None:
     ],
 )
 def test_tags_are_no_code(tmp_path: Path, text: str) -> None:
-    """Whatever a tag asks a loader of Python to make, nothing is made."""
+    """Yaml tags never create an object."""
     canary, path = tmp_path / "canary", tmp_path / "config.yml"
     path.write_text(text.format(canary=canary))
     with suppress(ConfigError):
@@ -135,7 +135,7 @@ def test_tags_are_no_code(tmp_path: Path, text: str) -> None:
 
 
 def test_tags_are_kept_as_text(tmp_path: Path) -> None:
-    """What is no value is kept under the name that it has."""
+    """A tagged value is kept as the name of its tag."""
     path = tmp_path / "config.yml"
     path.write_text(
         "activation: !!python/name:torch.nn.modules.activation.Tanh ''\n"
@@ -154,7 +154,7 @@ def test_tags_are_kept_as_text(tmp_path: Path) -> None:
 
 
 def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
-    """A whole number of thousands of digits cannot be written down again."""
+    """An integer of thousands of digits is kept as text."""
     path, huge = tmp_path / "config.yml", f"0x{'f' * 6000}"
     path.write_text(f"huge: {huge}\nseed: {1 << 64}\n")
     assert {"huge": huge, "seed": 1 << 64} == read_foreign_yaml(path)
@@ -164,8 +164,8 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
     ("text", "what"),
     [
         ("a: [", "config.yml"),
-        ("- 1", "not settings"),
-        ("", "not settings"),
+        ("- 1", "not a mapping of settings"),
+        ("", "not a mapping of settings"),
         (
             "\n".join(
                 [
@@ -190,7 +190,7 @@ def test_numbers_beyond_json_are_kept_as_text(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_configurations(tmp_path: Path, text: str, what: str) -> None:
-    """A folder whose configuration is damaged is refused whole, by the file's own name."""
+    """The error names the damaged file."""
     logs = zoo(tmp_path)
     (logs / "ppo" / "Toy-v0_1" / "Toy-v0" / "config.yml").write_text(text)
     with pytest.raises(MalformedError, match=r"logs/ppo/Toy-v0_1/Toy-v0/config\.yml") as refused:
@@ -200,7 +200,7 @@ def test_damaged_configurations(tmp_path: Path, text: str, what: str) -> None:
 
 
 def test_nothing_in_a_folder(tmp_path: Path) -> None:
-    """A run without any results is refused by name."""
+    """The error names a run without results."""
     logs = zoo(tmp_path, evaluated=False)
     for path in logs.rglob("*.monitor.csv"):
         path.unlink()

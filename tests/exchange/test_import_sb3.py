@@ -1,4 +1,4 @@
-"""Monitor and evaluation files of Stable-Baselines3, as it writes them itself and damaged."""
+"""Monitor and evaluation files of Stable-Baselines3, as written by it and damaged."""
 
 import pickle
 from contextlib import suppress
@@ -18,7 +18,7 @@ HEAD = '#{"t_start": 100.0, "env_id": "Toy-v0"}\nr,l,t\n'
 
 
 def test_one_environment(tmp_path: Path) -> None:
-    """Every episode stands at the steps that were taken when it ended."""
+    """Each episode has the number of steps taken at its end."""
     write_monitors(tmp_path / "a", [3, 5, 2])
     [run] = read_monitors(given(tmp_path / "a"), WANTED).runs
     assert [3, 8, 10] == [point.step for point in run.points]
@@ -30,7 +30,7 @@ def test_one_environment(tmp_path: Path) -> None:
 
 
 def test_environments_side_by_side(tmp_path: Path) -> None:
-    """They step together: a step of one is a step of each."""
+    """One step of an environment counts as one step of each environment."""
     write_monitors(tmp_path / "a", [3, 5], [4, 4], [8])
     [run] = read_monitors(given(tmp_path / "a"), WANTED).runs
     assert [9, 12, 24, 24, 24] == [point.step for point in run.points]
@@ -39,7 +39,7 @@ def test_environments_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_a_run(tmp_path: Path) -> None:
-    """Folders below what is given are runs of their own, and seeds are read off their names."""
+    """Each folder is a run, and its name contains the seed."""
     write_monitors(tmp_path / "logs" / "seed_7", [3])
     write_monitors(tmp_path / "logs" / "seed_10", [4])
     runs = read_monitors(given(tmp_path / "logs"), WANTED).runs
@@ -54,12 +54,12 @@ def test_task_of_the_header(tmp_path: Path) -> None:
     [run] = read_monitors(given(path), Wanted(label="PPO")).runs
     assert "Toy-v0" == run.task
     path.write_text(HEAD.replace("Toy-v0", "None") + "1.0,2,0.5\n")
-    with pytest.raises(MalformedError, match="name no task: give --task"):
+    with pytest.raises(MalformedError, match="do not name a task: give --task"):
         read_monitors(given(path), Wanted(label="PPO"))
 
 
 def test_further_columns(tmp_path: Path) -> None:
-    """What an environment adds behind the three columns is nobody's trouble."""
+    """Additional columns are ignored."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD.replace("r,l,t", "r,l,t,success") + '1.0,2,0.5,"a, b"\r\n')
     [run] = read_monitors(given(path), WANTED).runs
@@ -67,7 +67,7 @@ def test_further_columns(tmp_path: Path) -> None:
 
 
 def test_frames_are_divided(tmp_path: Path) -> None:
-    """Where steps are frames, so many of them are a step of the environment."""
+    """Frames are divided by the frame skip."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,400,0.5\n2.0,402,0.6\n")
     wanted = Wanted(label="PPO", unit=Unit(name="frames", per=4))
@@ -91,12 +91,12 @@ def test_frames_are_divided(tmp_path: Path) -> None:
         (HEAD + "1.0,1e99,0.5\n", "line 3: l is '1e99'"),
         (HEAD + "1_0,2,0.5\n", "line 3: r is '1_0'"),
         (HEAD + '1.0,2,"0.5\n', "line"),
-        (HEAD + "1.0,2,0.5\n1.0,2,0.", "line 4: it has no end"),
+        (HEAD + "1.0,2,0.5\n1.0,2,0.", "line 4: the line is cut off"),
         (HEAD.replace("Toy-v0", "a\\u001b[31mb") + "1.0,2,0.5\n", "env_id"),
     ],
 )
 def test_damaged_monitors(tmp_path: Path, content: str, where: str) -> None:
-    """A file that is not as the library writes it is refused with its line."""
+    """The error names the damaged line."""
     (tmp_path / "monitor.csv").write_text(content)
     with pytest.raises(MalformedError, match=r"monitor\.csv") as refused:
         read_monitors(given(tmp_path / "monitor.csv"), Wanted(label="PPO"))
@@ -104,7 +104,7 @@ def test_damaged_monitors(tmp_path: Path, content: str, where: str) -> None:
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
-    """Cut anywhere, a file is refused, or ends with a whole line."""
+    """A cut inside a line is refused; a file that ends after a line is read."""
     path = tmp_path / "monitor.csv"
     whole = HEAD + "1.0,2,0.5\n12.0,22,1.5\n"
     ends = {len(HEAD), len(HEAD) + len("1.0,2,0.5\n")}
@@ -118,7 +118,7 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_not_a_number_ends_the_run(tmp_path: Path) -> None:
-    """What comes before a return that is no number is kept, and the run failed there."""
+    """Points before a non-finite return are kept, and the run failed there."""
     path = tmp_path / "monitor.csv"
     path.write_text(HEAD + "1.0,2,0.5\nnan,2,0.6\n3.0,2,0.7\n")
     [run] = read_monitors(given(path), WANTED).runs
@@ -128,7 +128,7 @@ def test_not_a_number_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_evaluations(tmp_path: Path) -> None:
-    """Every episode of every evaluation is read, with its length."""
+    """Every episode of every evaluation is read with its length."""
     path = write_evaluations(tmp_path / "seed_3", [100, 200], [[1.0, 2.0], [3.0, 4.0]])
     [run] = read_evaluations(given(path.parent), WANTED).runs
     assert [(100, (1.0, 2.0), (10, 10)), (200, (3.0, 4.0), (10, 10))] == [
@@ -138,7 +138,7 @@ def test_evaluations(tmp_path: Path) -> None:
 
 
 def test_what_the_callback_writes(tmp_path: Path) -> None:
-    """A short training with the library's own callback is read as it was."""
+    """The file of a short training with EvalCallback is read correctly."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import EvalCallback
     from stable_baselines3.common.env_util import make_vec_env
@@ -168,12 +168,12 @@ WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]
 @pytest.mark.parametrize(
     ("changed", "where"),
     [
-        ({"timesteps": None}, "timesteps: there is no such array"),
-        ({"results": None}, "results: there is no such array"),
+        ({"timesteps": None}, "timesteps: the array is missing"),
+        ({"results": None}, "results: the array is missing"),
         ({"timesteps": [2, 1]}, "step 1 follows 2"),
         ({"timesteps": [1, 1]}, "step 1 follows 1"),
-        ({"timesteps": [-1, 2]}, "timesteps: it holds something else"),
-        ({"timesteps": [1.5, 2.5]}, "timesteps: it holds something else"),
+        ({"timesteps": [-1, 2]}, "timesteps: it holds values that are not whole"),
+        ({"timesteps": [1.5, 2.5]}, "timesteps: it holds values that are not whole"),
         ({"timesteps": [1]}, "1 steps and 2 evaluations"),
         (
             {"timesteps": [], "results": np.empty((0, 0)), "ep_lengths": np.empty((0, 0))},
@@ -181,13 +181,13 @@ WHOLE = {"timesteps": [1, 2], "results": [[1.0], [2.0]], "ep_lengths": [[5], [5]
         ),
         ({"results": [1.0, 2.0]}, "shapes"),
         ({"ep_lengths": [[5, 5], [5, 5]]}, "shapes"),
-        ({"results": [["a"], ["b"]]}, "no object is opened"),
-        ({"results": np.array([[{}], [{}]], dtype=object)}, "no object is opened"),
-        ({"results": np.array([[1j], [2j]])}, "no object is opened"),
+        ({"results": [["a"], ["b"]]}, "Python objects are never loaded"),
+        ({"results": np.array([[{}], [{}]], dtype=object)}, "Python objects are never loaded"),
+        ({"results": np.array([[1j], [2j]])}, "Python objects are never loaded"),
     ],
 )
 def test_damaged_evaluations(tmp_path: Path, changed: dict[str, Any], where: str) -> None:
-    """A file that is not as the library writes it is refused with its array."""
+    """The error names the damaged array."""
     arrays = {key: value for key, value in {**WHOLE, **changed}.items() if value is not None}
     path = tmp_path / "evaluations.npz"
     path.write_bytes(npz(**arrays))
@@ -207,10 +207,10 @@ class _Canary:
 
 
 def test_no_pickle_is_opened(tmp_path: Path) -> None:
-    """An array of objects, which is a pickle, is refused unopened."""
+    """An array of objects, which is a pickle, is refused without loading it."""
     canary, path = tmp_path / "canary", tmp_path / "evaluations.npz"
     path.write_bytes(npz(**{**WHOLE, "results": np.array([[_Canary(canary)]], dtype=object)}))
-    with pytest.raises(MalformedError, match="no object is opened"):
+    with pytest.raises(MalformedError, match="Python objects are never loaded"):
         read_evaluations(given(path), WANTED)
     assert not canary.exists()
     with pytest.raises(FileNotFoundError):
@@ -220,7 +220,7 @@ def test_no_pickle_is_opened(tmp_path: Path) -> None:
 
 
 def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
-    """What a header says of its size must be what is there; nothing is made for it before."""
+    """A header that contradicts the size is refused before memory is allocated."""
     path = tmp_path / "evaluations.npz"
     path.write_bytes(npz(**WHOLE))
     with ZipFile(path) as archive:
@@ -231,12 +231,12 @@ def test_arrays_that_claim_too_much(tmp_path: Path) -> None:
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(MalformedError, match="16 bytes are no array of shape"):
+    with pytest.raises(MalformedError, match="16 bytes do not fill an array of shape"):
         read_evaluations(given(path), WANTED)
 
 
 def test_every_damage_of_an_archive(tmp_path: Path) -> None:
-    """Cut anywhere a file is refused; with any byte another one it is, or there is no traceback."""
+    """An archive with any cut or changed byte gives an error, never a traceback."""
     path = tmp_path / "evaluations.npz"
     whole = npz(**WHOLE)
     for count in range(0, len(whole), 7):
@@ -249,7 +249,7 @@ def test_every_damage_of_an_archive(tmp_path: Path) -> None:
 
 
 def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
-    """A header that is nested without end is refused."""
+    """A header with endless nesting is refused."""
     path = tmp_path / "monitor.csv"
     path.write_text(f'#{{"t_start": {"[" * 90_000}\nr,l,t\n')
     with pytest.raises(MalformedError, match="line 1"):
@@ -257,8 +257,8 @@ def test_json_of_a_header_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "option"), [(Wanted(), "label"), (Wanted(label="a"), "task")])
-def test_what_no_file_says(tmp_path: Path, wanted: Wanted, option: str) -> None:
-    """What evaluations are of must be said, and how is said."""
+def test_missing_names_need_an_option(tmp_path: Path, wanted: Wanted, option: str) -> None:
+    """The error names the option for a missing label or task."""
     path = write_evaluations(tmp_path / "a", [1], [[1.0]])
-    with pytest.raises(MalformedError, match=f"names a {option}: give --{option}"):
+    with pytest.raises(MalformedError, match=f"does not name a {option}: give --{option}"):
         read_evaluations(given(path), wanted)

@@ -1,4 +1,4 @@
-"""How runs of other tools become runs of an experiment: seeds, budgets, curves, scores."""
+"""The plan of an import: seeds, budgets, curves and scores."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from import_sources import settled, with_seed
 
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.settled import Settled
-from rlexp.exchange.importers.study import ImportedRun, Point, Returns, Trouble
+from rlexp.exchange.importers.study import EarlyEnd, ImportedRun, Point, Returns
 from rlexp.records.events import Ending, Failure
 
 
@@ -34,14 +34,14 @@ def training(*steps: int, **changed: Any) -> ImportedRun:
 
 
 def test_the_budget_is_what_was_reached() -> None:
-    """Of all runs of a task the one that went furthest says what the budget was."""
+    """The longest run of a task sets the budget."""
     found = settled(run(50, 100), run(50, 98, seed=1))
     assert {100} == {r.configuration.budget.steps for r in found.runs}
     assert [None, None] == [r.trouble for r in found.runs]
 
 
 def test_a_short_run_has_no_score() -> None:
-    """A run that ended early is interrupted; one whose next point would be beyond is not."""
+    """A short run is interrupted, unless its next point would be after the budget."""
     short, near = run(10, 20, 30, seed=1), run(40, 80, seed=2)
     found = settled(run(50, 100), short, near)
     reasons = {r.spec.seed: r.trouble.reason if r.trouble else None for r in found.runs}
@@ -49,7 +49,7 @@ def test_a_short_run_has_no_score() -> None:
 
 
 def test_a_budget_that_is_given() -> None:
-    """What is beyond it is left out, and it says what is short."""
+    """Points after a given budget are left out, and shorter runs are interrupted."""
     found = settled(run(50, 100, 150, 200), run(50, 100, seed=1), steps=100)
     first, second = found.runs
     assert ([50, 100], 2, None) == ([p.step for p in first.points], first.cut, first.trouble)
@@ -57,8 +57,8 @@ def test_a_budget_that_is_given() -> None:
 
 
 def test_a_failure_beyond_the_budget() -> None:
-    """What happened after the budget was reached did not happen."""
-    broken = Trouble(step=150, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
+    """A failure after the budget is ignored."""
+    broken = EarlyEnd(step=150, ending=Ending.FAILED, reason="nan", failure=Failure.NAN)
     [found] = settled(run(50, 100, 140, trouble=broken), steps=100).runs
     assert found.trouble is None
     [found] = settled(run(50, 100, trouble=broken), steps=150).runs
@@ -66,7 +66,7 @@ def test_a_failure_beyond_the_budget() -> None:
 
 
 def test_the_score_is_never_the_best() -> None:
-    """By default the end of training is the score; final episodes where a source names them."""
+    """The default score is the end of training, or final episodes if marked."""
     final = Point(step=100, returns=(5.0, 7.0), final=True)
     assert "last_window" == settled(run(50, 100)).runs[0].configuration.budget.score
     marked = run(50, 100, points=(*run(50, 100).points, final))
@@ -81,7 +81,7 @@ def test_the_score_is_never_the_best() -> None:
 
 
 def test_final_by_request() -> None:
-    """The last evaluation counts as that of the final policy where the user says so."""
+    """With --score final the last evaluation is the final one."""
     [found] = settled(run(50, 100), score="final").runs
     assert [(50, False), (100, False), (100, True)] == [(p.step, p.final) for p in found.points]
     with pytest.raises(ConfigError, match="are training episodes: use last_window or auc"):
@@ -93,7 +93,7 @@ def test_final_by_request() -> None:
     st.integers(1, 3),
 )
 def test_bins_hold_every_episode(lengths: list[int], several: int) -> None:
-    """Whatever the lengths of episodes, each stands in one point, which is not before its end."""
+    """Every episode is in one bin, which does not end before the episode."""
     steps = [sum(lengths[: n + 1]) for n in range(len(lengths))]
     points = tuple(
         Point(
@@ -114,14 +114,14 @@ def test_bins_hold_every_episode(lengths: list[int], several: int) -> None:
 
 
 def test_very_many_evaluations() -> None:
-    """More evaluations than a report can hold are put together in the same way."""
+    """More evaluations than a report can hold are binned."""
     found = settled(run(*range(1, 5001)), run(*range(10, 5001, 10), seed=1))
     assert [100, 100] == [len(r.points) for r in found.runs]
     assert found.runs[0].configuration.algorithm["imported"]["binned"]
 
 
 def test_final_episodes_behind_very_many_evaluations() -> None:
-    """They are no part of what is put together."""
+    """Final episodes are not binned."""
     final = Point(step=3000, returns=(7.0,), final=True)
     long = run(*range(1, 3001))
     [found] = settled(replace(long, points=(*long.points, final))).runs
@@ -132,59 +132,59 @@ def test_final_episodes_behind_very_many_evaluations() -> None:
 
 
 def test_steps_that_fall_together() -> None:
-    """Frames that are one step of the environment are episodes of one evaluation."""
+    """Frames of one environment step are episodes of one evaluation."""
     points = (Point(step=5, returns=(1.0,)), Point(step=5, returns=(2.0,)))
     [found] = settled(run(points=points)).runs
     assert [(5, (1.0, 2.0))] == [(p.step, p.returns) for p in found.points]
 
 
 def test_seeds_that_are_known() -> None:
-    """They stay what they are, however large."""
+    """Seeds of the source are kept, however large."""
     found = settled(run(100, seed=3), run(100, seed=4_000_000_000))
     assert [3, 4_000_000_000] == [r.spec.seed for r in found.runs]
     assert not any(r.numbered for r in found.runs)
-    with pytest.raises(ConfigError, match="all of these do"):
+    with pytest.raises(ConfigError, match="all of these runs have one"):
         settled(run(100, seed=3), run(100, seed=4), seed=1)
 
 
 def test_seeds_that_are_not_known() -> None:
-    """They are numbered for each label and task, from the number that is given."""
+    """Missing seeds are numbered for each label and task, from a given number."""
     other = run(100, seed=None, label="a2c")
     found = settled(run(100, seed=None), run(100, seed=None, name="b"), other, seed=5)
     assert [("ppo", 5), ("ppo", 6), ("a2c", 5)] == [
         (r.source.label, r.spec.seed) for r in found.runs
     ]
-    with pytest.raises(ConfigError, match="names no seed, and others do"):
+    with pytest.raises(ConfigError, match="has no seed, and other runs"):
         settled(run(100, seed=None), run(100, seed=1))
 
 
-def test_one_seed_that_is_said_otherwise() -> None:
-    """The seed of an only run is what the user says."""
+def test_one_seed_is_overridden() -> None:
+    """The option --seed replaces the seed of a single run."""
     assert 9 == settled(run(100, seed=3), seed=9).runs[0].spec.seed
 
 
 def test_seeds_twice() -> None:
-    """Two runs of one seed are refused, with both names."""
+    """Two runs with one seed are refused with both names."""
     with pytest.raises(ProtocolError, match="run-1 and again would both be seed 1 of ppo"):
         settled(run(100, seed=1), run(100, seed=1, name="again"))
 
 
 def test_returns_that_are_not_alike() -> None:
-    """Evaluations and episodes of training do not stand together."""
-    with pytest.raises(ProtocolError, match="not of the same"):
+    """Evaluations and training episodes on one task are refused."""
+    with pytest.raises(ProtocolError, match="of different kinds"):
         settled(run(100), training(100, seed=1, label="a2c"))
 
 
 def test_nothing_to_import() -> None:
-    """No run, or none with a return, is no experiment."""
-    with pytest.raises(ConfigError, match="no run was found"):
+    """No runs, and runs without returns, are refused."""
+    with pytest.raises(ConfigError, match="contain no run"):
         settled()
-    with pytest.raises(ConfigError, match="no run on Toy-v0 holds a return"):
+    with pytest.raises(ConfigError, match="no run on Toy-v0 has a return"):
         settled(run())
 
 
-def test_an_imported_run_is_none_of_ours() -> None:
-    """What defines it says so, and seeds of other labels are not asked for."""
+def test_an_imported_run_is_marked() -> None:
+    """The specification marks the run as imported, and needs no seeds of other labels."""
     found = settled(run(100, seed=1), run(100, seed=2, label="a2c"))
     for one in found.runs:
         assert {"kind": "csv", "returns": "evaluations", "binned": False} == one.spec.imported
@@ -196,7 +196,7 @@ def test_an_imported_run_is_none_of_ours() -> None:
 
 
 def test_names_of_folders_are_harmless() -> None:
-    """Whatever a label is, the name of the folder is short and plain."""
+    """The folder's name is short and safe for any label."""
     [found] = settled(run(100, label="../ü ß/" + "漢" * 100)).runs
     assert found.spec.name.isascii()
     assert len(found.spec.name) < 200
@@ -210,7 +210,7 @@ def grown(first: Settled, *runs: ImportedRun, **asked: Any) -> Settled:
 
 
 def test_further_seeds() -> None:
-    """What is there keeps its identity, and its budget is that of what is added."""
+    """Earlier runs keep their identity, and new seeds get the same budget."""
     first = settled(run(50, 100), run(50, 100, label="a2c"))
     found = grown(first, run(50, 102, seed=1))
     assert [100] == [r.configuration.budget.steps for r in found.runs]
@@ -223,7 +223,7 @@ def test_further_seeds() -> None:
 
 
 def test_further_labels() -> None:
-    """Another label on the same task gets the same budget."""
+    """A new label on the same task gets the same budget."""
     found = grown(settled(run(50, 100)), run(20, 40, 60, 80, 100, label="a2c"))
     assert {("ppo", 100), ("a2c", 100)} == {
         (c.label, c.budget.steps) for c in found.experiment.configurations
@@ -232,18 +232,18 @@ def test_further_labels() -> None:
 
 
 def test_what_does_not_fit_what_is_there() -> None:
-    """Longer runs, another score and other returns are refused, and what to do is said."""
+    """Longer runs, another score and other returns are refused with advice."""
     first = settled(run(50, 100))
     with pytest.raises(ProtocolError, match="cut them with --steps 100"):
         grown(first, run(50, 200, seed=1))
     assert 1 == grown(first, run(50, 100, 200, seed=1), steps=100).runs[0].cut
-    with pytest.raises(ProtocolError, match=r"--steps 200.*has 100"):
+    with pytest.raises(ProtocolError, match=r"--steps 200.*have 100"):
         grown(first, run(50, 200, seed=1), steps=200)
-    with pytest.raises(ProtocolError, match=r"--score auc.*has last_window"):
+    with pytest.raises(ProtocolError, match=r"--score auc.*have last_window"):
         grown(first, run(50, 100, seed=1), score="auc")
-    with pytest.raises(ProtocolError, match="not of the same"):
+    with pytest.raises(ProtocolError, match="of different kinds"):
         grown(first, training(50, 100, seed=1))
-    with pytest.raises(ProtocolError, match="of kind csv, and this is mlflow"):
+    with pytest.raises(ProtocolError, match="of kind csv, and these are of kind mlflow"):
         grown(first, run(50, 100, seed=1), kind="mlflow")
     tuned = settled(run(50, 100, settings={"rate": 1}))
     with pytest.raises(ProtocolError, match="rate 1 and 2"):
@@ -251,7 +251,7 @@ def test_what_does_not_fit_what_is_there() -> None:
 
 
 def test_content_tells_runs_apart() -> None:
-    """The same numbers are the same content, whatever files they stood in; others are not."""
+    """The digest depends on the numbers, and not on the files."""
     [first] = settled(run(50, 100)).runs
     [again] = settled(run(50, 100, files=(("b.csv", "1" * 64),), started=5.0)).runs
     assert first.content == again.content

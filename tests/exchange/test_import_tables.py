@@ -1,4 +1,4 @@
-"""Tables of CSV, and JSON of marl-eval: there and back, in any order, and damaged."""
+"""CSV tables and marl-eval's JSON: exported and imported again, in any order, and damaged."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ Study = dict[tuple[str, str, int], dict[int, list[float]]]
 
 @over(STUDIES, st.randoms(use_true_random=False))
 def test_csv_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study, order: Any) -> None:
-    """Whatever is written is read, in whatever order of steps it stands."""
+    """An exported table is read unchanged, in any order of rows."""
     steps = [(key, step, own) for key, curve in study.items() for step, own in curve.items()]
     order.shuffle(steps)
     rows = [(*key, step, repr(value)) for key, step, own in steps for value in own]
@@ -44,7 +44,7 @@ def test_csv_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study, or
 
 @over(STUDIES)
 def test_marl_eval_and_back(tmp_path_factory: pytest.TempPathFactory, study: Study) -> None:
-    """Whatever is written is read; what is of the best policy is left out, and that is said."""
+    """An exported file is read unchanged, without the results of the best policy."""
     plain: dict[str, Any] = {}
     for (label, task, seed), curve in study.items():
         steps: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_marl_eval_and_back(tmp_path_factory: pytest.TempPathFactory, study: Stu
 
 
 def test_rows_at_one_step_are_episodes(tmp_path: Path) -> None:
-    """Episodes of an evaluation stand together, and lengths with them where all are known."""
+    """Rows at one step are episodes of one evaluation; lengths are kept if complete."""
     rows = [("a", "t", 0, 10, 1.0, 7), ("a", "t", 0, 10, 2.0, 8), ("a", "t", 0, 5, 0.5, "")]
     path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},length")
     [run] = read_csv(given(path), WANTED).runs
@@ -75,7 +75,7 @@ def test_rows_at_one_step_are_episodes(tmp_path: Path) -> None:
 
 
 def test_final_episodes(tmp_path: Path) -> None:
-    """Rows that are marked are the final evaluation, and no part of the curve."""
+    """Marked rows are the final evaluation, and not part of the curve."""
     rows = [("a", "t", 0, 10, 1.0, 0), ("a", "t", 0, 10, 5.0, 1), ("a", "t", 0, 10, 7.0, "true")]
     path = write_table(tmp_path / "scores.csv", rows, f"{HEADER},final")
     [run] = read_csv(given(path), WANTED).runs
@@ -83,15 +83,15 @@ def test_final_episodes(tmp_path: Path) -> None:
 
 
 def test_columns_that_options_replace(tmp_path: Path) -> None:
-    """What is the same for every row need not be a column."""
+    """An option replaces a column with one value."""
     path = write_table(tmp_path / "scores.csv", [(10, 1.0)], "step,return")
     wanted = Wanted(unit=ENVIRONMENT, label="PPO", task="Toy-v0", seed=4)
     [run] = read_csv(given(path), wanted).runs
     assert ("PPO", "Toy-v0", 4) == (run.label, run.task, run.seed)
 
 
-def test_unknown_columns_are_told(tmp_path: Path) -> None:
-    """Columns that nothing reads are named, and nobody guesses what else they may be."""
+def test_unknown_columns_are_listed(tmp_path: Path) -> None:
+    """Unknown columns are listed as left out."""
     header = f"{HEADER},lenght,state"
     path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 1, 1.0, 5, "completed")], header)
     told = ("scores.csv, column 'lenght'", "scores.csv, column 'state'")
@@ -99,9 +99,9 @@ def test_unknown_columns_are_told(tmp_path: Path) -> None:
 
 
 def test_long_cells_and_headers(tmp_path: Path) -> None:
-    """A cell that is too long is named by its column; a first line may be long."""
+    """The error names the column of a too long cell; a first line may be long."""
     path = write_table(tmp_path / "scores.csv", [("a" * 10_000, "t", 0, 1, 1.0)], HEADER)
-    with pytest.raises(MalformedError, match="line 2: label has 10,000 letters") as refused:
+    with pytest.raises(MalformedError, match="line 2: label has 10,000 characters") as refused:
         read_csv(given(path), WANTED)
     assert len(str(refused.value)) < 200
     more = [f"column_{number}" for number in range(100)]
@@ -112,7 +112,7 @@ def test_long_cells_and_headers(tmp_path: Path) -> None:
 
 
 def test_the_same_run_in_two_tables_is_told_by_their_names(tmp_path: Path) -> None:
-    """The runs themselves have the same name."""
+    """The error names both files, as the runs have the same name."""
     for name in ("one.csv", "two.csv"):
         write_table(tmp_path / name, [("a", "t", 0, 1, 1.0)], HEADER)
     runs = read_csv(given(tmp_path), WANTED).runs
@@ -121,7 +121,7 @@ def test_the_same_run_in_two_tables_is_told_by_their_names(tmp_path: Path) -> No
 
 
 def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
-    """A byte order mark and lines that end as on Windows are read."""
+    """A byte order mark and Windows line ends are read."""
     path = tmp_path / "scores.csv"
     path.write_bytes(b"\xef\xbb\xbfLabel,Task,Seed,Step,Return\r\na,t,0,1e3,1.5\r\n")
     [run] = read_csv(given(path), WANTED).runs
@@ -135,7 +135,7 @@ def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
         (HEADER, "no row"),
         ("label,task,seed,step\na,t,0,1\n", "line 1: there is no column 'return'"),
         ("label,task,step,return\na,t,1,1\n", "line 1: there is no column 'seed'"),
-        ("label,task,seed,step,step,return\na,t,0,1,1,1\n", "twice"),
+        ("label,task,seed,step,step,return\na,t,0,1,1,1\n", "is repeated"),
         (f"{HEADER}\na,t,0,1\n", "line 2: it has 4 cells"),
         (f"{HEADER}\na,t,0,1,1.0\na,t,0,1,1.0,2\n", "line 3: it has 6 cells"),
         (f"{HEADER}\na,t,0,x,1\n", "line 2: step is 'x'"),
@@ -155,7 +155,7 @@ def test_spreadsheets_mark_their_files(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_tables(tmp_path: Path, text: str, where: str) -> None:
-    """A table is refused whole, with the line."""
+    """The error names the damaged line, and nothing is imported."""
     path = tmp_path / "scores.csv"
     path.write_bytes(text.encode())
     with pytest.raises(MalformedError) as refused:
@@ -166,13 +166,13 @@ def test_damaged_tables(tmp_path: Path, text: str, where: str) -> None:
 
 @pytest.mark.parametrize("read", [read_csv, read_marl_eval])
 def test_units_must_be_known(tmp_path: Path, read: Any) -> None:
-    """Nothing in these files says what a step is: the user must."""
+    """Without the unit of steps the import is refused."""
     with pytest.raises(ConfigError, match="--steps-unit environment"):
         read(given(tmp_path), Wanted())
 
 
 def test_units_are_converted(tmp_path: Path) -> None:
-    """Frames are divided, updates multiplied."""
+    """Frames are divided, and updates are multiplied."""
     path = write_table(tmp_path / "scores.csv", [("a", "t", 0, 100, 1.0)], HEADER)
     frames, updates = Unit(name="frames", per=4), Unit(name="updates", steps=2048)
     for unit, steps in ((frames, 25), (updates, 204_800)):
@@ -207,7 +207,7 @@ STEP = {"step_count": 1, "return": [1.0]}
     ],
 )
 def test_damaged_json(tmp_path: Path, plain: Any, where: str) -> None:
-    """A file is refused whole, with the key."""
+    """The error names the damaged key, and nothing is imported."""
     path = write_json(tmp_path / "scores.json", plain)
     with pytest.raises(MalformedError) as refused:
         read_marl_eval(given(path), WANTED)
@@ -218,7 +218,7 @@ def test_damaged_json(tmp_path: Path, plain: Any, where: str) -> None:
     "text", ["", "{", "[" * 200_000, '{"e": {"t": 1, "t": 2}}', "\xff", "{}x"]
 )
 def test_no_json(tmp_path: Path, text: str) -> None:
-    """What is no JSON, is nested without end or says a key twice is refused."""
+    """Invalid JSON, endless nesting and repeated keys are refused."""
     path = tmp_path / "scores.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(MalformedError, match=r"scores\.json"):
@@ -226,7 +226,7 @@ def test_no_json(tmp_path: Path, text: str) -> None:
 
 
 def test_every_cut_of_json(tmp_path: Path) -> None:
-    """Cut anywhere, a file is refused."""
+    """A file that is cut anywhere is refused."""
     path = tmp_path / "scores.json"
     whole = json.dumps({"e": {"t": {"a": {"0": {"s": STEP}}}}})
     for count in range(len(whole)):
@@ -236,7 +236,7 @@ def test_every_cut_of_json(tmp_path: Path) -> None:
 
 
 def test_another_metric(tmp_path: Path) -> None:
-    """The metric is chosen by name; one that is not there is not guessed at."""
+    """A metric is chosen by name; a missing one is refused."""
     step = {"step_count": 1, "win_rate": [0.5], "return": [1.0]}
     path = write_json(tmp_path / "scores.json", {"e": {"t": {"a": {"0": {"s": step}}}}})
     [run] = read_marl_eval(given(path), Wanted(unit=ENVIRONMENT, metric="win_rate")).runs

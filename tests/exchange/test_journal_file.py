@@ -1,4 +1,4 @@
-"""The journal file of a study, torn, damaged, locked and in use."""
+"""The journal file of a study: torn, damaged, locked and in use."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def repaired(folder: Path) -> bool:
 
 
 def test_cut_anywhere(tmp_path: Path) -> None:
-    """A journal that ends at any byte is completed; unless a line ends there, it is set aside."""
+    """A journal that is cut inside a record is renamed; the study is completed in any case."""
     content = whole(tmp_path)
     lines = [at for at, byte in enumerate(content, 1) if byte == 10]
     cuts = {0, *range(1, len(content), 131), *lines, *(at - 1 for at in lines)}
@@ -57,7 +57,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
     ],
 )
 def test_damage(tmp_path: Path, damage: object) -> None:
-    """A journal that Optuna could not read, now or after the next line, is set aside whole."""
+    """A journal that Optuna could not read now or later is renamed."""
     assert callable(damage)
     content = damage(whole(tmp_path))
     (tmp_path / JOURNAL).write_bytes(content)
@@ -66,7 +66,7 @@ def test_damage(tmp_path: Path, damage: object) -> None:
 
 
 def test_line_lost(tmp_path: Path) -> None:
-    """A journal that lacks a trial reads well, and says another thing: the study starts over."""
+    """A journal that lacks a record differs from the sweep, and the study starts over."""
     lines = whole(tmp_path).splitlines(keepends=True)
     first = next(at for at, line in enumerate(lines) if b'"op_code":4' in line)
     (tmp_path / JOURNAL).write_bytes(b"".join(lines[:first] + lines[first + 1 :]))
@@ -76,7 +76,7 @@ def test_line_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 7, 0.5, -7])
 def test_cut_under_a_living_mirror(tmp_path: Path, kept: float) -> None:
-    """A journal that loses its end while it is in use is whole again after the next step."""
+    """A journal that is cut while in use is complete again after the next update."""
     one = mirror(tmp_path)
     one.sync(TRIALS[:2])
     size = (tmp_path / JOURNAL).stat().st_size
@@ -86,7 +86,7 @@ def test_cut_under_a_living_mirror(tmp_path: Path, kept: float) -> None:
 
 
 def test_every_damaged_file_is_kept(tmp_path: Path) -> None:
-    """A second process sets the next damaged journal aside under another name."""
+    """A second process renames the next damaged journal to another name."""
     for number in (1, 2):
         mirror(tmp_path).sync(TRIALS)
         with (tmp_path / JOURNAL).open("ab") as file:
@@ -96,7 +96,7 @@ def test_every_damaged_file_is_kept(tmp_path: Path) -> None:
 
 
 def test_one_damaged_file_for_each_mirror(tmp_path: Path) -> None:
-    """A mirror on a full disk tears its journal again and again, and does not keep them all."""
+    """A mirror on a full disk keeps one damaged journal, not one for each attempt."""
     one = mirror(tmp_path)
     for _ in range(3):
         one.sync(TRIALS)
@@ -107,7 +107,7 @@ def test_one_damaged_file_for_each_mirror(tmp_path: Path) -> None:
 
 
 def test_lock_of_a_killed_process(tmp_path: Path) -> None:
-    """Optuna's lock, left by a process that was killed, is broken after some seconds."""
+    """Optuna's lock of a killed process is broken after some seconds."""
     mirror(tmp_path).sync(TRIALS[:1])
     lock = tmp_path / f"{JOURNAL}.lock"
     lock.symlink_to(tmp_path / JOURNAL)
@@ -117,7 +117,7 @@ def test_lock_of_a_killed_process(tmp_path: Path) -> None:
 
 
 def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder named from where one stands is the same place, whatever its name."""
+    """A relative path names the same journal as an absolute one."""
     folder = Path("ü ö") / "a'; echo b"
     monkeypatch.chdir(tmp_path)
     mirror(folder).sync(TRIALS)
@@ -125,7 +125,7 @@ def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_folder_in_the_way(tmp_path: Path) -> None:
-    """What is no file is not set aside as a damaged one."""
+    """A folder in place of the journal is not renamed."""
     (tmp_path / JOURNAL).mkdir()
     with pytest.raises(IsADirectoryError):
         mirror(tmp_path).sync(TRIALS)

@@ -1,4 +1,4 @@
-"""Trials as Optuna keeps them."""
+"""Translation of trials for Optuna."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,8 +16,8 @@ from rlexp.exchange.optuna_trials import (
     NUMBER,
     OUTSIDE,
     MirroredTrial,
-    Snapshot,
     State,
+    TranslatedTrials,
     content,
     ranges,
     to_optuna,
@@ -32,7 +32,7 @@ def made(trial: MirroredTrial, space: Space = SPACE) -> Any:
 
 @pytest.mark.parametrize("state", ["running", "complete", "pruned", "failed"])
 def test_to_optuna(state: State) -> None:
-    """State, values, parameters, reports and attributes are those of the trial."""
+    """State, values, parameters, intermediate values and attributes are those of the trial."""
     trial = mirrored(3, state)
     [told] = shown([made(trial)])
     assert expected([trial]) == [{**told, "number": 3}]
@@ -40,7 +40,7 @@ def test_to_optuna(state: State) -> None:
 
 
 def test_times() -> None:
-    """A trial began and ended when it did, in universal time."""
+    """The start and end of a trial are translated to UTC."""
     trial = made(mirrored(1))
     assert datetime.fromtimestamp(1_700_000_001, UTC) == trial.datetime_start
     assert datetime.fromtimestamp(1_700_000_101.5, UTC) == trial.datetime_complete
@@ -48,7 +48,7 @@ def test_times() -> None:
 
 
 def test_unknown_times() -> None:
-    """A trial whose beginning is unknown began when it ended; Optuna insists on both."""
+    """A trial with an unknown start gets its end as start, because Optuna needs both."""
     trial = made(mirrored(1, started=None))
     assert trial.datetime_complete == trial.datetime_start
     trial = made(mirrored(1, "failed", started=None, ended=None))
@@ -58,7 +58,7 @@ def test_unknown_times() -> None:
 
 
 def test_outside_the_space() -> None:
-    """What Optuna cannot hold is a user attribute; what is not there is left out."""
+    """Values that Optuna cannot store become a user attribute; inactive ones are left out."""
     trial = mirrored(
         0,
         parameters={"algorithm.learning_rate": None, "algorithm.n_steps": 8, "other": [1]},
@@ -69,7 +69,7 @@ def test_outside_the_space() -> None:
 
 
 def test_conditional_parameters() -> None:
-    """A parameter that is not there for a trial is not in its ranges either."""
+    """An inactive parameter has no distribution in its trial."""
     kind = Parameter(key="algorithm", domain=Choice(("ppo", "dqn")))
     clip = Parameter(key="clip", domain=Real(0.1, 0.4), when={"algorithm": ("ppo",)})
     space = Space(parameters=(kind, clip))
@@ -88,13 +88,13 @@ def test_conditional_parameters() -> None:
     ],
 )
 def test_scores_that_are_none(changed: dict[str, Any], words: str) -> None:
-    """A failure never has a score, and a complete trial always has one."""
+    """A failed trial never has a value, and a complete trial always has one."""
     with pytest.raises(ProtocolError, match=words):
         replace(mirrored(7), **changed)
 
 
 def test_content_equals_itself() -> None:
-    """A report that is not a number is no change."""
+    """A NaN intermediate value is not a change."""
     trial = mirrored(0, intermediate={1: float("nan"), 2: float("inf")})
     assert content(made(trial)) == content(made(replace(trial)))
 
@@ -113,7 +113,7 @@ def test_content_equals_itself() -> None:
     ],
 )
 def test_leads_to(before: MirroredTrial, after: MirroredTrial, can: bool) -> None:
-    """Optuna adds to a running trial, and changes nothing of a finished one."""
+    """Optuna can add to a running trial, and cannot change a finished one."""
     assert can is content(made(before)).leads_to(content(made(after)))
 
 
@@ -122,7 +122,7 @@ def test_order_of_trials(random: Random) -> None:
     """A snapshot does not depend on the order of its trials."""
     trials = [mirrored(number) for number in range(6)]
     mixed = random.sample(trials, len(trials))
-    one, other = Snapshot(SPACE), Snapshot(SPACE)
+    one, other = TranslatedTrials(SPACE), TranslatedTrials(SPACE)
     one.take(trials)
     other.take(mixed)
     assert [told for _, told in one.made] == [told for _, told in other.made]
@@ -130,14 +130,14 @@ def test_order_of_trials(random: Random) -> None:
 
 @pytest.mark.parametrize("numbers", [[1], [0, 2], [0, 1, 1]])
 def test_gaps(numbers: list[int]) -> None:
-    """Trials with a gap, or twice the same, are refused: their numbers could not be ours."""
+    """Missing and repeated numbers are refused."""
     with pytest.raises(ProtocolError, match="numbered from 0"):
-        Snapshot(SPACE).take([mirrored(number) for number in numbers])
+        TranslatedTrials(SPACE).take([mirrored(number) for number in numbers])
 
 
 def test_translates_changes_only() -> None:
-    """A trial that did not change is the same object as before; a new default changes all."""
-    snapshot = Snapshot(SPACE)
+    """An unchanged trial is not translated again; a new default changes all."""
+    snapshot = TranslatedTrials(SPACE)
     trials = [mirrored(0), mirrored(1, "running")]
     snapshot.take(trials)
     first = [trial for trial, _ in snapshot.made]
@@ -149,8 +149,8 @@ def test_translates_changes_only() -> None:
 
 
 def test_one_range_for_all() -> None:
-    """Optuna's importances need the same range in every trial: a default outside widens all."""
-    snapshot = Snapshot(SPACE)
+    """All trials have the same distributions; a default outside widens all of them."""
+    snapshot = TranslatedTrials(SPACE)
     snapshot.take([mirrored(0, parameters={"algorithm.n_steps": 4096}), mirrored(1)])
     highs = [trial.distributions["algorithm.n_steps"].high for trial, _ in snapshot.made]  # type: ignore[attr-defined]
     assert [4096, 4096] == highs

@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution as Categorical
 from optuna.distributions import FloatDistribution as Float
 from optuna.distributions import IntDistribution as Int
 
-from rlexp.exchange.optuna_trials import place, ranges
+from rlexp.exchange.optuna_trials import ranges, value_and_range
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Space
 
 
@@ -35,7 +35,7 @@ def alone(domain: Domain) -> Space:
     ],
 )
 def test_ranges(domain: Domain, distribution: Any) -> None:
-    """Each domain has its distribution; values that Optuna would mix up are JSON text."""
+    """Each domain has its distribution; values that Optuna would mix up are JSON texts."""
     assert {"x": distribution} == ranges(alone(domain), {})
 
 
@@ -51,7 +51,7 @@ def test_ranges(domain: Domain, distribution: Any) -> None:
     ],
 )
 def test_default_widens(domain: Domain, default: Any, distribution: Any) -> None:
-    """The range of the whole study holds the default, if its scale can."""
+    """The distribution contains the default, if its scale allows it."""
     assert {"x": distribution} == ranges(alone(domain), {"x": default})
 
 
@@ -74,17 +74,17 @@ def test_default_widens(domain: Domain, default: Any, distribution: Any) -> None
         (Choice(("relu", "tanh")), "elu", None),
     ],
 )
-def test_place(domain: Domain, value: Any, placed: Any) -> None:
-    """A value gets a range that holds it, or none: a missing learning rate is no number."""
-    assert placed == place(domain, ranges(alone(domain), {})["x"], value)
+def test_value_and_range(domain: Domain, value: Any, placed: Any) -> None:
+    """A value gets a distribution that contains it; None has no distribution."""
+    assert placed == value_and_range(domain, ranges(alone(domain), {})["x"], value)
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3))
 def test_points_are_inside(point: list[float]) -> None:
-    """Whatever a tuner can propose lies in the study's own ranges, and Optuna gives it back."""
+    """Every value that a tuner can propose is inside, and Optuna returns it unchanged."""
     study = ranges(SPACE, {})
     for parameter, value in zip(SPACE.parameters, SPACE.decode(point).values(), strict=True):
-        placed = place(parameter.domain, study[parameter.key], value)
+        placed = value_and_range(parameter.domain, study[parameter.key], value)
         assert placed is not None
         label, distribution = placed
         assert study[parameter.key] == distribution

@@ -1,4 +1,4 @@
-"""A sweep as a study of Optuna, in a journal file and in SQLite."""
+"""A sweep as an Optuna study, in a journal file and in SQLite."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +25,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 def test_study_equals_trials(place: Place) -> None:
-    """A study loads in Optuna with every trial as it is, the best one first."""
+    """Optuna loads every trial unchanged and finds the best one."""
     trials = [
         mirrored(0),
         mirrored(1, "failed", attributes={"reason": "nan: ü"}),
@@ -44,7 +44,7 @@ def test_study_equals_trials(place: Place) -> None:
 
 
 def test_importances_and_data(place: Place) -> None:
-    """What dashboards compute works: importances, also with a default out of range, and tables."""
+    """Importances and tables of dashboards work, also with a default out of range."""
     values = {**mirrored(0).parameters, "algorithm.learning_rate": 1.0}
     place.mirror().sync([mirrored(0, parameters=values), *(mirrored(n) for n in range(1, 12))])
     loaded = place.study()
@@ -66,7 +66,7 @@ def test_several_objectives(place: Place) -> None:
 
 
 def test_a_trial_lives(place: Place) -> None:
-    """A running trial gets reports and attributes, and ends; those before it stay as they are."""
+    """A running trial gets values and attributes, and ends; earlier ones stay unchanged."""
     one = place.mirror()
     life = [
         mirrored(1, "running", intermediate={}, attributes={}),
@@ -89,7 +89,7 @@ def test_ends(place: Place, state: Any) -> None:
 
 
 def test_nothing_is_written_twice(tmp_path: Path) -> None:
-    """The same trials again leave the file as it is, in another process too but for its name."""
+    """Equal trials leave the file unchanged; another process only adds its name."""
     trials = [mirrored(0), mirrored(1, "running", intermediate={5: float("nan")})]
     one = mirror(tmp_path)
     one.sync(trials)
@@ -103,7 +103,7 @@ def test_nothing_is_written_twice(tmp_path: Path) -> None:
 
 
 def test_catches_up(place: Place) -> None:
-    """A mirror that was away for most of a sweep shows it whole."""
+    """A mirror that missed most of a sweep writes all of it."""
     place.mirror().sync([mirrored(0), mirrored(1, "running")])
     trials = [mirrored(0), mirrored(1, "failed"), mirrored(2), mirrored(3)]
     place.mirror().sync(trials)
@@ -121,7 +121,7 @@ def test_catches_up(place: Place) -> None:
     ],
 )
 def test_starts_over(place: Place, trials: list[MirroredTrial]) -> None:
-    """Where finished trials are not what they were, the study is written anew."""
+    """If finished trials differ, the study is written again."""
     one = place.mirror()
     one.sync([mirrored(0), mirrored(1)])
     one.sync(trials)
@@ -131,7 +131,7 @@ def test_starts_over(place: Place, trials: list[MirroredTrial]) -> None:
 
 
 def test_lost(tmp_path: Path) -> None:
-    """A journal that was deleted, under a living mirror too, is there again."""
+    """A deleted journal is written again, also while a mirror uses it."""
     one = mirror(tmp_path)
     one.sync([mirrored(0)])
     (tmp_path / JOURNAL).unlink()
@@ -140,7 +140,7 @@ def test_lost(tmp_path: Path) -> None:
 
 
 def test_deleted_study(place: Place) -> None:
-    """A study that was deleted under a living mirror is there again."""
+    """A study that was deleted during use is written again."""
     one = place.mirror()
     one.sync([mirrored(0)])
     optuna.delete_study(study_name=NAME, storage=place.storage())
@@ -149,7 +149,7 @@ def test_deleted_study(place: Place) -> None:
 
 
 def test_open_changes_no_trial(place: Place) -> None:
-    """Whether the place answers can be asked without saying what is in it."""
+    """`open` checks the storage and changes no trial."""
     place.mirror().open()
     assert [] == place.told()
     place.mirror().sync([mirrored(0)])
@@ -158,7 +158,7 @@ def test_open_changes_no_trial(place: Place) -> None:
 
 
 def test_a_step_reads_one_trial(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written is remembered: a step reads no list of trials, however many there are."""
+    """An update never reads the list of trials, however many there are."""
     one = place.mirror()
     one.sync([mirrored(0), mirrored(1, "running")])
     monkeypatch.setattr(type(place.storage()), "get_all_trials", None)
@@ -187,7 +187,7 @@ def snapshots() -> st.SearchStrategy[list[tuple[int, list[MirroredTrial]]]]:
 @settings(max_examples=15)
 @given(history=snapshots())
 def test_any_history(history: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Whatever was mirrored before, and by whom, the study equals the trials told last."""
+    """After any history of updates by any process, the study equals the last trials."""
     folder = tmp_path_factory.mktemp("history")
     living: list[Mirror] = [mirror(folder), mirror(folder)]
     for who, trials in history:

@@ -1,4 +1,4 @@
-"""A sweep mirrored to a real PostgreSQL server, which goes away and comes back."""
+"""A sweep mirrored to a real PostgreSQL server that is restarted."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -40,7 +40,7 @@ def place(server: Server, tmp_path: Path) -> Iterator[Place]:
 
 
 def test_a_sweep(place: Place) -> None:
-    """A growing sweep is shown as it is; a new mirror completes what another began."""
+    """The study follows a growing sweep; a new mirror completes the study of another."""
     trials = [mirrored(0), mirrored(1, "failed"), mirrored(2, "pruned")]
     one = place.mirror()
     for count in range(len(trials)):
@@ -53,7 +53,7 @@ def test_a_sweep(place: Place) -> None:
 
 
 def test_starts_over(place: Place) -> None:
-    """Where a finished trial is another now, the study is written anew."""
+    """If a finished trial differs, the study is written again."""
     one = place.mirror()
     one.sync([mirrored(0), mirrored(1)])
     one.sync([mirrored(0), mirrored(1, values=(9.0,))])
@@ -62,13 +62,13 @@ def test_starts_over(place: Place) -> None:
 
 @pytest.mark.slow
 def test_processes_on_a_fresh_database(server: Server, tmp_path: Path) -> None:
-    """Two processes make one set of tables and one study, with every trial once."""
+    """Two processes create one set of tables and one study, with every trial once."""
     race(tmp_path, server.url)
 
 
 @pytest.mark.slow
 def test_restarts(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A server that crashes under a sweep loses no trial and doubles none, and nobody waits."""
+    """A server crash loses no trial, repeats none, and delays nothing."""
     one = BackgroundMirror(mirror(tmp_path, server.url))
     assert one.check(30) is None
     for number in range(16):
@@ -92,7 +92,7 @@ def test_restarts(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 
 def test_restart_between_steps(server: Server, place: Place) -> None:
-    """A restart that no step meets is not even noticed."""
+    """A restart between two updates has no effect."""
     one = place.mirror()
     one.sync([mirrored(0, "running")])
     server.restart()
@@ -101,7 +101,7 @@ def test_restart_between_steps(server: Server, place: Place) -> None:
 
 
 def test_wrong_password(server: Server, tmp_path: Path) -> None:
-    """A refused password is told without it."""
+    """The error about a wrong password does not contain it."""
     one = BackgroundMirror(mirror(tmp_path, server.url.replace("opensesame", "wrong")))
     problem = one.check(30)
     one.close(0)

@@ -1,4 +1,4 @@
-"""Whose a study is, and what happens when others write to it."""
+"""The owner of a study, and writes by other programs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -56,7 +56,7 @@ NARROW = Space(parameters=(Parameter(key="x", domain=Real(0, 1)),))
     ],
 )
 def test_another_study(place: Place, make: Callable[[Place], None], reason: str) -> None:
-    """A study that is not ours is left alone, with one line that says why."""
+    """A study of another sweep is left unchanged, and one line says why."""
     make(place)
     before = (place.told(), place.study().user_attrs, place.study().directions)
     with pytest.raises(ProtocolError, match=reason) as caught:
@@ -68,26 +68,26 @@ def test_another_study(place: Place, make: Callable[[Place], None], reason: str)
 
 
 def test_a_trial_of_the_users(place: Place) -> None:
-    """A trial that someone added to our study is not overwritten, under a living mirror neither."""
+    """A trial added by the user is not overwritten, also while a mirror is open."""
     one = place.mirror()
     one.sync([mirrored(0)])
     add_by_hand(place)
     before = place.told()
     for each in (one, place.mirror()):
-        with pytest.raises(ProtocolError, match="trial 1 was added by someone else"):
+        with pytest.raises(ProtocolError, match="trial 1 was added by another program"):
             each.sync([mirrored(0), mirrored(1)])
     assert before == place.told()
 
 
 def test_killed_before_the_mark(place: Place) -> None:
-    """A study that was created, and no more, by a process that died is ours."""
+    """An empty study of a killed process is taken over."""
     optuna.create_study(study_name=NAME, storage=place.storage(), direction="maximize")
     place.mirror().sync([mirrored(0)])
     assert expected([mirrored(0)]) == place.told()
 
 
 def test_two_living_mirrors(place: Place) -> None:
-    """Two that write in turns see what the other did, and make one study of it."""
+    """Two mirrors that write in turns notice each other and write one study."""
     one, two = place.mirror(), place.mirror()
     for each, report in ((one, 1.0), (two, 2.0), (one, 1.0)):
         each.sync([mirrored(0), mirrored(1, "running", intermediate={1000: report})])
@@ -103,7 +103,7 @@ def test_two_living_mirrors(place: Place) -> None:
 def test_trial_that_came_twice(
     place: Place, monkeypatch: pytest.MonkeyPatch, remembered: bool
 ) -> None:
-    """A trial that a dying server kept, and Optuna sent again, is there once in the end."""
+    """A trial that a failing server stored and Optuna sent again is there once."""
     kind = type(place.storage())
     create = kind.create_new_trial
     one = place.mirror()

@@ -1,4 +1,4 @@
-"""Hyperparameters of rl-baselines3-zoo: translated by a grammar, or refused; never executed."""
+"""Hyperparameters of rl-baselines3-zoo: parsed and translated or refused, never executed."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.exchange.importers.literals import Named, NotLiteral, read_literal
+from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 from rlexp.exchange.importers.zoo_settings import translate
 
 PPO = ("learning_rate", "n_steps", "batch_size", "gamma", "clip_range", "clip_range_vf", "use_sde")
@@ -47,16 +47,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_would_have_to_be_executed_is_no_literal(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing happens, however it is wrapped."""
+def test_code_is_no_literal(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code is refused and not executed, in any nesting."""
     monkeypatch.chdir(tmp_path)
     if text.startswith("[["):
-        assert isinstance(read_literal(text), list)
+        assert isinstance(parse_literal(text), list)
     else:
         with pytest.raises(NotLiteral):
-            read_literal(text)
+            parse_literal(text)
         settings, troubles = translate({**STEPS, "policy_kwargs": text}, PPO)
         assert ["policy_kwargs"] == list(troubles)
         assert not any(key.startswith("agent") for key in settings)
@@ -65,15 +63,15 @@ def test_what_would_have_to_be_executed_is_no_literal(
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_literal_or_refused(text: str) -> None:
-    """With no other error than the one that says so."""
+    """Any text gives a value or a `NotLiteral` error."""
     with suppress(NotLiteral):
-        read_literal(text)
+        parse_literal(text)
 
 
 def test_literals_are_read_as_they_stand() -> None:
-    """Mappings of both forms, lists, tuples, numbers with signs, and names of classes."""
-    found = read_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
-    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": Named("nn.ReLU")} == found
+    """Mappings of both forms, lists, tuples, signed numbers and class names are read."""
+    found = parse_literal("dict(a=[-1, 2.5, (True, None)], b={'c': 'd'}, e=nn.ReLU)")
+    assert {"a": [-1, 2.5, [True, None]], "b": {"c": "d"}, "e": ClassName("nn.ReLU")} == found
 
 
 @pytest.mark.parametrize(
@@ -157,7 +155,7 @@ def test_literals_are_read_as_they_stand() -> None:
 def test_each_key_becomes_what_means_the_same(
     entry: dict[str, Any], known: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
-    """One by one, as the zoo writes them."""
+    """Each key of the zoo becomes the equivalent setting."""
     settings, troubles = translate({**STEPS, **entry}, known)
     own = {k: v for k, v in settings.items() if k in expected or "n_timesteps" not in entry}
     own = own if "n_timesteps" in entry else {
@@ -169,40 +167,41 @@ def test_each_key_becomes_what_means_the_same(
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"n_timesteps": "many"}, "'many' is no number"),
-        ({"n_timesteps": 1.5}, "1.5 is no whole number"),
-        ({"n_envs": True}, "True is no number"),
-        ({"gamma": "1" + "0" * 400}, "is no finite number"),
-        ({"gamma": "__import__('os').system('x')"}, "is no plain value"),
-        ({"gamma": {"python": "object/apply:os.system", "value": ["x"]}}, "is no plain value"),
-        ({"learning_rate": "name:os.system"}, "is no number"),
-        ({"learning_rate": "lin_lin_1"}, "'lin_1' is no number"),
+        ({"n_timesteps": "many"}, "'many' is not a number"),
+        ({"n_timesteps": 1.5}, "1.5 is not a whole number"),
+        ({"n_envs": True}, "True is not a number"),
+        ({"gamma": "1" + "0" * 400}, "is not a finite number"),
+        ({"gamma": "__import__('os').system('x')"}, "is not a number, a word, a list"),
+        (
+            {"gamma": {"python": "object/apply:os.system", "value": ["x"]}},
+            "is not a number, a word, a list",
+        ),
+        ({"learning_rate": "name:os.system"}, "is not a number"),
+        ({"learning_rate": "lin_lin_1"}, "'lin_1' is not a number"),
         ({"n_step": 5}, "did you mean 'n_steps'?"),
-        ({"callback": "a.B"}, "is no setting"),
-        ({"replay_buffer_class": "HerReplayBuffer"}, "no buffer but that of the library"),
-        ({"policy": "MyPolicy"}, "'MyPolicy' is none of MlpPolicy"),
+        ({"callback": "a.B"}, "code and not settings"),
+        ({"replay_buffer_class": "HerReplayBuffer"}, "only the library's default buffer"),
+        ({"policy": "MyPolicy"}, "'MyPolicy' is not one of MlpPolicy"),
         ({"normalize": "dict(gamma=0.9)"}, "'gamma' of the normalisation"),
         ({"noise_type": "pink", "noise_std": 1}, "noise takes noise_std"),
-        ({"env_wrapper": "os.system"}, "the wrapper 'os.system' is of neither"),
-        ({"env_wrapper": "gymnasium.wrappersX.Y"}, "is of neither"),
-        ({"policy_kwargs": "dict(activation_fn=os.system)"}, "os.system is none of nn.Tanh"),
+        ({"env_wrapper": "os.system"}, "the wrapper 'os.system' is not in"),
+        ({"env_wrapper": "gymnasium.wrappersX.Y"}, "is not in"),
+        ({"policy_kwargs": "dict(activation_fn=os.system)"}, "os.system is not one of nn.Tanh"),
         (
             {"policy_kwargs": "dict(optimizer_class=RMSpropTFLike)"},
-            "RMSpropTFLike is no plain value",
+            "RMSpropTFLike is not a number, a word, a list",
         ),
-        ({"policy_kwargs": "dict(net_arch=nn)"}, "nn is no list of layers"),
-        ({"policy_kwargs": [1]}, "[1] is no mapping"),
-        ({"<<": 3}, "neither the algorithm nor the environment has it"),
+        ({"policy_kwargs": "dict(net_arch=nn)"}, "nn is not a list of layers"),
+        ({"policy_kwargs": [1]}, "[1] is not a mapping"),
+        ({"<<": 3}, "neither the algorithm nor the environment has this setting"),
     ],
 )
-def test_what_means_nothing_here_is_refused_under_its_key(
-    entry: dict[str, Any], said: str
-) -> None:
-    """With what is wrong about it."""
+def test_unsupported_values_are_refused_under_their_key(entry: dict[str, Any], said: str) -> None:
+    """Each refused key has its reason."""
     _, troubles = translate({**STEPS, **entry}, PPO)
     assert said in troubles[next(iter(entry))]
 
 
 def test_steps_are_needed() -> None:
-    """No budget is made up."""
+    """An entry without `n_timesteps` is refused."""
     assert ["n_timesteps"] == list(translate({}, PPO)[1])

@@ -68,7 +68,7 @@ def hold_it(path: Path) -> None:
 
 def take_turn(path: Path) -> None:
     """Take the turn to write to a mirror."""
-    with JournalFile(path).turn():
+    with JournalFile(path).lock():
         pass
 
 

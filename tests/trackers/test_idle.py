@@ -1,4 +1,4 @@
-"""What mirrors do costs a training next to nothing: all their sessions ask for what is left over."""
+"""CPU priority of mirror processes: all their sessions have the lowest one during trainings."""
 
 import json
 import os
@@ -36,8 +36,8 @@ child.kill()
 """
 
 
-def test_all_sessions_of_a_mirror_step_back_and_come_forward_once_trainings_are_over() -> None:
-    """A process is idle, its session and that of a child have the least weight; ours keeps its own."""
+def test_sessions_of_a_mirror_have_low_priority_until_trainings_end() -> None:
+    """The process and its child's session get the lowest priority; other sessions keep theirs."""
     before = Path("/proc/self/autogroup").read_text()
     done = subprocess.run(
         [sys.executable, "-c", STEPPED],

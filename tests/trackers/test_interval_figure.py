@@ -21,7 +21,7 @@ def texts(picture: ET.Element) -> list[str]:
 
 
 def test_it_says_n_and_method() -> None:
-    """Beside each number its n, and below how the intervals were computed, with the seed."""
+    """Each number has its n, and the last line has the method and the seed."""
     written = texts(drawn({}))
     assert "ppo (n = 3)" in written
     assert "450 [400, 500]" in written
@@ -32,14 +32,14 @@ def test_it_says_n_and_method() -> None:
 
 
 def test_a_longer_interval_is_a_longer_line() -> None:
-    """On one scale for each task."""
+    """Intervals of one task are drawn on one scale."""
     picture = drawn({}, {"label": "a2c", "estimate": estimate(low=300.0)}, {"task": "Pendulum-v1"})
     lines = [float(e.attrib["x2"]) - float(e.attrib["x1"]) for e in picture.iter(f"{SVG}line")]
     assert lines[1] == 2 * lines[0] == lines[2]
 
 
-def test_what_is_missing_is_said() -> None:
-    """One run has no interval, and none has no point; few runs are dots."""
+def test_missing_values_are_explained() -> None:
+    """One run has no interval, no run has no point, and few runs are dots."""
     alone = replace(
         estimate(n=1, sizes=(1,), runs=((450.0,),)),
         low=None,
@@ -54,7 +54,7 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_a_label_is_only_text() -> None:
-    """Whatever it holds."""
+    """Any label is escaped."""
     picture = drawn({"label": "</text><script>alert(1)</script>"})
     assert not list(picture.iter(f"{SVG}script"))
     assert "</text><script>alert(1)</" in "".join(texts(picture))

@@ -1,4 +1,4 @@
-"""Commands whose MLflow server, with its PostgreSQL database, fails while they train."""
+"""Commands whose MLflow server fails while they train."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def until_pushed(proxy: FaultyProxy) -> None:
 def test_a_server_that_fails_in_mid_run_costs_nothing(
     fault: str, backend: Served, tmp_path: Path
 ) -> None:
-    """The run is that of a command without trackers; its end is bounded; later each point is once."""
+    """The run equals one without trackers, ends in bounded time, and is complete later."""
     if fault != KILLED and not IN_FULL:
         pytest.skip("takes long: make test-all")
     settings = ("tracker=mlflow", f"tracker.mlflow.uri={backend.proxy.url}")

@@ -1,4 +1,4 @@
-"""What a real MLflow server may answer, and what is made of it: later, never, and no secrets."""
+"""Answers of a failing MLflow server: unreachable, refused, and without secrets in messages."""
 
 import base64
 import os
@@ -91,7 +91,7 @@ def fails(backend: Served, mode: Mode, act: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["500", *(kind for kind in LATER if kind not in ANSWERS)])
 def test_it_may_work_later(kind: str, backend: Served, experiment: TrackedExperiment) -> None:
-    """To open, to begin, to push and to end each fail soon, and are repeated when all is well."""
+    """Each method fails soon, and succeeds when the server is back."""
     mode = LATER[kind]
     run, told, tracker = run_of(experiment), rows([10, 20]), backend.tracker(timeout=1.0)
     fails(backend, mode, lambda: tracker.open(experiment))
@@ -113,7 +113,7 @@ def test_it_may_work_later(kind: str, backend: Served, experiment: TrackedExperi
 
 
 def test_each_answer_may_be_another_later(backend: Served, experiment: TrackedExperiment) -> None:
-    """Whatever stands in the server's place, to open, begin, push and end fail soon, and succeed later."""
+    """Each method fails soon with any other program as server, and succeeds later."""
     run, told, tracker = run_of(experiment), rows([10, 20]), backend.tracker()
     for mode in ANSWERS.values():
         fails(backend, mode, lambda: tracker.open(experiment))
@@ -131,8 +131,10 @@ def test_each_answer_may_be_another_later(backend: Served, experiment: TrackedEx
     assert (sorted(found.points), found.state) == (points(told), "completed")
 
 
-def test_praise_without_work(backend: Served, experiment: TrackedExperiment) -> None:
-    """Something that says yes to every push, and keeps nothing, is found out at the end."""
+def test_a_server_that_stores_nothing_is_noticed(
+    backend: Served, experiment: TrackedExperiment
+) -> None:
+    """A server that accepts every push and stores nothing is found at the end."""
     run, told = run_of(experiment), rows([10, 20])
     sink = backend.tracker().open(experiment)
     sink.begin(run, Reached())
@@ -154,8 +156,8 @@ NEVER = {
 }
 
 
-def test_it_never_will(backend: Served, experiment: TrackedExperiment) -> None:
-    """Neither to open nor in the middle is anything tried again; what to set is said."""
+def test_final_errors_are_not_repeated(backend: Served, experiment: TrackedExperiment) -> None:
+    """A final error names the setting to change, and no request is repeated."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     sink.begin(run, Reached())
     for kind, mode in NEVER.items():
@@ -170,7 +172,7 @@ def test_it_never_will(backend: Served, experiment: TrackedExperiment) -> None:
 
 
 def test_an_artifact_too_large(backend: Served, experiment: TrackedExperiment) -> None:
-    """What refuses an upload is told from what is away."""
+    """A refused upload is distinguished from an unreachable server."""
     run, file = run_of(experiment), experiment.folder / "model.zip"
     file.write_bytes(b"model")
     sink = backend.tracker().open(experiment)
@@ -183,7 +185,7 @@ def test_an_artifact_too_large(backend: Served, experiment: TrackedExperiment) -
 
 
 def test_there_is_no_such_host(experiment: TrackedExperiment) -> None:
-    """That may be so for a while, and is found out at once."""
+    """An unknown host is reported at once as unreachable."""
     with variables_kept(), pytest.raises(TrackerUnreachable, match=r"no such host|answers"):
         MLflow(uri="http://nobody.invalid:5000", timeout=1.0).open(experiment)
 
@@ -191,7 +193,7 @@ def test_there_is_no_such_host(experiment: TrackedExperiment) -> None:
 def test_secrets_stay_secret(
     backend: Served, experiment: TrackedExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Credentials are in the header that they are for, in no message and no request's content."""
+    """Credentials are sent in their header only, never in a message or in content."""
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", f"{CANARY}-1")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", f"{CANARY}-2")
@@ -204,7 +206,7 @@ def test_secrets_stay_secret(
     sink.summarise(Summary(aggregates=[aggregate()], groups=["ppo"]))
     assert any("Authorization" in request.headers for request in backend.proxy.requests)
     echo = f'{{"error_code": "INTERNAL_ERROR", "message": "{CANARY}-1 {CANARY}-2 {uri}"}}'
-    said = [tracker.place(experiment.project)]
+    said = [tracker.destination(experiment.project)]
     for mode in (*LATER.values(), *NEVER.values(), status(418, echo.encode())):
         if mode.kind in {"hole", "slow"} or mode in {EMPTY, NOTHING}:
             continue

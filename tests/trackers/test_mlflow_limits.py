@@ -1,4 +1,4 @@
-"""What is written to MLflow is what it takes, whatever it is made of."""
+"""Everything written to MLflow respects its limits."""
 
 import json
 
@@ -11,8 +11,8 @@ from rlexp.trackers import Row
 from rlexp.trackers.mlflow_limits import (
     METRICS,
     legal_key,
+    metric_batches,
     parameters_of,
-    portions,
     readable,
     tags_of,
 )
@@ -33,7 +33,7 @@ def installed() -> None:
 @given(NAMES)
 @example("..0")
 def test_keys_are_legal(name: str) -> None:
-    """MLflow takes any name as a key, and one that is legal stays as it is."""
+    """Any name becomes a legal key, and a legal name stays unchanged."""
     from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag_name
 
     key = legal_key(name)
@@ -45,12 +45,12 @@ def test_keys_are_legal(name: str) -> None:
 
 @given(st.lists(NAMES, min_size=2, max_size=6, unique=True))
 def test_keys_stay_apart(names: list[str]) -> None:
-    """Two names never become one key."""
+    """Two different names have different keys."""
     assert len({legal_key(name) for name in names}) == len(names)
 
 
 def test_long_values_stay_apart() -> None:
-    """A value that had to be cut says so, and differs from one that differs behind the cut."""
+    """A cut value is marked, and differs from one that differs after the cut."""
     one, other = (readable("x" * 10_000 + end, 6000) for end in "ab")
     assert (len(one), len(other)) == (6000, 6000)
     assert "… sha256:" in one
@@ -60,34 +60,34 @@ def test_long_values_stay_apart() -> None:
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=50))
 def test_values_can_be_stored(text: str) -> None:
-    """No half of a letter and no NUL remains, which databases refuse."""
+    """No lone surrogate and no NUL remains, which databases refuse."""
     stored = readable(text, 6000)
     assert stored.encode().decode() == stored
     assert "\x00" not in stored
 
 
 def test_parameters_are_values_by_dotted_keys() -> None:
-    """Words stay words, numbers are written as JSON."""
+    """Texts stay texts, and numbers are written as JSON."""
     told = parameters_of({"a": {"b": 1e-3, "c": "word"}, "d": [64, None], "e": {}})
     assert told == [("a.b", "0.001"), ("a.c", "word"), ("d.0", "64"), ("d.1", "null"), ("e", "{}")]
 
 
 def test_unknown_tags_are_left_out() -> None:
-    """What is not known is no tag."""
+    """A value of None gives no tag."""
     assert tags_of({"trial": None, "seed": 0}) == [("seed", "0")]
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 2500), max_size=8))
 def test_rows_in_requests(sizes: list[int]) -> None:
-    """Requests hold every value once in order, fit, and say which rows are whole with them."""
+    """Requests have every value once, in order and within limits, and name the complete rows."""
     rows = [
         Row(step=n, time=BEGUN, metrics={f"{'ü' * (i % 230)}{i}": float(i) for i in range(size)})
         for n, size in enumerate(sizes)
     ]
     told: list[tuple[int, float]] = []
     whole = -1
-    for portion in portions(rows):
+    for portion in metric_batches(rows):
         told += [(m.step, m.value) for m in portion.metrics]
         content = [[m.key, m.value, m.time, m.step, " " * 60] for m in portion.metrics]
         assert len(portion.metrics) <= METRICS

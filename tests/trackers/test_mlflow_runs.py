@@ -1,4 +1,4 @@
-"""Runs in MLflow: what is there of each, once, whatever happened on the way."""
+"""Runs in MLflow: complete and without repetition after any failure."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def one(backend: Embedded, run: TrackedRun) -> Any:
 
 
 def test_a_run_says_what_it_is(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Tags, parameters, artifacts, status and score, below the run of its group."""
+    """Tags, parameters, artifacts, status and score are below the group's run."""
     run = run_of(experiment, label="dqn", group="study", phase="tuning", seed=3, trial=12)
     model = backend.project / "normalisation.npz"
     model.write_bytes(b"mean")
@@ -91,8 +91,8 @@ def test_a_run_says_what_it_is(backend: Embedded, experiment: TrackedExperiment)
     assert json.loads(definition) == experiment.definition
 
 
-def test_nobody_else_is_asked(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """MLflow itself adds no user, no source, no command: only what the records say."""
+def test_mlflow_adds_nothing(backend: Embedded, experiment: TrackedExperiment) -> None:
+    """MLflow adds no user, source or command to the records' content."""
     with opened(backend, experiment) as sink:
         sink.begin(run_of(experiment), Reached())
     found = one(backend, run_of(experiment))
@@ -101,7 +101,7 @@ def test_nobody_else_is_asked(backend: Embedded, experiment: TrackedExperiment) 
 
 
 def test_groups_are_parents(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Runs of a group are below one run, whichever process pushed them; groups apart."""
+    """Runs of a group are below one run, whichever process pushed them."""
     runs = [run_of(experiment, seed, group="ab"[seed % 2]) for seed in range(4)]
     for run in runs:
         with opened(backend, experiment) as sink:
@@ -113,7 +113,7 @@ def test_groups_are_parents(backend: Embedded, experiment: TrackedExperiment) ->
 
 
 def test_experiments_of_one_name_stay_apart(backend: Embedded) -> None:
-    """The same name in two folders: one experiment in MLflow, two groups of runs."""
+    """Equal names in two folders are one MLflow experiment with two groups of runs."""
     first, second = (experiment_of(backend.project, name="same") for _ in range(2))
     for experiment in (first, second):
         with opened(backend, experiment) as sink:
@@ -126,7 +126,7 @@ def test_experiments_of_one_name_stay_apart(backend: Embedded) -> None:
 
 
 def test_a_cursor_that_was_never_written(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Pushed, killed, begun anew with other times of recording: one run, each point once."""
+    """After a kill before the position was stored, each point is there once."""
     run, told = run_of(experiment), rows(range(10, 2010, 10))
     with opened(backend, experiment) as sink:
         pushed(sink, run, told[:150])
@@ -139,7 +139,7 @@ def test_a_cursor_that_was_never_written(backend: Embedded, experiment: TrackedE
 
 
 def test_the_same_rows_again(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """A push whose answer got lost is repeated, odd numbers included: each point once."""
+    """A push whose answer was lost is repeated: each point is there once."""
     run = run_of(experiment)
     told = rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5)
     with opened(backend, experiment) as sink:
@@ -151,7 +151,7 @@ def test_the_same_rows_again(backend: Embedded, experiment: TrackedExperiment) -
 
 
 def test_a_run_that_is_there_twice(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """A request that was given up made a second one: only that with the points remains."""
+    """Of two runs from a repeated request, only the one with points stays."""
     run, told = run_of(experiment), rows([10, 20])
     with opened(backend, experiment) as sink:
         pushed(sink, run, told)
@@ -170,7 +170,7 @@ def one_experiment(backend: Embedded, experiment: TrackedExperiment) -> str:
 
 
 def test_a_run_that_was_deleted(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """The cursor says that it is there, but it is not: everything is wanted again."""
+    """A run that was deleted in MLflow is pushed again from the start."""
     run, told = run_of(experiment), rows([10, 20])
     with opened(backend, experiment) as sink:
         pushed(sink, run, told)
@@ -181,13 +181,13 @@ def test_a_run_that_was_deleted(backend: Embedded, experiment: TrackedExperiment
     assert sorted(backend.points(one(backend, run))) == points(told)
 
 
-def test_what_is_lost_meanwhile_is_told(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """A run that vanishes while it is pushed is no success at its end."""
+def test_a_run_that_vanishes_is_reported(backend: Embedded, experiment: TrackedExperiment) -> None:
+    """A run that vanishes during a push is an error at its end."""
     run = run_of(experiment)
     with opened(backend, experiment) as sink:
         pushed(sink, run, rows([10]))
         backend.client().delete_run(one(backend, run).info.run_id)
-        with pytest.raises(TrackerUnreachable, match="pushed anew"):
+        with pytest.raises(TrackerUnreachable, match="uploaded again"):
             sink.end(run, ended())
 
 
@@ -204,7 +204,7 @@ def test_what_is_lost_meanwhile_is_told(backend: Embedded, experiment: TrackedEx
 def test_how_a_run_ends(
     backend: Embedded, experiment: TrackedExperiment, state: str, status: str
 ) -> None:
-    """In MLflow's words, and in ours beside them."""
+    """The status is MLflow's, and tags have rlexp's state."""
     run, score = run_of(experiment), 1.5 if state == "completed" else None
     with opened(backend, experiment) as sink:
         pushed(sink, run, rows([10]))
@@ -215,7 +215,7 @@ def test_how_a_run_ends(
 
 
 def test_a_run_that_goes_on(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """It runs again, and what it failed of is forgotten when it completes."""
+    """A continued run is running again, and its old failure is removed when it completes."""
     run = run_of(experiment)
     with opened(backend, experiment) as sink:
         pushed(sink, run, rows([10]))
@@ -236,7 +236,7 @@ def test_a_run_that_goes_on(backend: Embedded, experiment: TrackedExperiment) ->
 
 
 def test_models_are_kept_back(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """With models=false everything else is uploaded."""
+    """With models=false everything except the model is uploaded."""
     run, file = run_of(experiment), backend.project / "model.zip"
     file.write_bytes(b"model")
     with opened(backend, experiment, models=False) as sink:

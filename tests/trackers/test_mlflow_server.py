@@ -1,4 +1,4 @@
-"""A real MLflow server with PostgreSQL, behind a proxy that breaks what it can."""
+"""A real MLflow server with PostgreSQL, behind a proxy that injects faults."""
 
 import json
 import math
@@ -56,7 +56,7 @@ def experiment(tmp_path: Path) -> TrackedExperiment:
 
 
 def test_odd_numbers_and_repetitions(backend: Served, experiment: TrackedExperiment) -> None:
-    """Over the network too: nan and infinities are what they are, and pushed again are once."""
+    """NaN and infinities arrive unchanged, and repeated points are stored once."""
     run = run_of(experiment)
     told = rows([10, 20], nan=math.nan, high=math.inf, low=-math.inf, plain=1.5, **{"é/%": 1e300})
     sink = backend.tracker().open(experiment)
@@ -68,7 +68,7 @@ def test_odd_numbers_and_repetitions(backend: Served, experiment: TrackedExperim
 
 
 def test_lost_answers(backend: Served, experiment: TrackedExperiment) -> None:
-    """Each request is served, and no answer comes back at first: one run, each point once."""
+    """After lost answers there is one run, with each point once."""
     run, told = run_of(experiment), rows(range(10, 1010, 10))
     sink = backend.tracker().open(experiment)
 
@@ -95,7 +95,7 @@ def test_lost_answers(backend: Served, experiment: TrackedExperiment) -> None:
 
 
 def test_requests_are_few(backend: Served, experiment: TrackedExperiment) -> None:
-    """A thousand rows are a few large requests."""
+    """A thousand rows need only a few requests."""
     run = run_of(experiment)
     sink = backend.tracker().open(experiment)
     sink.begin(run, Reached())
@@ -105,7 +105,7 @@ def test_requests_are_few(backend: Served, experiment: TrackedExperiment) -> Non
 
 
 def test_a_huge_configuration(backend: Served, experiment: TrackedExperiment) -> None:
-    """Values of letters that take twelve bytes each fit into requests."""
+    """Values of characters with long JSON escapes fit into requests."""
     values = {f"key {i}": "é🙂" * 4000 if i < 100 else i for i in range(1000)}
     run = run_of(experiment, configuration=values)
     backend.tracker().open(experiment).begin(run, Reached())
@@ -117,7 +117,7 @@ def test_a_huge_configuration(backend: Served, experiment: TrackedExperiment) ->
 
 
 def test_a_model_is_registered(backend: Served, experiment: TrackedExperiment) -> None:
-    """On the server, too, the winner's model is one version, and can be downloaded."""
+    """The winner's model is one version on the server, and can be downloaded."""
     run, name, model = run_of(experiment), f"best-{experiment.id}", experiment.folder / "model.zip"
     model.write_bytes(b"model")
     sink = backend.tracker(register=name).open(experiment)
@@ -135,7 +135,7 @@ def test_a_model_is_registered(backend: Served, experiment: TrackedExperiment) -
 
 
 def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None:
-    """Killed in the middle of a push and started again: each point is there once."""
+    """After a kill of the server during a push, each point is there once."""
     server, run, told = shared_server(), run_of(experiment), rows(range(10, 20_010, 10))
     tracker = replace(backend.tracker(), timeout=2.0)
     sink = tracker.open(experiment)
@@ -167,7 +167,7 @@ def test_the_server_dies(backend: Served, experiment: TrackedExperiment) -> None
 
 
 def test_its_database_dies(backend: Served, experiment: TrackedExperiment) -> None:
-    """PostgreSQL goes away under the server and comes back: then nothing lacks."""
+    """After an outage of PostgreSQL, no point is missing."""
     database, run, told = shared_server().database, run_of(experiment), rows(range(10, 1010, 10))
     sink = backend.tracker().open(experiment)
     sink.begin(run, Reached())

@@ -20,7 +20,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 def test_a_huge_configuration(backend: Embedded) -> None:
-    """1,200 keys and 10 MB: every key is there, cut where it must be, and the whole beside it."""
+    """1,200 keys and 10 MB are stored: long values are cut, and a file has the whole."""
     experiment = experiment_of(backend.project)
     values = {f"key {i}": ("é🙂" * 17_000 if i % 12 == 0 else i) for i in range(1200)}
     run = run_of(experiment, configuration={"algorithm": values})
@@ -37,7 +37,7 @@ def test_a_huge_configuration(backend: Embedded) -> None:
 
 
 def test_a_row_without_metrics(backend: Embedded) -> None:
-    """It is taken as well, and one of more metrics than fit into a request."""
+    """A row without metrics is accepted, and so is one larger than a request."""
     experiment = experiment_of(backend.project)
     run = run_of(experiment)
     many = {f"m{i}": float(i) for i in range(1000)}

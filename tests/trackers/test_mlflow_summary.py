@@ -1,4 +1,4 @@
-"""What came of an experiment, on the runs of MLflow that stand for its groups."""
+"""The results of an experiment on the MLflow runs of its groups."""
 
 import math
 import time
@@ -57,7 +57,7 @@ def history(backend: Embedded, run: Any, key: str) -> list[float]:
 
 
 def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Numbers as metrics, how they were come by as tags, pictures and reports as artifacts."""
+    """Numbers are metrics, the method is in tags, figures and reports are artifacts."""
     page = backend.project / "page.html"
     page.write_text("<html>")
     told = summarise(
@@ -86,7 +86,7 @@ def test_an_aggregate_is_on_its_group(backend: Embedded, experiment: TrackedExpe
 
 
 def test_tasks_have_keys_of_their_own(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Where a group has several; the key without a task no longer says anything then."""
+    """With several tasks each key contains the task, and the key without it is cleared."""
     summarise(backend, experiment, aggregate())
     both = aggregate(), aggregate(task="Acrobot-v1", estimate=estimate(-80.0, method="exact"))
     found = summarise(backend, experiment, *both)["ppo"].data
@@ -100,7 +100,7 @@ def test_tasks_have_keys_of_their_own(backend: Embedded, experiment: TrackedExpe
 def test_what_has_not_changed_is_not_written(
     backend: Embedded, experiment: TrackedExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed value is the newest one, though the clock goes backwards; others stay one."""
+    """A changed value is the newest even if the clock goes back; others are kept."""
     for value in (450.0, 450.0, 460.0):
         found = summarise(backend, experiment, aggregate(estimate=estimate(value)))
     monkeypatch.setattr(time, "time", lambda: 1_000_000_000.0)
@@ -112,7 +112,7 @@ def test_what_has_not_changed_is_not_written(
 
 
 def test_no_score_any_more(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """An aggregate that lost its scores does not go on showing them."""
+    """Numbers of an aggregate without scores are cleared."""
     summarise(backend, experiment, aggregate())
     gone = aggregate(n=0, missing=3, estimate=None)
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_no_score_any_more(backend: Embedded, experiment: TrackedExperiment) -> 
 
 
 def test_another_aggregate_may_lead(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """What the one before said is gone."""
+    """Numbers of the earlier aggregate are cleared."""
     for name in ("median", "mean"):
         found = summarise(backend, experiment, aggregate(metric=name, title=name))["ppo"].data
     assert found.metrics["mean"] == 450.0
@@ -133,7 +133,7 @@ def test_another_aggregate_may_lead(backend: Embedded, experiment: TrackedExperi
 
 
 def test_a_group_with_more_runs_goes_on(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Its run runs again, until the next summary."""
+    """The group's run is running again until the next summary."""
     summarise(backend, experiment, aggregate())
     with closing(backend.tracker().open(experiment)) as sink:
         pushed(sink, run_of(experiment), rows([10]))
@@ -152,7 +152,7 @@ def finished(backend: Embedded, experiment: TrackedExperiment, **settings: Any) 
 
 
 def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Its model is a version of the registered model, with what it is worth, however often."""
+    """The model is one version with its results, after any number of calls."""
     winner = Winner(trial=4, parameters={}, run=finished(backend, experiment))
     for iqm in (450.0, 460.0):
         summarise(
@@ -170,7 +170,7 @@ def test_a_winner_is_registered_once(backend: Embedded, experiment: TrackedExper
 
 
 def test_a_winner_without_a_model(backend: Embedded, experiment: TrackedExperiment) -> None:
-    """Cannot be registered, and that is said after everything else was written."""
+    """The missing model is an error after everything else was written."""
     run = finished(backend, experiment, models=False)
     winner = Winner(trial=4, parameters={}, run=run)
     with pytest.raises(TrackerRefused, match="has no model"):

@@ -1,4 +1,4 @@
-"""From events to rows: one for each environment step, each step once."""
+"""Conversion of events into rows, one for each environment step."""
 
 import math
 
@@ -16,7 +16,7 @@ def measured(step: int, **metrics: float) -> Measured:
 
 
 def test_what_happened_at_one_step_is_one_row() -> None:
-    """A measurement and an evaluation at the same step stand together, in order of the steps."""
+    """A measurement and an evaluation at one step are joined, sorted by step."""
     found = rows_of(
         [started(), measured(20, loss=0.5), evaluated(20, 1.0, 3.0), evaluated(10, 4.0)]
     )
@@ -35,14 +35,14 @@ def test_what_happened_at_one_step_is_one_row() -> None:
 
 
 def test_the_final_evaluation_is_no_point_of_the_curve() -> None:
-    """It stands under a name of its own."""
+    """The final evaluation has its own metric names."""
     (row,) = rows_of([evaluated(10, 4.0, 6.0, final=True), ended()])
     assert row.metrics["final/mean_reward"] == 5.0
     assert "eval/mean_reward" not in row.metrics
 
 
 def test_an_evaluation_without_a_number_has_none() -> None:
-    """NaN and infinite returns reach a service as what they are, never as a score."""
+    """NaN and infinite returns are kept unchanged."""
     (row,) = rows_of([evaluated(10, 1.0, math.nan)])
     assert math.isnan(row.metrics["eval/mean_reward"])
     assert math.isnan(row.metrics["eval/std_reward"])
@@ -52,7 +52,7 @@ def test_an_evaluation_without_a_number_has_none() -> None:
 def test_rows_in_two_parts_are_those_of_the_whole(
     values: list[tuple[int, str, float]], data: st.DataObject
 ) -> None:
-    """Wherever a journal is cut while it grows."""
+    """Rows of a journal cut at any event equal those of the whole journal."""
     events: list[Event] = [measured(step, **{name: value}) for step, name, value in values]
     cut = data.draw(st.integers(0, len(events)))
     whole, parts = rows_of(events), merged(rows_of(events[:cut]), rows_of(events[cut:]))

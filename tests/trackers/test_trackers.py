@@ -1,4 +1,4 @@
-"""The behaviour of every tracker, each with the real service behind it."""
+"""The behaviour of every tracker, tested with its real service."""
 
 import math
 import time
@@ -81,12 +81,12 @@ def _single(value: float) -> float:
 
 
 def test_every_option_has_a_service_in_this_suite() -> None:
-    """What can be chosen is tested."""
+    """Every tracker in conf/ is tested here."""
     assert {p.stem for p in CONF.glob("*.yaml")} == {name.split()[0] for name in BACKENDS}
 
 
 def test_what_was_pushed_is_there_once(backend: Backend, experiment: TrackedExperiment) -> None:
-    """Every point at its environment step, the score, the state, the group, the settings."""
+    """The service has each point, the score, the state, the group and the settings once."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     rows = rows_of(range(100, 1100, 100), **{"eval/mean_reward": 12.5, "train/loss": 0.25})
     pushed(sink, run, rows, Reached())
@@ -99,7 +99,7 @@ def test_what_was_pushed_is_there_once(backend: Backend, experiment: TrackedExpe
 
 
 def test_a_lagging_cursor_doubles_nothing(backend: Backend, experiment: TrackedExperiment) -> None:
-    """Who pushes again what an earlier process pushed and did not note leaves each point once."""
+    """Rows that are pushed again after a crash are stored once."""
     run, rows = run_of(experiment), rows_of(range(10, 210, 10), **{"eval/mean_reward": 1.5})
     first = backend.tracker().open(experiment)
     noted = pushed(first, run, rows[:5], Reached())
@@ -113,7 +113,7 @@ def test_a_lagging_cursor_doubles_nothing(backend: Backend, experiment: TrackedE
 
 
 def test_a_run_that_goes_on_stays_one_run(backend: Backend, experiment: TrackedExperiment) -> None:
-    """Interrupted, ended, and continued by another process: all points, and the last state."""
+    """A run continued by another process has all points and the last state."""
     run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 2.5})
     first = backend.tracker().open(experiment)
     pushed(first, run, rows[:4], Reached())
@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_stays_one_run(backend: Backend, experiment: TrackedE
 
 
 def test_several_runs_are_open_at_a_time(backend: Backend, experiment: TrackedExperiment) -> None:
-    """Each has its own points, whatever the order in which they come."""
+    """Each open run has its points, in any order of calls."""
     runs = [run_of(experiment, seed) for seed in range(3)]
     sink = backend.tracker().open(experiment)
     for run in runs:
@@ -146,7 +146,7 @@ def test_several_runs_are_open_at_a_time(backend: Backend, experiment: TrackedEx
 
 
 def test_a_failed_run_has_no_score(backend: Backend, experiment: TrackedExperiment) -> None:
-    """It is shown as failed, with what it reached."""
+    """A failed run is shown as failed, with its points."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     pushed(sink, run, rows_of([10], value=1.0), Reached())
     sink.end(run, ended(state="failed", failure="nan", reason="a NaN", score=None, step=10))
@@ -156,7 +156,7 @@ def test_a_failed_run_has_no_score(backend: Backend, experiment: TrackedExperime
 
 
 def test_odd_numbers_lose_no_other(backend: Backend, experiment: TrackedExperiment) -> None:
-    """What a service cannot hold leaves everything beside it as it is."""
+    """A value that a service cannot store does not affect other values."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     odd = {"nan": math.nan, "high": math.inf, "low": -math.inf, "large": 1e300}
     told = [{name: value, f"beside {name}": 2.0} for name, value in odd.items()]
@@ -169,7 +169,7 @@ def test_odd_numbers_lose_no_other(backend: Backend, experiment: TrackedExperime
 
 
 def test_names_of_any_kind_are_taken(backend: Backend, experiment: TrackedExperiment) -> None:
-    """A label and a metric with odd characters lose nothing, and lead nowhere else."""
+    """Odd characters in labels and metrics lose nothing and escape no folder."""
     odd = 'ppo γ=0.9 "/../<script>alert(1)</script>\n%s{x}'
     run = run_of(experiment, label=odd, group=odd, configuration={odd: {odd: "x" * 10_000}})
     sink = backend.tracker().open(experiment)
@@ -185,7 +185,7 @@ def test_names_of_any_kind_are_taken(backend: Backend, experiment: TrackedExperi
 def test_a_summary_replaces_the_one_before(
     backend: Backend, experiment: TrackedExperiment
 ) -> None:
-    """The interquartile mean that is shown is the last one that was told."""
+    """The service shows the last IQM."""
     run, sink = run_of(experiment), backend.tracker().open(experiment)
     pushed(sink, run, rows_of([10], value=1.0), Reached())
     sink.end(run, ended(step=10))
@@ -200,7 +200,7 @@ def test_a_summary_replaces_the_one_before(
 def test_a_service_that_was_away_gets_everything_once(
     backend: Backend, experiment: TrackedExperiment
 ) -> None:
-    """While it is away every call fails in bounded time; afterwards nothing lacks."""
+    """During an outage calls fail in bounded time; later nothing is missing."""
     run, rows = run_of(experiment), rows_of(range(10, 110, 10), **{"eval/mean_reward": 3.5})
     tracker = backend.tracker()
     sink = tracker.open(experiment)

@@ -1,4 +1,4 @@
-"""W&B online: its own client and core against a server of ours."""
+"""W&B online: its client and core against a test server."""
 
 import base64
 import math
@@ -43,7 +43,7 @@ def stored(backend: WandBBackend, run: TrackedRun) -> StoredRun:
 
 
 def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: Sink) -> None:
-    """Runs that are open at a time keep their points, names, groups, settings and ends apart."""
+    """Open runs keep separate points, names, groups, settings and ends."""
     runs = [tracked_run(seed) for seed in (3, 4)]
     for run in runs:
         assert sink.begin(run, Reached()).step == -1
@@ -66,8 +66,8 @@ def test_several_open_runs_are_shown_whole(backend: WandBBackend, sink: Sink) ->
     assert (second.summary["failure"], second.exit_code) == ("nan", 1)
 
 
-def test_what_is_no_number_arrives_as_such(backend: WandBBackend, sink: Sink) -> None:
-    """Values that are nan or infinite break nothing, and are nan and infinite in the service."""
+def test_non_finite_values_arrive(backend: WandBBackend, sink: Sink) -> None:
+    """NaN and infinite values arrive as such."""
     run = replace(tracked_run(), configuration={"algorithm": {"bounds": [math.inf, math.nan]}})
     sink.begin(run, Reached())
     sink.push(run, rows_of([0], a=math.nan, b=math.inf, c=-math.inf, d=1e300))
@@ -121,7 +121,7 @@ def test_nothing_private_leaves_and_nothing_is_said(
 
 
 def test_the_summary_is_replaced(backend: WandBBackend, sink: Sink, tmp_path: Path) -> None:
-    """One summary run shows the newest aggregates, and figures without anything that acts."""
+    """One summary run has the newest aggregates, and figures without scripts."""
     experiment = experiment_in(tmp_path)
     figures = {"intervals": SVG, "evil": "<svg><script>alert(1)</script></svg>"}
     for iqm in (1.0, 2.0):

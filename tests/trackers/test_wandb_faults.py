@@ -1,4 +1,4 @@
-"""W&B online, when processes are killed and servers fail: each row is there once."""
+"""W&B online with killed processes and failing servers: each row is stored once."""
 
 import json
 import subprocess
@@ -72,7 +72,7 @@ def pushing(backend: WandBBackend, folder: Path) -> Iterator["subprocess.Popen[s
 def test_a_killed_process_loses_and_doubles_nothing(
     backend: WandBBackend, sink: Sink, tmp_path: Path
 ) -> None:
-    """After kill -9 in mid-run another process goes on with the last cursor: each row is once."""
+    """After kill -9 another process continues, and each row is stored once."""
     with pushing(backend, tmp_path) as process:
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) == 2
@@ -93,7 +93,7 @@ def test_a_killed_process_loses_and_doubles_nothing(
 
 
 def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> None:
-    """When W&B's process or its core is killed, the rows that it had go into the next one."""
+    """After a kill of W&B's process or core, its rows are pushed by the next one."""
     run = tracked_run()
     sink.begin(run, Reached())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
@@ -110,7 +110,7 @@ def test_rows_outlive_wandbs_own_process(backend: WandBBackend, sink: Sink) -> N
 
 @long
 def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None:
-    """While the server is down rows are taken, and the end fails in time; later all is there."""
+    """During an outage rows are accepted, and the end fails in time; later all is there."""
     run = tracked_run()
     sink.begin(run, Reached())
     sink.push(run, rows_of(STEPS[:4], loss=1.0))
@@ -132,7 +132,7 @@ def test_a_server_that_goes_and_comes(backend: WandBBackend, sink: Sink) -> None
 def test_lost_uploads_are_noticed(
     backend: WandBBackend, sink: Sink, fault: int | str, error: type[RlexpError]
 ) -> None:
-    """W&B says nothing when its uploads are turned away: the tracker does, and repeats them."""
+    """Rejected uploads, which W&B does not report, are noticed and repeated."""
     run = tracked_run()
     sink.begin(run, Reached())
     sink.push(run, rows_of(STEPS, loss=1.0))
@@ -145,7 +145,7 @@ def test_lost_uploads_are_noticed(
 
 
 def test_a_step_without_rows_is_none(backend: WandBBackend, sink: Sink) -> None:
-    """A summary that came before the rows does not make W&B drop them."""
+    """A summary before the rows does not make W&B drop the rows."""
     run = tracked_run()
     early = StoredRun(run.id, "rlexp", config={"_wandb": {"value": {"t": {"1": [1]}}}})
     early.write(SUMMARY, 0, [json.dumps({"_step": 50})])

@@ -1,4 +1,4 @@
-"""W&B offline: folders that W&B's own `wandb sync` uploads to a server of ours."""
+"""W&B offline: folders that `wandb sync` uploads to a test server."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def heal_once_failed(backend: WandBBackend) -> None:
 
 
 def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> None:
-    """Whether a segment is synced before the next one is written or with it, each row is once."""
+    """Each row is uploaded once, whether folders are synced separately or together."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     sink = backend.tracker().open(experiment)
     cursor, taken = Reached(), [STEPS[:3], STEPS[3:6], STEPS[6:]]
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_is_joined(backend: WandBBackend, tmp_path: Path) -> 
 
 
 def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Path) -> None:
-    """After kill -9 nothing is there to be synced; the next process writes it all, once."""
+    """After kill -9 nothing is synced; the next process writes every row once."""
     script = Path(__file__).with_name("wandb_killed.py")
     command = [sys.executable, str(script), backend.server.url, "offline", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pushing:
@@ -78,7 +78,7 @@ def test_what_was_cut_short_is_written_anew(backend: WandBBackend, tmp_path: Pat
 
 
 def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path) -> None:
-    """What a sync cannot upload stays unsynced; one that is answered late uploads each row once."""
+    """A failed sync leaves the folder unsynced; a late answer uploads no row twice."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     sink = backend.tracker().open(experiment)
     sink.begin(run, Reached())
@@ -98,10 +98,10 @@ def test_syncing_into_a_server_that_fails(backend: WandBBackend, tmp_path: Path)
 
 
 def test_online_and_offline_are_one_place(backend: WandBBackend, tmp_path: Path) -> None:
-    """Folders that nobody synced give way to what is pushed online; the reverse is not guessed."""
+    """Online rows replace unsynced folders; offline after online is refused."""
     experiment, run = experiment_in(tmp_path), tracked_run()
     offline, online = backend.tracker(), replace(backend, mode="online").tracker()
-    assert offline.place(tmp_path) == online.place(tmp_path)
+    assert offline.destination(tmp_path) == online.destination(tmp_path)
     sink = offline.open(experiment)
     sink.begin(run, Reached())
     sink.push(run, rows_of(STEPS[:3], loss=1.0))

@@ -1,4 +1,4 @@
-"""W&B that cannot be reached, or takes nothing: one line that says why, within the time."""
+"""W&B unreachable or refusing: one line with the reason, within the time limit."""
 
 import time
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from wandb_samples import aggregate, ended, experiment_in, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
 from rlexp.trackers import Reached, Row, Summary, wandb
-from rlexp.trackers.wandb import CLOUD, WandB, resolved
-from rlexp.trackers.wandb_process import explained
+from rlexp.trackers.wandb import CLOUD, WandB, resolve_settings
+from rlexp.trackers.wandb_process import error_answer
 
 TIMEOUT = 1.0
 
@@ -39,7 +39,7 @@ def opening(backend: WandBBackend, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (401, "TrackerRefused: W&B refuses with status 401: check the key"),
+        (401, "TrackerRefused: W&B rejected the request with status 401: check the key"),
         (429, "TrackerUnreachable: W&B cannot be reached: no answer in time"),
         ("garbage", "TrackerUnreachable: W&B cannot be reached"),
     ],
@@ -47,35 +47,35 @@ def opening(backend: WandBBackend, folder: Path) -> str:
 def test_a_server_that_fails(
     backend: WandBBackend, tmp_path: Path, fault: int | str, said: str
 ) -> None:
-    """A wrong key is refused; what may pass is unreachable."""
+    """A wrong key is refused; temporary errors are unreachable."""
     backend.server.fault = fault
     assert opening(backend, tmp_path).startswith(said)
 
 
 def test_a_server_that_does_not_answer(backend: WandBBackend, tmp_path: Path) -> None:
-    """A server that accepts and says nothing costs no more than the time it is given."""
+    """A server that accepts and never answers costs no more than the timeout."""
     backend.server.delay = 30.0
     assert "no answer in time" in opening(backend, tmp_path)
 
 
 def test_no_server(backend: WandBBackend, tmp_path: Path) -> None:
-    """Where nothing listens, nothing is reached."""
+    """Without a listening server W&B is unreachable."""
     backend.stop()
     assert opening(backend, tmp_path).startswith("TrackerUnreachable: W&B cannot be reached")
 
 
 def test_no_key(backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a key nobody is asked for one: the line says where to put it."""
+    """Without a key there is no prompt: the error names the ways to set it."""
     monkeypatch.delenv("WANDB_API_KEY")
     said = opening(backend, tmp_path)
     assert said == (
-        "TrackerRefused: W&B has no key: wandb login, or set WANDB_API_KEY, or "
+        "TrackerRefused: W&B has no key: run wandb login, set WANDB_API_KEY, or use "
         "tracker.wandb.mode=offline"
     )
 
 
 def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None:
-    """What W&B itself refuses of a run's settings is passed on, and what comes next still works."""
+    """An error of W&B about a run's settings is passed on, and the next run works."""
     tracker = WandB(base_url=backend.server.url, mode="online", project="a/b", timeout=4.0)
     sink = tracker.open(experiment_in(tmp_path))
     with pytest.raises(TrackerRefused, match="Invalid project name"):
@@ -84,7 +84,7 @@ def test_a_project_that_cannot_be(backend: WandBBackend, tmp_path: Path) -> None
 
 
 def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the line says how to get it."""
+    """The error has the command that installs the package."""
     monkeypatch.setattr(wandb, "find_spec", lambda name: None)
     with pytest.raises(TrackerRefused, match=r"pip install 'rlexp\[wandb\]'"):
         WandB(mode="online").open(experiment_in(tmp_path))
@@ -93,10 +93,10 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_disabled_does_nothing(
     backend: WandBBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Disabled, as W&B's variable says it, it takes everything, asks nobody and writes nothing."""
+    """With WANDB_MODE=disabled every row is accepted and nothing is sent or written."""
     monkeypatch.setenv("WANDB_MODE", "disabled")
     tracker = WandB(base_url=backend.server.url)
-    assert tracker.place(tmp_path) == ""
+    assert tracker.destination(tmp_path) == ""
     sink, run = tracker.open(experiment_in(tmp_path)), tracked_run()
     assert sink.begin(run, Reached(step=3)).step == 3
     assert sink.push(run, [Row(step=9, time=0.0, metrics={})]).step == 9
@@ -108,14 +108,14 @@ def test_disabled_does_nothing(
 
 
 def test_an_unknown_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mode that W&B does not know is refused before anything is started."""
+    """An unknown mode is refused before a process is started."""
     monkeypatch.setenv("WANDB_MODE", "onlin")
     with pytest.raises(TrackerRefused, match="WANDB_MODE is 'onlin': choose online, offline"):
         WandB().open(experiment_in(tmp_path))
 
 
 def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
-    """An own setting wins over a variable, that over the project's file, that over the user's."""
+    """The order is: rlexp's setting, variable, project's file, user's file."""
     user, project = tmp_path / "user", tmp_path / "project"
     for folder, text in (
         (user, "[default]\nmode = offline\nbase_url = https://user\nentity = user%20\n"),
@@ -124,15 +124,19 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "settings").write_text(text)
     variables = {"WANDB_CONFIG_DIR": str(user)}
-    found = resolved(variables, project, None, None, None)
+    found = resolve_settings(variables, project, None, None, None)
     assert (found.mode, found.entity) == ("offline", "user%20")
     assert (found.base_url, found.address) == ("https://me:secret@project", "https://project")
-    found = resolved({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
+    found = resolve_settings({**variables, "WANDB_MODE": "dryrun"}, project, "online", None, "own")
     assert (found.mode, found.entity) == ("online", "own")
     nowhere = {"WANDB_CONFIG_DIR": str(tmp_path)}
-    found = resolved({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
+    found = resolve_settings({**nowhere, "WANDB_MODE": "dryrun"}, tmp_path, None, None, None)
     assert (found.mode, found.base_url, found.entity) == ("offline", CLOUD, None)
-    assert WandB(base_url="https://me:secret@there").place(tmp_path).endswith("at https://there")
+    assert (
+        WandB(base_url="https://me:secret@there")
+        .destination(tmp_path)
+        .endswith("at https://there")
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,8 +153,8 @@ def test_settings_come_from_where_wandb_keeps_them(tmp_path: Path) -> None:
     ],
 )
 def test_what_errors_mean(text: str, kind: str) -> None:
-    """What no repetition mends is refused, all else may pass; the key is in no message."""
-    ((found, said),) = explained(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
+    """Final errors are refused, others are unreachable, and no message has the key."""
+    ((found, said),) = error_answer(RuntimeError(f"{text} {KEY} https://me:pw@there"), KEY).items()
     assert found == kind
     assert KEY not in said
     assert "pw" not in said

@@ -1,4 +1,4 @@
-"""An experiment, its runs and what came of them, as tests mirror them."""
+"""Sample experiments, runs and results for the tests of trackers."""
 
 import os
 from collections.abc import Iterator, Sequence

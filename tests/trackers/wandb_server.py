@@ -1,4 +1,4 @@
-"""A server on this machine that speaks as much of W&B's protocol as its clients need."""
+"""A test server on this machine that implements the part of W&B's protocol that clients use."""
 
 import json
 import socket

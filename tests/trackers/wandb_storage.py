@@ -1,4 +1,4 @@
-"""What a W&B server keeps, and what it answers to those who log runs."""
+"""The storage of the W&B test server, and its answers to clients."""
 
 import json
 import re

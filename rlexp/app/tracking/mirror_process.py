@@ -250,7 +250,7 @@ def pending(paths: ExperimentPaths, cursors: Cursors) -> tuple[int, int]:
 def place_of(tracker: Tracker, paths: ExperimentPaths) -> str:
     """Where a tracker mirrors to; within the project's folder without that, which may be moved."""
     project = paths.folder.parent.parent
-    return tracker.place(project).replace(f"{project}{os.sep}", "")
+    return tracker.destination(project).replace(f"{project}{os.sep}", "")
 
 
 def pause_after(failures: int) -> float:

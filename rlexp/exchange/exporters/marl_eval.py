@@ -1,4 +1,4 @@
-"""Evaluations as marl-eval takes them: environment → task → algorithm → run → step → metrics."""
+"""Export for marl-eval: JSON of environment → task → algorithm → run → step → metrics."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,16 @@ from rlexp.exchange.exporters.outcomes import Outcome, Rectangle
 from rlexp.records.events import Evaluated
 
 ENVIRONMENT = "gymnasium"
-"""The suite that all tasks are said to be of; marl-eval aggregates over the tasks of one."""
+"""The environment suite under which all tasks are written; marl-eval aggregates within a suite."""
 
 
 def as_marl_eval(rectangle: Rectangle) -> bytes:
-    """JSON with the evaluations of every run; `absolute_metrics` are those of the final policy.
+    """JSON with all evaluations of every run; `absolute_metrics` are those of the final policy.
 
     Raises:
-        RecordError: A run's evaluation has a return that is no number.
+        RecordError: An evaluation has a return that is not finite.
     """
-    lengths = all(len(e.lengths) == len(e.returns) for e in _every(rectangle))
+    lengths = all(len(e.lengths) == len(e.returns) for e in _all_evaluations(rectangle))
     tasks: dict[str, Any] = {
         task: {label: _runs(rectangle, label, task, lengths) for label in rectangle.labels}
         for task in rectangle.tasks
@@ -29,12 +29,12 @@ def as_marl_eval(rectangle: Rectangle) -> bytes:
 
 
 def evaluations_by_task(rectangle: Rectangle) -> Mapping[str, int]:
-    """The number of evaluations during training of a run on each task."""
+    """The number of evaluations during one training on each task."""
     first = {task: o for (_, task, _), o in rectangle.runs.items()}
     return {task: len(first[task].record.evaluations) for task in rectangle.tasks}
 
 
-def _every(rectangle: Rectangle) -> Iterator[Evaluated]:
+def _all_evaluations(rectangle: Rectangle) -> Iterator[Evaluated]:
     for outcome in rectangle.runs.values():
         yield from outcome.record.evaluations
         if outcome.record.final is not None:
@@ -52,18 +52,18 @@ def _run(outcome: Outcome, lengths: bool) -> dict[str, Any]:
         f"step_{number}": {"step_count": e.step, **_metrics(outcome, e, lengths)}
         for number, e in enumerate(record.evaluations, start=1)
     }
-    # An imported run may have no evaluation of its final policy but the last one in training.
+    # An imported run may lack an evaluation of its final policy; then the last one counts.
     last = record.final or record.evaluations[-1]
-    # What is absolute must come last: marl-eval takes the last entry for it.
+    # The absolute metrics must come last: marl-eval reads them from the last entry.
     return {**steps, "absolute_metrics": _metrics(outcome, last, lengths)}
 
 
 def _metrics(outcome: Outcome, event: Evaluated, lengths: bool) -> dict[str, list[float]]:
-    """Lists with a value for each episode; lengths only where every run has them."""
+    """Lists with one value for each episode; lengths only if every run has them."""
     if not all(map(isfinite, event.returns)):
         raise RecordError(
-            f"run {outcome.run} has a return at step {event.step} that is no number, which "
-            "marl-eval has no place for: leave its label out (EXPERIMENT/LABEL), or export csv",
+            f"run {outcome.run} has a return at step {event.step} that is not finite, which "
+            "marl-eval cannot store: leave its label out (EXPERIMENT/LABEL), or export csv",
         )
-    own = {"length": [float(n) for n in event.lengths]} if lengths else {}
-    return {"return": list(event.returns), **own}
+    episode_lengths = {"length": [float(n) for n in event.lengths]} if lengths else {}
+    return {"return": list(event.returns), **episode_lengths}

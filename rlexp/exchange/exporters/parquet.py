@@ -1,4 +1,4 @@
-"""Tables as Parquet, by whichever library that writes it is installed."""
+"""Export of tables as Parquet, written by pyarrow or duckdb, whichever is installed."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.exporters.tables import Cell, Sheet
+from rlexp.exchange.exporters.tables import CellValue, Sheet
 
 WRITERS = ("pyarrow", "duckdb")
 """Packages that write Parquet, the preferred one first."""
 
 
 def writer() -> str:
-    """The package that will write.
+    """The package that writes Parquet.
 
     Raises:
-        ConfigError: None is installed; says which to install.
+        ConfigError: No such package is installed; the message names one.
     """
     for name in WRITERS:
         if find_spec(name) is not None:
             return name
     raise ConfigError(
-        "parquet is written by a package that is not installed: pip install pyarrow, or export csv",
+        "writing Parquet needs pyarrow or duckdb: pip install pyarrow, or export csv",
         code="missing_package",
         command="pip install pyarrow",
     )
@@ -33,7 +33,7 @@ def write_parquet(sheet: Sheet, path: Path, package: str) -> None:
     """Write a table.
 
     Args:
-        sheet: The table; text that is no Unicode has a question mark in its place.
+        sheet: The table; characters that are not valid Unicode become question marks.
         path: The file, in an existing folder.
         package: One of `WRITERS`.
 
@@ -44,12 +44,12 @@ def write_parquet(sheet: Sheet, path: Path, package: str) -> None:
     {"pyarrow": _by_pyarrow, "duckdb": _by_duckdb}[package](sheet, columns, path)
 
 
-def _column(rows: Sequence[tuple[Cell, ...]], position: int) -> list[Cell]:
+def _column(rows: Sequence[tuple[CellValue, ...]], position: int) -> list[CellValue]:
     values = (row[position] for row in rows)
     return [v.encode(errors="replace").decode() if isinstance(v, str) else v for v in values]
 
 
-def _by_pyarrow(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None:
+def _by_pyarrow(sheet: Sheet, columns: Sequence[list[CellValue]], path: Path) -> None:
     arrow: Any = import_module("pyarrow")
     kinds = {
         "text": arrow.string(),
@@ -65,7 +65,7 @@ def _by_pyarrow(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None
     import_module("pyarrow.parquet").write_table(table, str(path))
 
 
-def _by_duckdb(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None:
+def _by_duckdb(sheet: Sheet, columns: Sequence[list[CellValue]], path: Path) -> None:
     duckdb: Any = import_module("duckdb")
     kinds = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
     declared = ", ".join(f'"{name}" {kinds[kind]}' for name, kind in sheet.columns)
@@ -73,9 +73,9 @@ def _by_duckdb(sheet: Sheet, columns: Sequence[list[Cell]], path: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE sheet ({declared})")
         if sheet.rows:
-            places = ", ".join("?" * len(sheet.columns))
+            placeholders = ", ".join("?" * len(sheet.columns))
             connection.executemany(
-                f"INSERT INTO sheet VALUES ({places})",  # noqa: S608  # places only
+                f"INSERT INTO sheet VALUES ({placeholders})",  # noqa: S608  # question marks only
                 [list(row) for row in zip(*columns, strict=True)],
             )
         connection.execute(f"COPY sheet TO '{quoted}' (FORMAT PARQUET)")

@@ -1,4 +1,4 @@
-"""Scores as rliable takes them: an array of runs × tasks for each label."""
+"""Export for rliable: an array of scores (runs × tasks) for each label."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from rlexp.errors import ConfigError
 from rlexp.exchange.exporters.outcomes import Rectangle
 
 Scores = Mapping[str, NDArray[np.float64]]
-"""By label; each of shape (runs, tasks)."""
+"""Arrays of scores by label, each of shape (runs, tasks)."""
 _MEMBER = re.compile(r"[\w.+=,@ ()-]{1,100}")
 
 
@@ -33,12 +33,12 @@ def score_dictionary(rectangle: Rectangle) -> Scores:
 
 def as_json(scores: Scores) -> bytes:
     """A JSON object of lists by label."""
-    plain = {label: array.tolist() for label, array in scores.items()}
-    return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
+    lists = {label: array.tolist() for label, array in scores.items()}
+    return (json.dumps(lists, indent=1, allow_nan=False) + "\n").encode()
 
 
 def as_npz(scores: Scores) -> bytes:
-    """An archive of arrays named by label, which `numpy.load` reads without pickle.
+    """An npz archive of arrays named by label, which `numpy.load` reads without pickle.
 
     Raises:
         ConfigError: A label cannot be the name of a file in an archive.
@@ -47,6 +47,7 @@ def as_npz(scores: Scores) -> bytes:
     with ZipFile(content, "w", ZIP_STORED) as archive:
         for label, array in scores.items():
             _check_member(label)
+            # `ZipInfo` without a date keeps the bytes of the archive reproducible.
             with archive.open(ZipInfo(f"{label}.npy"), "w") as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     return content.getvalue()
@@ -61,7 +62,7 @@ def _check_member(label: str) -> None:
 
 
 def loading(name: str) -> str:
-    """A line of Python that loads the file of this name."""
+    """A line of Python that loads the exported file."""
     if name.endswith(".npz"):
         return f"scores = dict(numpy.load({name!r}))"
     read = f"json.loads(pathlib.Path({name!r}).read_text())"
@@ -69,5 +70,5 @@ def loading(name: str) -> str:
 
 
 def imports(name: str) -> Sequence[str]:
-    """What that line needs to be imported."""
+    """The modules that this line needs."""
     return ("numpy",) if name.endswith(".npz") else ("json", "numpy", "pathlib")

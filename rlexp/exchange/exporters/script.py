@@ -1,4 +1,9 @@
-"""A script that rebuilds a policy with Stable-Baselines3 alone and plays its final evaluation."""
+"""Export of a run as a Python script that needs Stable-Baselines3 but not rlexp.
+
+The script rebuilds the policy and plays its final evaluation again. `script` assembles its source
+from templates; values from records are written only as literals, never as code. `requirements`
+writes the versions of the packages.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,19 +16,19 @@ from rlexp.errors import RecordError
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Source that this package wrote, none that a record holds."""
+    """Python source written by rlexp, never taken from a record."""
 
     source: str
 
 
 def expression(value: Any) -> str:  # noqa: PLR0911
-    """Source of a value, in ASCII.
+    """Python source of a value, in ASCII.
 
     Args:
         value: JSON values, tuples of them, or an `Expression`.
 
     Raises:
-        RecordError: It is something else, or a number that is none.
+        RecordError: The value is of another type, or a number is not finite.
     """
     match value:
         case Expression():
@@ -47,7 +52,7 @@ def expression(value: Any) -> str:  # noqa: PLR0911
 
 
 def lines_of(name: str, value: Any) -> list[str]:
-    """An assignment, a list or mapping of which has an entry on each line."""
+    """The lines of an assignment; lists and mappings have one entry on each line."""
     match value:
         case list() if value:
             return [f"{name} = [", *(f"    {expression(v)}," for v in value), "]"]
@@ -63,28 +68,28 @@ _VERSION = re.compile(r"([0-9]{1,9}[A-Za-z0-9.!_-]{0,60})(?:\+[A-Za-z0-9.]{1,60}
 
 
 def requirements(names: Iterable[str], recorded: Mapping[str, Any], python: Any) -> str:
-    """A line for each package; one whose version was not recorded, or is none, has no version.
+    """The text of requirements.txt: one line for each package, with its version if it is valid.
 
     Args:
-        names: Of the packages.
-        recorded: Versions by name, as a record holds them: whatever is no version is left out.
-        python: The version of Python, for a remark.
+        names: Names of the packages.
+        recorded: Versions by name from a record; invalid ones are left out.
+        python: The version of Python, written as a comment.
     """
-    known = {_plain(str(name)): version for name, version in recorded.items()}
+    versions = {_normalised_name(str(name)): version for name, version in recorded.items()}
     lines = [f"# Python {python}"] if _version(python) else []
-    for name in sorted({_plain(name) for name in names if _NAME.fullmatch(name)}):
-        version = _version(known.get(name))
+    for name in sorted({_normalised_name(name) for name in names if _NAME.fullmatch(name)}):
+        version = _version(versions.get(name))
         lines.append(f"{name}=={version}" if version else name)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _plain(name: str) -> str:
-    """A name as indexes compare it."""
+def _normalised_name(name: str) -> str:
+    """A package name in the form in which package indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _version(text: Any) -> str | None:
-    """A public version; what an index adds to it (`2.8.0+cpu`) is only known to that index."""
+    """The public part of a version; only one index knows a local part such as `+cpu`."""
     match = _VERSION.fullmatch(text) if isinstance(text, str) else None
     return match[1] if match else None
 
@@ -257,7 +262,7 @@ if __name__ == "__main__":
 
 
 LEARNING = ("stable_baselines3", "sb3_contrib")
-"""Packages that the class of a learner may come from."""
+"""Packages from which the class of a learner may be imported."""
 NOISES = ("NormalActionNoise", "OrnsteinUhlenbeckActionNoise")
 SCHEDULES = ("ConstantSchedule", "LinearSchedule")
 LOADING = "load_from_zip_file, recursive_getattr"
@@ -265,16 +270,16 @@ LOADING = "load_from_zip_file, recursive_getattr"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """How one environment is made, and what is done to the numbers of several.
+    """How the environments of the script are made.
 
     Attributes:
-        id: A registered id.
-        modules: To be imported first.
-        arguments: Of `gymnasium.make`.
-        wrappers: Module, class and arguments of each, the innermost first.
-        count: Environments that trained side by side.
-        frame_stack: Observations that are stacked; 1 stacks none.
-        normalisation: Arguments of `VecNormalize` in training, or nothing.
+        id: A registered environment id.
+        modules: Modules to import first, which register environments.
+        arguments: Arguments of `gymnasium.make`.
+        wrappers: Module, class and arguments of each wrapper, the innermost first.
+        count: Number of parallel training environments.
+        frame_stack: Number of stacked observations; 1: no stacking.
+        normalisation: Arguments of `VecNormalize` in training; None: no normalisation.
     """
 
     id: str
@@ -287,7 +292,7 @@ class Task:
 
     @property
     def normalises(self) -> bool:
-        """Whether evaluations see normalised observations."""
+        """Whether observations are normalised in evaluations."""
         return self.normalisation is not None and bool(self.normalisation["norm_obs"])
 
 
@@ -297,16 +302,16 @@ class Learner:
 
     Attributes:
         package: One of `LEARNING`.
-        name: The class in it (`PPO`).
-        policy: The policy's name in it (`MlpPolicy`).
-        hyperparameters: Keyword arguments, in their order.
-        policy_arguments: Those of the policy.
-        seed: Of the policy.
+        name: The class in the package (`PPO`).
+        policy: The name of the policy (`MlpPolicy`).
+        hyperparameters: Keyword arguments in their order.
+        policy_arguments: Keyword arguments of the policy.
+        seed: Seed of the policy.
         actions: Seed of the action space, from which random actions are drawn.
-        device: That it computes on.
-        explores: Whether it acts at random at a rate that its file holds.
-        masked: Whether it asks the environments for masks of actions.
-        noisy: Whether its exploration noise depends on the state.
+        device: Device of the computations.
+        explores: Whether the model file contains an exploration rate (DQN).
+        masked: Whether the algorithm uses action masks of the environments.
+        noisy: Whether the exploration noise depends on the state (gSDE).
     """
 
     package: str
@@ -324,17 +329,17 @@ class Learner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that a script says of one run.
+    """All values that the script of one run contains.
 
     Attributes:
-        about: What is told of the run: its name, label, task, phase, seed.
-        model: Name of the file with its parameters, beside the script.
-        statistics: Name of the file with the statistics of normalisation.
-        evaluation_seeds: One for each environment of the final evaluation.
-        sampling: Seed of what a stochastic policy draws in it.
-        training_seeds: One for each environment that trained.
-        returns: Of the episodes of the final evaluation as recorded.
-        lengths: Of the same, in steps.
+        about: Name, label, task, phase and seed of the run.
+        model: Name of the file with the parameters, beside the script.
+        statistics: Name of the file with the normalisation statistics.
+        evaluation_seeds: One seed for each environment of the final evaluation.
+        sampling: Seed of the actions that a stochastic policy samples in that evaluation.
+        training_seeds: One seed for each training environment.
+        returns: Recorded returns of the final evaluation's episodes.
+        lengths: Recorded lengths of these episodes, in steps.
     """
 
     about: Mapping[str, Any]
@@ -353,7 +358,7 @@ class Recipe:
 
 
 def script(recipe: Recipe) -> str:
-    """The source of the script, in ASCII; what records hold stands in it as data only."""
+    """The source of the script in ASCII; values from records appear only as literals."""
     learner = recipe.learner
     parts = [
         DOCSTRING,
@@ -419,7 +424,7 @@ def _constants(recipe: Recipe) -> Iterator[str]:
 
 
 def _build(learner: Learner) -> Iterator[str]:
-    """A function that calls the class with readable keyword arguments."""
+    """The source of the function `build`, which calls the class with keyword arguments."""
     values = dict(learner.hyperparameters)
     room = ""
     if "buffer_size" in values:
@@ -443,7 +448,7 @@ def _build(learner: Learner) -> Iterator[str]:
 
 
 def _imports(recipe: Recipe) -> Iterator[str]:
-    """Import statements, of what the script uses only."""
+    """The import statements for the names that the script uses."""
     learner, task = recipe.learner, recipe.task
     used = _sources(learner.hyperparameters) + _sources(learner.policy_arguments)
     yield from (f"import {name}" for name in (*(["json"] * learner.explores), "math", "random"))
@@ -455,22 +460,22 @@ def _imports(recipe: Recipe) -> Iterator[str]:
     yield "import numpy as np"
     yield "import torch"
     yield f"from {learner.package} import {learner.name}"
-    yield from _chosen("stable_baselines3.common.noise", NOISES, used)
+    yield from _import_used("stable_baselines3.common.noise", NOISES, used)
     yield f"from stable_baselines3.common.save_util import {LOADING}"
-    yield from _chosen("stable_baselines3.common.utils", SCHEDULES, used)
+    yield from _import_used("stable_baselines3.common.utils", SCHEDULES, used)
     vectors = "DummyVecEnv, VecFrameStack, VecNormalize"
     unwrap = ", unwrap_vec_normalize" if task.normalises else ""
     yield f"from stable_baselines3.common.vec_env import {vectors}{unwrap}"
-    yield from _chosen("torch", ("nn",), used.replace("nn.", "nn("))
+    yield from _import_used("torch", ("nn",), used.replace("nn.", "nn("))
     yield ""
     yield "HERE = Path(__file__).resolve().parent"
 
 
-def _chosen(module: str, names: Iterable[str], used: str) -> Iterator[str]:
-    if own := [name for name in names if f"{name}(" in used]:
-        yield f"from {module} import {', '.join(own)}"
+def _import_used(module: str, names: Iterable[str], used: str) -> Iterator[str]:
+    if used_names := [name for name in names if f"{name}(" in used]:
+        yield f"from {module} import {', '.join(used_names)}"
 
 
 def _sources(values: Mapping[str, Any]) -> str:
-    """Everything in the values that is code."""
+    """The source of all values that are expressions."""
     return " ".join(v.source for v in values.values() if isinstance(v, Expression))

@@ -8,23 +8,27 @@ from typing import Literal, TypeAlias
 from rlexp.exchange.exporters.outcomes import Outcome
 from rlexp.records.events import Evaluated
 
-Cell: TypeAlias = str | int | float | bool | None
-"""What may stand in a table. A missing value is `None`, never zero."""
-Kind: TypeAlias = Literal["text", "integer", "number", "boolean"]
+CellValue: TypeAlias = str | int | float | bool | None
+"""A value in a table. A missing value is `None`, never zero."""
+ColumnType: TypeAlias = Literal["text", "integer", "number", "boolean"]
 LEVELS = ("runs", "evaluations", "episodes")
-"""What a row may be, the coarsest first."""
+"""What a row is, the coarsest level first."""
 
-_RUN: tuple[tuple[str, Kind], ...] = (("label", "text"), ("task", "text"))
-_WHERE: tuple[tuple[str, Kind], ...] = (("phase", "text"), ("state", "text"), ("run", "text"))
+_RUN: tuple[tuple[str, ColumnType], ...] = (("label", "text"), ("task", "text"))
+_WHERE: tuple[tuple[str, ColumnType], ...] = (
+    ("phase", "text"),
+    ("state", "text"),
+    ("run", "text"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A table: `columns` are names and kinds, rows have a cell for each."""
+    """A table: `columns` are names and types; rows have one cell for each column."""
 
     name: str
-    columns: tuple[tuple[str, Kind], ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[tuple[str, ColumnType], ...]
+    rows: tuple[tuple[CellValue, ...], ...]
 
     @property
     def titles(self) -> list[str]:
@@ -44,7 +48,7 @@ def sheet(level: str, outcomes: Sequence[Outcome]) -> Sheet:
 
 
 def _runs(outcomes: Iterable[Outcome]) -> Sheet:
-    columns: tuple[tuple[str, Kind], ...] = (
+    columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
         ("phase", "text"),
         ("seed", "integer"),
@@ -61,8 +65,8 @@ def _runs(outcomes: Iterable[Outcome]) -> Sheet:
 
 
 def _evaluations(outcomes: Iterable[Outcome]) -> Sheet:
-    """A row per evaluation: means over its episodes; the last of a run is on fresh episodes."""
-    columns: tuple[tuple[str, Kind], ...] = (
+    """One row for each evaluation, with means over its episodes; `final` marks the final one."""
+    columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
         ("seed", "integer"),
         ("step", "integer"),
@@ -88,7 +92,7 @@ def _evaluations(outcomes: Iterable[Outcome]) -> Sheet:
 
 
 def _episodes(outcomes: Iterable[Outcome]) -> Sheet:
-    columns: tuple[tuple[str, Kind], ...] = (
+    columns: tuple[tuple[str, ColumnType], ...] = (
         *_RUN,
         ("seed", "integer"),
         ("step", "integer"),
@@ -114,16 +118,16 @@ def _evaluated(outcome: Outcome) -> Iterator[Evaluated]:
 
 
 def _lengths(event: Evaluated) -> Sequence[int | None]:
-    """Lengths of the episodes; a damaged journal may hold fewer than it has returns."""
-    own: list[int | None] = list(event.lengths[: len(event.returns)])
-    return own + [None] * (len(event.returns) - len(own))
+    """Lengths of the episodes, None where missing: a damaged journal may have fewer than returns."""
+    lengths: list[int | None] = list(event.lengths[: len(event.returns)])
+    return lengths + [None] * (len(event.returns) - len(lengths))
 
 
-def _begin(outcome: Outcome, event: Evaluated) -> tuple[Cell, ...]:
+def _begin(outcome: Outcome, event: Evaluated) -> tuple[CellValue, ...]:
     return outcome.label, outcome.task, outcome.seed, event.step
 
 
-def _where(outcome: Outcome) -> tuple[Cell, ...]:
+def _where(outcome: Outcome) -> tuple[CellValue, ...]:
     return _phase(outcome), outcome.state, outcome.run
 
 

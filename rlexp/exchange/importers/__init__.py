@@ -1,1 +1,1 @@
-"""The way in: results of other tools, read into one structure; nothing is executed or written."""
+"""Readers for the results of other tools. They execute no code and write no file."""

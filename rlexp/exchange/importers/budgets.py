@@ -1,4 +1,4 @@
-"""The one budget of a task's imported runs, so that their scores may stand together."""
+"""The common budget of all imported runs of a task, which makes their scores comparable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 BINS = 100
-"""Points of a curve of training episodes: each holds the episodes that ended since the last."""
+"""Points of a curve of training episodes; each holds the episodes since the point before it."""
 TOLERANCE = 0.05
-"""The part of the budget that a run may lack, or have beyond it."""
+"""Share of the budget by which a run may be shorter or longer."""
 
 
 def is_complete(points: Sequence[Point], steps: int) -> bool:
-    """Whether a run has come to its end, or so near that its next point would be beyond it."""
+    """Whether a run reached its budget, or came so near that its next point would exceed it."""
     if not points:
         return False
     last = points[-1].step
@@ -27,10 +27,10 @@ def is_complete(points: Sequence[Point], steps: int) -> bool:
     return last >= steps * (1 - TOLERANCE) or (last > before > 0 and 2 * last - before > steps)
 
 
-def binned(points: Sequence[Point], steps: int) -> list[Point]:
-    """Every hundredth of the budget, with all episodes that ended since the point before it.
+def bin_points(points: Sequence[Point], steps: int) -> list[Point]:
+    """One point at each hundredth of the budget, with all episodes since the point before it.
 
-    Final evaluations are no part of the curve, and stay as they are behind it.
+    Final evaluations do not belong to the curve; they follow it unchanged.
     """
     final = [point for point in points if point.final]
     points = [point for point in points if not point.final]
@@ -39,21 +39,24 @@ def binned(points: Sequence[Point], steps: int) -> list[Point]:
         number = max(1, -(-point.step * BINS // steps))
         bins.setdefault(-(-number * steps // BINS), []).append(point)
     last = points[-1].step if points else 0
-    return [*(_bin(own, min(end, last)) for end, own in bins.items()), *final]
+    return [*(_bin(members, min(end, last)) for end, members in bins.items()), *final]
 
 
 def _bin(points: Sequence[Point], step: int) -> Point:
-    known = all(point.lengths for point in points)
+    have_lengths = all(point.lengths for point in points)
     return Point(
         step=step,
         returns=tuple(value for point in points for value in point.returns),
-        lengths=tuple(n for point in points for n in point.lengths) if known else (),
+        lengths=tuple(n for point in points for n in point.lengths) if have_lengths else (),
         time=points[-1].time,
     )
 
 
-def with_final(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
-    """Points with the final evaluation where the score needs one: the last, unless one is named."""
+def with_final_evaluation(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
+    """The curve, with a final evaluation if the score needs one.
+
+    That is the evaluation marked as final, else the last point of the curve.
+    """
     curve = tuple(point for point in points if not point.final)
     if budget.score != "final":
         return curve
@@ -62,19 +65,19 @@ def with_final(points: tuple[Point, ...], budget: Budget) -> tuple[Point, ...]:
 
 
 MOST_POINTS = 2000
-"""Evaluations of a run from which on they are put together as episodes of training are."""
+"""Evaluations of a run beyond which they are binned like training episodes."""
 SCORES = ("final", "auc", "last_window")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the user says of the experiment.
+    """The user's options for the imported experiment.
 
     Attributes:
-        name: Its name.
-        steps: The budget of every task; by default, what the runs were asked for or reached.
-        score: What the score of a run is; by default `final` where a source names such episodes.
-        seed: Of the first run, where sources name no seeds.
+        name: Name of the experiment.
+        steps: The budget of every task; default: what the runs were planned with or reached.
+        score: The rule of the score; default: `final` if the source marks final evaluations.
+        seed: Seed of the first run if the sources name no seeds.
     """
 
     name: str
@@ -84,58 +87,58 @@ class Asked:
 
 
 def budget_of(
-    task: str, runs: Sequence[ImportedRun], asked: Asked, known: Configuration | None
+    task: str, runs: Sequence[ImportedRun], options: Asked, earlier: Configuration | None
 ) -> tuple[Budget, bool]:
-    """The one budget of a task, and whether its curves are put together in bins.
+    """The common budget of a task's runs, and whether their curves are binned.
 
     Raises:
-        ConfigError: No run holds a return, or the score needs what these runs do not have.
-        ProtocolError: What was imported before has another budget.
+        ConfigError: No run has a return, or the score needs evaluations that these runs lack.
+        ProtocolError: The runs imported before have another budget.
     """
-    if known is not None:
-        _check_known(task, runs, asked, known)
-        return known.budget, bool(known.algorithm["imported"]["binned"])
-    steps = asked.steps or max((run.steps or reached(run) for run in runs), default=0)
+    if earlier is not None:
+        _check_earlier(task, runs, options, earlier)
+        return earlier.budget, bool(earlier.algorithm["imported"]["binned"])
+    steps = options.steps or max((run.steps or last_step(run) for run in runs), default=0)
     if steps < 1:
         raise ConfigError(
-            f"no run on {task} holds a return after step 0: there is nothing to import"
+            f"no run on {task} has a return after step 0: there is nothing to import"
         )
     of_training = runs[0].returns.of_training
-    binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
+    is_binned = of_training or any(len(run.points) > MOST_POINTS for run in runs)
     marked = not of_training and all(map(_has_final, runs))
-    score = asked.score or ("final" if marked else "last_window")
+    score = options.score or ("final" if marked else "last_window")
     if score == "final" and of_training:
         raise ConfigError(
-            f"--score final needs evaluations, and those of {task} are training episodes: use "
-            "last_window or auc"
+            f"--score final needs evaluations, and the returns on {task} are training episodes: "
+            "use last_window or auc"
         )
     deterministic = {run.deterministic for run in runs}
-    plain: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "steps": steps,
-        "evaluation_every": -(-steps // BINS) if binned else _spacing(runs, steps),
+        "evaluation_every": -(-steps // BINS) if is_binned else _spacing(runs, steps),
         "evaluation_episodes": _episodes(runs, final=False),
         "evaluation_deterministic": deterministic.pop() if len(deterministic) == 1 else None,
         "final_episodes": _episodes(runs, final=True) if score == "final" else None,
         "score": score,
     }
-    return Budget(**plain), binned
+    return Budget(**fields), is_binned
 
 
-def _check_known(
-    task: str, runs: Sequence[ImportedRun], asked: Asked, known: Configuration
+def _check_earlier(
+    task: str, runs: Sequence[ImportedRun], options: Asked, earlier: Configuration
 ) -> None:
-    budget = known.budget
-    for option, value, there in (
-        ("steps", asked.steps, budget.steps),
-        ("score", asked.score, budget.score),
+    budget = earlier.budget
+    for option, value, imported in (
+        ("steps", options.steps, budget.steps),
+        ("score", options.score, budget.score),
     ):
-        if value not in {None, there}:
+        if value not in {None, imported}:
             raise ProtocolError(
-                f"--{option} {value}: what was imported of {task} before has {there}; choose "
-                "another name with --experiment"
+                f"--{option} {value}: the runs on {task} that were imported before have {imported}; "
+                "choose another name with --experiment"
             )
-    longest = max(map(reached, runs))
-    if asked.steps is None and longest > budget.steps * (1 + TOLERANCE):
+    longest = max(map(last_step, runs))
+    if options.steps is None and longest > budget.steps * (1 + TOLERANCE):
         raise ProtocolError(
             f"these runs on {task} have {longest:,} steps, and those that were imported before "
             f"{budget.steps:,}: cut them with --steps {budget.steps}, or choose another name with "
@@ -143,8 +146,8 @@ def _check_known(
         )
 
 
-def reached(run: ImportedRun) -> int:
-    """How far a run came."""
+def last_step(run: ImportedRun) -> int:
+    """The last step of a run."""
     ends = [run.points[-1].step] if run.points else []
     return max([*ends, run.trouble.step if run.trouble else 0])
 
@@ -154,7 +157,7 @@ def _has_final(run: ImportedRun) -> bool:
 
 
 def _spacing(runs: Sequence[ImportedRun], steps: int) -> int:
-    """The usual number of steps between evaluations."""
+    """The median number of steps between evaluations."""
     gaps = [
         after.step - before.step
         for run in runs
@@ -166,7 +169,7 @@ def _spacing(runs: Sequence[ImportedRun], steps: int) -> int:
 
 
 def _episodes(runs: Sequence[ImportedRun], *, final: bool) -> int | None:
-    """The usual number of episodes of an evaluation, where it is known."""
+    """The median number of episodes in an evaluation; None if it is unknown."""
     if runs[0].returns is not Returns.EVALUATIONS:
         return None
     marked = final and any(map(_has_final, runs))

@@ -1,4 +1,4 @@
-"""Plain CSV: `label,task,seed,step,return`, a row for each episode of an evaluation."""
+"""Importer of CSV tables: `label,task,seed,step,return`, a row for each evaluation episode."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.cells import real, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
@@ -15,27 +20,27 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 REQUIRED = ("step", "return")
 NAMING = ("label", "task", "seed")
-"""Columns that may be missing where an option says the same of every row."""
+"""Columns that an option may replace with one value for every row."""
 OPTIONAL = ("length", "final")
 FINAL: Mapping[str, bool] = {"": False, "0": False, "false": False, "1": True, "true": True}
-"""What may stand in the column `final`."""
+"""Allowed values of the column `final`."""
 LONGEST_CELL = 1000
 LONGEST_HEAD = 1 << 16
-"""Bytes in which the names of the columns are looked for."""
+"""Bytes of a file in which the line with the column names must end."""
 
 Key = tuple[str, str, int]
 """Label, task and seed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One episode, and whose it is."""
+class EpisodeRow:
+    """One episode with its label, task and seed."""
 
     key: Key
     step: int
@@ -49,25 +54,25 @@ def fits(files: Sequence[SourceFile]) -> bool:
     return any(_is_table(file) for file in files)
 
 
-def read_csv(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
-    """Read runs: the rows of one label, task and seed are one, in whatever order they stand.
+def read_csv(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+    """Read runs: all rows of a label, task and seed, in any order, are one run.
 
     Raises:
-        MalformedError: A table is not in this form; names the line.
-        ConfigError: Nothing says what a step is.
+        MalformedError: A table has another form; the message names the line.
+        ConfigError: The user does not give the unit of steps.
     """
-    unit = wanted.required_unit("csv")
+    unit = options.required_unit("csv")
     used = [file for file in files if file.last.endswith(".csv")]
-    left_out = others(files, used)
+    left_out = unused_files(files, used)
     runs: list[ImportedRun] = []
     for file in used:
         loaded = file.load()
-        rows: dict[Key, list[Row]] = {}
-        for row in _rows(loaded, wanted, unit, left_out):
+        rows: dict[Key, list[EpisodeRow]] = {}
+        for row in _rows(loaded, options, unit, left_out):
             rows.setdefault(row.key, []).append(row)
         if not rows:
-            raise malformed(file.name, "", "it holds no row")
-        runs += [_run(key, own, loaded, wanted) for key, own in rows.items()]
+            raise malformed_error(file.name, "", "it has no row")
+        runs += [_run(key, run_rows, loaded, options) for key, run_rows in rows.items()]
     return ImportedStudy(kind="csv", runs=tuple(runs), left_out=tuple(left_out))
 
 
@@ -80,90 +85,98 @@ def _names(cells: Sequence[str]) -> list[str]:
     return [cell.strip().strip('"').lower() for cell in cells]
 
 
-def _rows(loaded: Loaded, wanted: Wanted, unit: Unit, left_out: list[str]) -> Iterator[Row]:
+def _rows(
+    loaded: LoadedFile, options: Wanted, unit: Unit, left_out: list[str]
+) -> Iterator[EpisodeRow]:
     reader = csv.reader(StringIO(loaded.text(), newline=""), strict=True)
     columns: list[str] = []
     try:
         for cells in reader:
             where = f"line {reader.line_num}"
             if not columns:
-                columns = _columns(_names(cells), loaded.name, wanted, left_out)
+                columns = _columns(_names(cells), loaded.name, options, left_out)
             elif cells:
                 _check_cells(cells, columns, loaded.name, where)
                 row = dict(zip(columns, cells, strict=True))
-                yield _row(row, loaded.name, where, wanted, unit)
+                yield _row(row, loaded.name, where, options, unit)
     except csv.Error as error:
-        raise malformed(loaded.name, f"line {reader.line_num}", str(error)) from error
+        raise malformed_error(loaded.name, f"line {reader.line_num}", str(error)) from error
     if not columns:
-        raise malformed(loaded.name, "line 1", "it names no columns")
+        raise malformed_error(
+            loaded.name, "line 1", "the first line with the column names is missing"
+        )
 
 
 def _check_cells(cells: Sequence[str], columns: Sequence[str], name: str, where: str) -> None:
     if len(cells) != len(columns):
-        what = f"it has {len(cells)} cells, and there are {len(columns)} columns"
-        raise malformed(name, where, what)
+        what = f"it has {len(cells)} cells, but the table has {len(columns)} columns"
+        raise malformed_error(name, where, what)
     for column, cell in zip(columns, cells, strict=True):
         if len(cell) > LONGEST_CELL:
-            what = f"{column} has {len(cell):,} letters, of which {LONGEST_CELL:,} are allowed"
-            raise malformed(name, where, what)
+            what = f"{column} has {len(cell):,} characters; at most {LONGEST_CELL:,} are allowed"
+            raise malformed_error(name, where, what)
 
 
-def _columns(names: list[str], name: str, wanted: Wanted, left_out: list[str]) -> list[str]:
-    known = (*NAMING, *REQUIRED, *OPTIONAL)
-    twice = [column for column in names if names.count(column) > 1]
-    if twice:
-        raise malformed(name, "line 1", f"column {shown(twice[0])} stands there twice")
+def _columns(names: list[str], name: str, options: Wanted, left_out: list[str]) -> list[str]:
+    read_columns = (*NAMING, *REQUIRED, *OPTIONAL)
+    repeated = [column for column in names if names.count(column) > 1]
+    if repeated:
+        raise malformed_error(name, "line 1", f"column {shortened_repr(repeated[0])} is repeated")
     for column in (*NAMING, *REQUIRED):
-        if column not in names and (column in REQUIRED or getattr(wanted, column) is None):
+        if column not in names and (column in REQUIRED or getattr(options, column) is None):
             more = f", or give --{column}" if column in NAMING else ""
             what = (
-                f"there is no column {column!r} among {shown(','.join(names))}: name one in the "
+                f"there is no column {column!r} among {shortened_repr(','.join(names))}: name one in the "
                 f"first line, with commas between names{more}{did_you_mean(column, names)}"
             )
-            raise malformed(name, "line 1", what)
-    left_out += [f"{name}, column {shown(column)}" for column in names if column not in known]
+            raise malformed_error(name, "line 1", what)
+    left_out += [
+        f"{name}, column {shortened_repr(column)}"
+        for column in names
+        if column not in read_columns
+    ]
     return names
 
 
-def _row(row: Mapping[str, str], name: str, where: str, wanted: Wanted, unit: Unit) -> Row:
-    label = wanted.label or word(row.get("label"), name, where, "label")
-    task = wanted.task or word(row.get("task"), name, where, "task")
+def _row(row: Mapping[str, str], name: str, where: str, options: Wanted, unit: Unit) -> EpisodeRow:
+    label = options.label or parse_name(row.get("label"), name, where, "label")
+    task = options.task or parse_name(row.get("task"), name, where, "task")
     seed = row.get("seed")
-    number = wanted.seed if seed is None else whole(seed, name, where, "seed")
+    number = options.seed if seed is None else parse_whole_number(seed, name, where, "seed")
     assert number is not None
     length = row.get("length", "").strip()
     final = row.get("final", "").strip().lower()
     if final not in FINAL:
-        raise malformed(name, where, f"final is {final!r}: write 1 or 0")
-    return Row(
+        raise malformed_error(name, where, f"final is {final!r}: write 1 or 0")
+    return EpisodeRow(
         key=(label, task, number),
-        step=unit.convert(whole(row["step"], name, where, "step")),
-        value=real(row["return"], name, where, "return"),
-        length=unit.convert(whole(length, name, where, "length")) if length else None,
+        step=unit.convert(parse_whole_number(row["step"], name, where, "step")),
+        value=parse_number(row["return"], name, where, "return"),
+        length=unit.convert(parse_whole_number(length, name, where, "length")) if length else None,
         final=FINAL[final],
     )
 
 
-def _run(key: Key, rows: Sequence[Row], loaded: Loaded, wanted: Wanted) -> ImportedRun:
+def _run(key: Key, rows: Sequence[EpisodeRow], loaded: LoadedFile, options: Wanted) -> ImportedRun:
     label, task, seed = key
-    by_place: dict[tuple[int, bool], list[Row]] = {}
+    by_point: dict[tuple[int, bool], list[EpisodeRow]] = {}
     for row in rows:
-        by_place.setdefault((row.step, row.final), []).append(row)
-    points = tuple(_point(own) for _, own in sorted(by_place.items()))
-    kept, trouble = until_broken(points)
+        by_point.setdefault((row.step, row.final), []).append(row)
+    points = tuple(_point(episodes) for _, episodes in sorted(by_point.items()))
+    kept, trouble = until_not_finite(points)
     return ImportedRun(
         name=f"{label}/{task}/{seed}",
         label=label,
         task=task,
         seed=seed,
         points=kept,
-        returns=wanted.returns or Returns.EVALUATIONS,
+        returns=options.returns or Returns.EVALUATIONS,
         files=(loaded.sum,),
         trouble=trouble,
     )
 
 
-def _point(rows: Sequence[Row]) -> Point:
+def _point(rows: Sequence[EpisodeRow]) -> Point:
     lengths = tuple(row.length for row in rows if row.length is not None)
     return Point(
         step=rows[0].step,

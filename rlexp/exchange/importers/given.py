@@ -1,4 +1,8 @@
-"""What the user gave, files, folders and archives, as files that importers read."""
+"""The input of an import: finds the files in given files, folders and archives.
+
+Archives come from other people, so they are unpacked defensively: names that lead elsewhere, links,
+devices and archives that unpack to too many bytes are refused.
+"""
 
 import gzip
 import os
@@ -11,94 +15,98 @@ from typing import IO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from rlexp.errors import ConfigError
-from rlexp.exchange.importers.sources import SourceFile, natural
-from rlexp.exchange.importers.study import malformed
+from rlexp.exchange.importers.sources import SourceFile, natural_sort_key
+from rlexp.exchange.importers.study import malformed_error
 
 ZIP = (".zip",)
 TAR = (".tar", ".tar.gz", ".tgz")
 MOST_MEMBERS = 100_000
 LARGEST_MEMBER = 1 << 28
 LARGEST_TOTAL = 1 << 30
-"""Bytes of all members that are unpacked."""
+"""Bytes of all unpacked members together."""
 HIGHEST_RATIO = 200
-"""Times the size of an archive that everything in it may have."""
+"""Largest ratio of unpacked bytes to the bytes of the archive."""
 SPARE = 1 << 24
-"""Bytes that it may have on top of that."""
+"""Bytes that are allowed in addition, because small archives compress very well."""
 BLOCK = 1 << 16
 RECORD = 512
-"""Bytes of a header in a tar archive, and what contents are rounded up to."""
+"""Bytes of a header in a tar archive; contents are padded to a multiple of it."""
 LONGEST_EXTRA = 1 << 16
-"""Bytes of a header that goes before another one, with a long name say."""
+"""Bytes of an extension header, such as one with a long name."""
 FILE, FOLDER, EXTRA = b"0\0", b"5", b"xgLK"
-"""Kinds of members that are known: files, folders, and headers that go before another one."""
+"""Types of members that are accepted: files, folders, and extension headers."""
 DAMAGE = (BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RuntimeError)
-"""What reading a damaged archive raises; encrypted ones are among them."""
+"""Errors that reading a damaged or encrypted archive raises."""
 
-Wants = Callable[[str], bool]
+Accepts = Callable[[str], bool]
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file's name says that it is an archive."""
+    """Whether a file's name ends like that of an archive."""
     return path.name.lower().endswith((*ZIP, *TAR))
 
 
-def unpack(path: Path, folder: Path, wants: Wants) -> None:
-    """Unpack the members that are wanted, by their names, into an empty folder.
+def unpack(path: Path, folder: Path, accepts: Accepts) -> None:
+    """Unpack the members whose names are accepted into an empty folder.
 
     Raises:
-        MalformedError: The archive is damaged or too large, or a member is a link or a device or
-            has a name that leads elsewhere.
+        MalformedError: The archive is damaged or too large, or a member is a link, is a device,
+            or has a name that leads out of the folder.
     """
     seen: set[str] = set()
     try:
         members = _zip(path) if path.name.lower().endswith(ZIP) else _tar(path)
         for name, file in members:
-            own = _checked(name, path)
-            if own in seen:
-                raise malformed(path.name, own, "there are two members of this name")
-            seen.add(own)
+            member_name = _checked(name, path)
+            if member_name in seen:
+                raise malformed_error(path.name, member_name, "two members have this name")
+            seen.add(member_name)
             if len(seen) > MOST_MEMBERS:
-                raise malformed(path.name, "", f"it has more than {MOST_MEMBERS:,} members")
-            if wants(own):
-                _write(file, folder / own, path)
+                raise malformed_error(path.name, "", f"it has more than {MOST_MEMBERS:,} members")
+            if accepts(member_name):
+                _write(file, folder / member_name, path)
     except NotImplementedError as error:
-        raise malformed(
-            path.name, "", f"it is packed in a way that is not known: {error}"
+        raise malformed_error(
+            path.name, "", f"its compression method is not supported: {error}"
         ) from error
     except DAMAGE as error:
-        raise malformed(path.name, "", f"it cannot be unpacked: {error}") from error
+        raise malformed_error(path.name, "", f"it cannot be unpacked: {error}") from error
 
 
 def _checked(name: str, path: Path) -> str:
-    """A member's name, if it stays inside."""
+    """A member's name, if it stays inside the folder."""
     parts = PurePosixPath(name).parts
     odd = name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable()
     if odd or not parts or ":" in parts[0] or max(len(p.encode()) for p in parts) > 200:
-        raise malformed(path.name, repr(name)[:100], "its name leads elsewhere, or is none")
+        raise malformed_error(
+            path.name, repr(name)[:100], "its name is empty or leads out of the folder"
+        )
     return str(PurePosixPath(name))
 
 
 def _write(file: IO[bytes], target: Path, path: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     written = 0
+    # Exclusive creation never overwrites a file, and the count below does not trust sizes in the
+    # archive.
     with target.open("xb") as out:
         while block := file.read(BLOCK):
             written += len(block)
             if written > LARGEST_MEMBER:
-                raise malformed(
+                raise malformed_error(
                     path.name, target.name, f"it has more than {LARGEST_MEMBER:,} bytes"
                 )
             out.write(block)
 
 
 def _most(path: Path) -> int:
-    """Bytes that everything in an archive may have."""
+    """Bytes that an archive may unpack to."""
     return min(LARGEST_TOTAL, HIGHEST_RATIO * path.stat().st_size + SPARE)
 
 
 def _too_much(path: Path) -> Exception:
-    return malformed(
-        path.name, "", f"it unpacks to more than {_most(path):,} bytes, which no results need"
+    return malformed_error(
+        path.name, "", f"it unpacks to more than {_most(path):,} bytes, the limit for its size"
     )
 
 
@@ -117,12 +125,12 @@ def _zip(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _check_kind(entry: ZipInfo, path: Path) -> None:
     mode = entry.external_attr >> 16
     if mode and not (S_ISREG(mode) or S_ISDIR(mode) or mode < 1 << 12):
-        raise malformed(path.name, entry.filename, "it is a link or a device")
+        raise malformed_error(path.name, entry.filename, "it is a link or a device")
 
 
 def _tar(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with _opened(path) as file:
-        _look_through(file, path)
+        _check_headers(file, path)
     with _opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isreg() else None
@@ -135,21 +143,25 @@ def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
 
 
-def _look_through(file: IO[bytes], path: Path) -> None:
-    """Refuse what must not reach the library, which reads some headers whole, however long."""
+def _check_headers(file: IO[bytes], path: Path) -> None:
+    """Refuse headers that must not reach `tarfile`, which reads extension headers of any length."""
     left = _most(path)
     while (header := file.read(RECORD)).strip(b"\0"):
         kind, size = header[156:157], _size(header, path)
         if kind not in FILE and kind != FOLDER and kind not in EXTRA:
             name = header[:100].rstrip(b"\0").decode(errors="replace")
-            raise malformed(path.name, name, "it is a link or a device")
+            raise malformed_error(path.name, name, "it is a link or a device")
         content = b""
         if kind in EXTRA:
             if size > LONGEST_EXTRA:
-                raise malformed(path.name, "", "a header of it is too long")
+                raise malformed_error(path.name, "", "one of its headers is too long")
             content = file.read(size)
+            # An extension may override the size in the header, and so hide what this check must
+            # count.
             if b"size=" in content or b"GNU.sparse" in content:
-                raise malformed(path.name, "", "a header of it says another size")
+                raise malformed_error(
+                    path.name, "", "one of its headers changes the size of a file"
+                )
         left -= size + RECORD
         if left < 0:
             raise _too_much(path)
@@ -159,7 +171,7 @@ def _look_through(file: IO[bytes], path: Path) -> None:
 def _size(header: bytes, path: Path) -> int:
     text = header[124:136].strip(b" \0")
     if len(header) < RECORD or not set(text) <= set(b"01234567"):
-        raise malformed(path.name, "", "it is damaged: a header is none")
+        raise malformed_error(path.name, "", "it is damaged: a header is invalid")
     return int(text or b"0", 8)
 
 
@@ -169,15 +181,15 @@ def _skip(file: IO[bytes], count: int) -> None:
 
 
 READABLE = (".csv", ".npz", ".yml", ".yaml", ".json", ".db", ".sqlite", ".sqlite3")
-"""Endings of files that an importer could read; names of event files have no one ending."""
+"""Endings of files that an importer could read; event files are recognised by `tfevents`."""
 DEEPEST = 20
-"""Folders inside folders; what lies deeper is refused."""
+"""Deepest level of nested folders; files below it are refused."""
 
 
 def files_of(
     paths: Sequence[Path], read: Callable[[Path], bytes], temporary: Path
 ) -> list[SourceFile]:
-    """Every regular file that was given, by name; no link inside a folder is followed.
+    """Every regular file in the given paths, by name; links inside folders are not followed.
 
     Args:
         paths: Files, folders and archives.
@@ -185,31 +197,33 @@ def files_of(
         temporary: An empty folder, into which archives are unpacked.
 
     Raises:
-        ConfigError: One of the paths is not there, or holds too many files.
+        ConfigError: One of the paths does not exist, or contains too many files.
         MalformedError: An archive is refused.
     """
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     for number, path in enumerate(paths):
         try:
             inside = list(_inside(path, paths, temporary / str(number)))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-        found += [SourceFile(own, place, read) for own, place in inside]
-        if len(found) > MOST_MEMBERS:
-            raise ConfigError(f"{path} holds more than {MOST_MEMBERS:,} files: give a part of it")
-    return sorted(found, key=lambda file: natural(file.name))
+        files += [SourceFile(name, file_path, read) for name, file_path in inside]
+        if len(files) > MOST_MEMBERS:
+            raise ConfigError(
+                f"{path} contains more than {MOST_MEMBERS:,} files: give a part of it"
+            )
+    return sorted(files, key=lambda file: natural_sort_key(file.name))
 
 
 def _inside(path: Path, paths: Sequence[Path], unpacked: Path) -> Iterator[tuple[str, Path]]:
-    """Names and places of the regular files at a path; those of an archive are unpacked."""
+    """Names and paths of the regular files at a path; an archive is unpacked first."""
     if not path.exists():
-        raise ConfigError(f"there is nothing at {path}")
-    place, name = path.resolve(), _named(path, paths)
-    if place.is_file() and is_archive(place):
+        raise ConfigError(f"{path} does not exist")
+    target, name = path.resolve(), _named(path, paths)
+    if target.is_file() and is_archive(target):
         unpacked.mkdir()
-        unpack(place, unpacked, is_readable)
-        place = unpacked
-    yield from _walk(place, name, 0)
+        unpack(target, unpacked, is_readable)
+        target = unpacked
+    yield from _walk(target, name, 0)
 
 
 def is_readable(name: str) -> bool:
@@ -218,7 +232,7 @@ def is_readable(name: str) -> bool:
 
 
 def _named(path: Path, paths: Sequence[Path]) -> str:
-    """What a path is called: its last part, with those before it as far as they tell paths apart."""
+    """The shortest end of a path that distinguishes it from the other paths."""
     parts = path.resolve().parts
     others = [p.resolve().parts for p in paths]
     count = 1
@@ -229,16 +243,17 @@ def _named(path: Path, paths: Sequence[Path]) -> str:
     return "/".join(parts[-count:]).lstrip("/") or "files"
 
 
-def _walk(place: Path, name: str, depth: int) -> Iterator[tuple[str, Path]]:
-    mode = place.lstat().st_mode
+def _walk(path: Path, name: str, depth: int) -> Iterator[tuple[str, Path]]:
+    # `lstat` does not follow links, so that a link is neither a file nor a folder here.
+    mode = path.lstat().st_mode
     if S_ISREG(mode):
-        yield name, place
+        yield name, path
     elif S_ISDIR(mode):
         if depth == DEEPEST:
             raise ConfigError(
-                f"{name} lies below {DEEPEST} folders, which is too deep: give a folder further in"
+                f"{name} is nested deeper than {DEEPEST} folders: give a folder further inside"
             )
-        with os.scandir(place) as entries:
+        with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries)
         for inner in names:
-            yield from _walk(place / inner, f"{name}/{inner}", depth + 1)
+            yield from _walk(path / inner, f"{name}/{inner}", depth + 1)

@@ -1,4 +1,4 @@
-"""The kinds of sources: how each is recognised and read."""
+"""The kinds of sources that can be imported: how each is recognised and read."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from rlexp.exchange.importers.sources import SourceFile
 from rlexp.exchange.importers.study import ImportedStudy, Wanted
 
 AUTO = "auto"
-"""Instead of a kind: the one that fits."""
+"""Used instead of a kind: the only kind that fits."""
 KINDS: Mapping[str, tuple[str, str, str]] = {
     "rl-zoo": ("rl_zoo", "read_rl_zoo", "folders ALGO/ENV_N with ENV/config.yml or ENV/args.yml"),
     "sb3-evaluations": ("sb3_evaluations", "read_evaluations", "evaluations.npz"),
@@ -22,48 +22,48 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
     "marl-eval": ("marl_eval", "read_marl_eval", "files .json"),
     "csv": ("csv_table", "read_csv", "files .csv, whose first line names step and return"),
 }
-"""Modules, functions and what they read, by kind."""
+"""Module, function and description of each kind."""
 SERVER = "://"
-"""What stands in an address, and in no path."""
+"""A part of every address that no path contains."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of source."""
+class SourceKind:
+    """A kind of source: recognises its files, and reads them."""
 
     name: str
     fits: Callable[[Sequence[SourceFile]], bool]
     read: Callable[[Sequence[SourceFile], Wanted], ImportedStudy]
 
 
-def split_kind(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The kind that words begin with, `auto` where they begin with a path, and the paths.
+def split_kind(arguments: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Split arguments into a kind (`auto` if the first one is a path) and the paths.
 
     Raises:
         ConfigError: There is no path, or an empty one.
     """
-    first, *rest = words
-    if not all(words):
+    first, *rest = arguments
+    if not all(arguments):
         raise ConfigError("a path is empty: name a file, a folder or an archive")
     if first in {*KINDS, AUTO} and rest:
         return first, tuple(rest)
-    is_there = os.path.exists(first)  # noqa: PTH110  # a name that is too long is none
+    is_there = os.path.exists(first)  # noqa: PTH110  # Path.exists raises for a too long name
     if first in {*KINDS, AUTO} and not is_there:
-        raise ConfigError(f"what is to be imported? rlexp import {first} PATH --experiment NAME")
+        raise ConfigError(f"the path is missing: rlexp import {first} PATH --experiment NAME")
     if not is_there and SERVER not in first and rest:
         hint = did_you_mean(first, KINDS)
         raise ConfigError(
-            f"{first!r} is neither a kind ({', '.join(KINDS)}, auto) nor there as a path{hint}"
+            f"{first!r} is neither a kind ({', '.join(KINDS)}, auto) nor an existing path{hint}"
         )
-    return AUTO, tuple(words)
+    return AUTO, tuple(arguments)
 
 
-def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
-    """The kind of this name, or with `auto` the only one that fits.
+def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> SourceKind:
+    """The kind of this name; for `auto` the only kind that fits.
 
     Args:
         name: A kind, or `auto`.
-        files: What was given.
+        files: The files to import.
         parse: Reads a yaml file into JSON values.
 
     Raises:
@@ -76,35 +76,36 @@ def kind_of(name: str, files: Sequence[SourceFile], parse: Parse) -> Kind:
         )
     if not files:
         raise ConfigError(
-            "there is no file in what was given: give files, or folders that hold some; links "
+            "the given paths contain no file: give files, or folders with files; links "
             "inside a folder are not followed, and pipes and devices are not opened"
         )
     if name != AUTO:
-        kind = _kind(name, parse)
-        # A table that lacks a column is refused with the column's name.
+        kind = _source_kind(name, parse)
+        # A table that lacks a column does not fit, but reading it names the missing column.
         if not kind.fits(files) and not (name == "csv" and _has_table(files)):
             raise ConfigError(
-                f"nothing that was given is of kind {name}, which is {KINDS[name][2]}"
-                f"{_fitting(files, parse)}"
+                f"no given file is of kind {name} ({KINDS[name][2]}){_fitting(files, parse)}"
             )
         return kind
-    found = [kind for own in KINDS if (kind := _kind(own, parse)).fits(files)]
-    # A folder of the zoo holds files of the library, too.
-    found = found[:1] if found and found[0].name == "rl-zoo" else found
-    if not found:
-        told = "; ".join(f"{kind}: {what}" for kind, (_, _, what) in KINDS.items())
-        raise ConfigError(f"no kind fits what was given ({told})")
-    if len(found) > 1:
-        told = ", ".join(kind.name for kind in found)
-        raise ConfigError(f"several kinds fit: name one of {told} before the path")
-    return found[0]
+    fitting = [kind for kind_name in KINDS if (kind := _source_kind(kind_name, parse)).fits(files)]
+    # A folder of the zoo also contains files of Stable-Baselines3, which fit other kinds.
+    fitting = fitting[:1] if fitting and fitting[0].name == "rl-zoo" else fitting
+    if not fitting:
+        listed = "; ".join(f"{kind}: {what}" for kind, (_, _, what) in KINDS.items())
+        raise ConfigError(f"no kind fits the given files ({listed})")
+    if len(fitting) > 1:
+        listed = ", ".join(kind.name for kind in fitting)
+        raise ConfigError(f"several kinds fit: name one of {listed} before the path")
+    return fitting[0]
 
 
-def _kind(name: str, parse: Parse) -> Kind:
+def _source_kind(name: str, parse: Parse) -> SourceKind:
     module, function, _ = KINDS[name]
-    own = import_module(f"rlexp.exchange.importers.{module}")
-    read = getattr(own, function)
-    return Kind(name, own.fits, partial(read, parse=parse) if name == "rl-zoo" else read)
+    importer = import_module(f"rlexp.exchange.importers.{module}")
+    read = getattr(importer, function)
+    return SourceKind(
+        name, importer.fits, partial(read, parse=parse) if name == "rl-zoo" else read
+    )
 
 
 def _has_table(files: Sequence[SourceFile]) -> bool:
@@ -112,5 +113,5 @@ def _has_table(files: Sequence[SourceFile]) -> bool:
 
 
 def _fitting(files: Sequence[SourceFile], parse: Parse) -> str:
-    known = [own for own in KINDS if _kind(own, parse).fits(files)]
-    return f"; it looks like {' or '.join(known)}" if known else ""
+    fitting = [kind for kind in KINDS if _source_kind(kind, parse).fits(files)]
+    return f"; it looks like {' or '.join(fitting)}" if fitting else ""

@@ -1,4 +1,4 @@
-"""Values that another tool wrote as Python: read by a small grammar, never evaluated."""
+"""A parser for values that another tool wrote as Python; nothing is evaluated."""
 
 import ast
 from dataclasses import dataclass
@@ -6,25 +6,25 @@ from math import isfinite
 from typing import Any
 
 LONGEST = 2000
-"""Characters of an expression that is looked at."""
+"""Characters of the longest expression that is parsed."""
 
 
 class NotLiteral(ValueError):  # noqa: N818
-    """A text says more than values: it would have to be executed."""
+    """A text contains more than values and would have to be executed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A class of a library, by the name that stands there (`nn.ReLU`)."""
+class ClassName:
+    """A dotted name of a class in a library (`nn.ReLU`)."""
 
     name: str
 
 
-def read_literal(text: str) -> Any:
+def parse_literal(text: str) -> Any:
     """The value of `dict(key=…)`, `{'key': …}`, lists, tuples, numbers, texts and dotted names.
 
     Raises:
-        NotLiteral: Anything else stands there; says what.
+        NotLiteral: The text contains anything else; the message names it.
     """
     if len(text) > LONGEST:
         raise NotLiteral(f"it has more than {LONGEST:,} characters")
@@ -34,7 +34,7 @@ def read_literal(text: str) -> Any:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, NotLiteral):
             raise
-        raise NotLiteral(f"{_shown(text)} is no expression of values") from error
+        raise NotLiteral(f"{_shown(text)} is not an expression of values") from error
 
 
 def _value(node: ast.expr) -> Any:
@@ -44,9 +44,9 @@ def _value(node: ast.expr) -> Any:
         case ast.Dict(keys=keys, values=values):
             return {_key(key): _value(item) for key, item in zip(keys, values, strict=True)}
         case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
-            return {_keyword(one): _value(one.value) for one in keywords}
+            return {_keyword(keyword): _value(keyword.value) for keyword in keywords}
         case ast.Name() | ast.Attribute():
-            return Named(_dotted(node))
+            return ClassName(_dotted(node))
     return _constant(node)
 
 
@@ -64,13 +64,13 @@ def _constant(node: ast.expr) -> Any:
 def _key(node: ast.expr | None) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    raise NotLiteral("a key is no text")
+    raise NotLiteral("a key is not a text")
 
 
-def _keyword(one: ast.keyword) -> str:
-    if one.arg is None:
-        raise NotLiteral(f"**{_shown(ast.unparse(one.value))} would have to be executed")
-    return one.arg
+def _keyword(keyword: ast.keyword) -> str:
+    if keyword.arg is None:
+        raise NotLiteral(f"**{_shown(ast.unparse(keyword.value))} would have to be executed")
+    return keyword.arg
 
 
 def _dotted(node: ast.expr) -> str:

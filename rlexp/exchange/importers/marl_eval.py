@@ -1,12 +1,18 @@
-"""JSON of marl-eval: environment → task → algorithm → run → step → episodes of an evaluation."""
+"""Importer of marl-eval's JSON: environment → task → algorithm → run → step → returns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.cells import real, seed_in, shown, whole, word
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import (
+    parse_name,
+    parse_number,
+    parse_whole_number,
+    seed_from_name,
+    shortened_repr,
+)
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
@@ -14,136 +20,148 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 ABSOLUTE = "absolute_metrics"
-"""Of the best policy: the maximum of noisy evaluations, which is never a score here."""
+"""Results of the best policy. They are not imported: the maximum of noisy evaluations is biased."""
 OTHERS = frozenset({"step_count", "elapsed_time"})
-"""What stands beside the metrics of a step."""
+"""Keys of a step that are not metrics."""
 USUAL = ("return", "episode_return", "mean_episode_return", "episode_reward")
-"""Names of the metric that is taken where there are several."""
+"""Metrics that are imported if there are several and none is named."""
 LEVELS = ("environment", "task", "algorithm", "run")
 DEEPEST = 20
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
-    """Whether there is a file that looks like one."""
+    """Whether there is a JSON file."""
     return any(file.last.endswith(".json") for file in files)
 
 
-def read_marl_eval(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
+def read_marl_eval(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
     """Read runs.
 
     Raises:
-        MalformedError: A file is not in this form; names the key.
-        ConfigError: Nothing says what a step is.
+        MalformedError: A file has another form; the message names the key.
+        ConfigError: The user does not give the unit of steps.
     """
-    unit = wanted.required_unit("marl-eval")
+    unit = options.required_unit("marl-eval")
     used = [file for file in files if file.last.endswith(".json")]
     runs: list[ImportedRun] = []
-    left_out = others(files, used)
+    left_out = unused_files(files, used)
     for file in used:
         loaded = file.load()
-        for path, plain in _runs(_parsed(loaded), loaded.name):
-            runs.append(_run(path, plain, loaded, wanted, unit))
-            if ABSOLUTE in plain:
-                left_out.append(f"{'/'.join(path)}/{ABSOLUTE}, which are of the best policy")
+        for path, steps in _runs(_parsed(loaded), loaded.name):
+            runs.append(_run(path, steps, loaded, options, unit))
+            if ABSOLUTE in steps:
+                left_out.append(f"{'/'.join(path)}/{ABSOLUTE}, the results of the best policy")
     return ImportedStudy(kind="marl-eval", runs=tuple(runs), left_out=tuple(left_out))
 
 
-def _parsed(loaded: Loaded) -> Any:
+def _parsed(loaded: LoadedFile) -> Any:
     try:
-        return json.loads(loaded.text(), object_pairs_hook=lambda pairs: _once(pairs, loaded.name))
+        # Python's parser would silently keep the last of repeated keys.
+        return json.loads(
+            loaded.text(),
+            object_pairs_hook=lambda pairs: _without_repeated_keys(pairs, loaded.name),
+        )
     except json.JSONDecodeError as error:
-        raise malformed(loaded.name, f"line {error.lineno}", f"no JSON: {error.msg}") from error
+        raise malformed_error(
+            loaded.name, f"line {error.lineno}", f"it is not JSON: {error.msg}"
+        ) from error
     except (RecursionError, ValueError) as error:
-        raise malformed(loaded.name, "", "it is nested too deep, or no JSON") from error
+        raise malformed_error(loaded.name, "", "it is nested too deeply, or not JSON") from error
 
 
-def _once(pairs: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
-    """A mapping, in which no key may stand twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _without_repeated_keys(pairs: Sequence[tuple[str, Any]], name: str) -> dict[str, Any]:
+    """The mapping of these pairs; a repeated key is an error."""
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise malformed(name, f"key {shown(twice)}", "it stands there twice")
-    return found
+        raise malformed_error(name, f"key {shortened_repr(twice)}", "it is repeated")
+    return mapping
 
 
-def _runs(plain: Any, name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+def _runs(content: Any, name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Every run under its path of keys."""
-    layer: list[tuple[tuple[str, ...], Any]] = [((), plain)]
+    layer: list[tuple[tuple[str, ...], Any]] = [((), content)]
     for level in LEVELS:
         below: list[tuple[tuple[str, ...], Any]] = []
         for path, value in layer:
             for key, item in _mapping(value, path, name).items():
-                own = (*path, word(key, name, _place(path), level))
-                below.append((own, item))
+                key_path = (*path, parse_name(key, name, _key_path(path), level))
+                below.append((key_path, item))
         layer = below
     yield from ((path, _mapping(value, path, name)) for path, value in layer)
 
 
 def _mapping(value: Any, path: Sequence[str], name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not value:
-        raise malformed(name, _place(path), f"it is {shown(value)}, and not a mapping with keys")
+        raise malformed_error(
+            name, _key_path(path), f"it is {shortened_repr(value)}, and not a mapping with keys"
+        )
     return value
 
 
-def _place(path: Sequence[str]) -> str:
+def _key_path(path: Sequence[str]) -> str:
     return f"key {'/'.join(path)}" if path else "top"
 
 
 def _run(
-    path: tuple[str, ...], plain: Mapping[str, Any], loaded: Loaded, wanted: Wanted, unit: Unit
+    path: tuple[str, ...],
+    content: Mapping[str, Any],
+    loaded: LoadedFile,
+    options: Wanted,
+    unit: Unit,
 ) -> ImportedRun:
     environment, task, algorithm, run = path
-    steps = {key: value for key, value in plain.items() if key != ABSOLUTE}
-    metric = _metric(steps, path, loaded.name, wanted)
+    steps = {key: value for key, value in content.items() if key != ABSOLUTE}
+    metric = _metric(steps, path, loaded.name, options)
     points = sorted(
         (_point((*path, key), value, metric, loaded.name, unit) for key, value in steps.items()),
         key=lambda point: point.step,
     )
-    kept, trouble = until_broken(tuple(points))
+    kept, trouble = until_not_finite(tuple(points))
     return ImportedRun(
         name="/".join(path),
-        label=wanted.label or algorithm,
-        task=wanted.task or f"{environment}/{task}",
-        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_in(run),
+        label=options.label or algorithm,
+        task=options.task or f"{environment}/{task}",
+        seed=int(run) if run.isdecimal() and len(run) < 10 else seed_from_name(run),
         points=kept,
-        returns=wanted.returns or Returns.EVALUATIONS,
+        returns=options.returns or Returns.EVALUATIONS,
         files=(loaded.sum,),
         details={"metric": metric},
         trouble=trouble,
     )
 
 
-def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, wanted: Wanted) -> str:
+def _metric(steps: Mapping[str, Any], path: tuple[str, ...], name: str, options: Wanted) -> str:
     if not steps:
-        raise malformed(name, _place(path), "it has no step")
+        raise malformed_error(name, _key_path(path), "it has no step")
     key, first = next(iter(steps.items()))
     metrics = [k for k in _mapping(first, (*path, key), name) if k not in OTHERS]
     usual = [metric for metric in USUAL if metric in metrics]
-    chosen = wanted.metric or next(iter(usual or metrics), None)
-    ambiguous = wanted.metric is None and not usual and len(metrics) > 1
+    chosen = options.metric or next(iter(usual or metrics), None)
+    ambiguous = options.metric is None and not usual and len(metrics) > 1
     if chosen not in metrics or ambiguous:
         there = ", ".join(sorted(metrics)[:20]) or "none"
         hint = did_you_mean(chosen, metrics) if chosen and not ambiguous else ""
         what = f"name the metric with --metric (there are: {there}){hint}"
-        raise malformed(name, _place((*path, key)), what)
+        raise malformed_error(name, _key_path((*path, key)), what)
     return str(chosen)
 
 
 def _point(path: tuple[str, ...], value: Any, metric: str, name: str, unit: Unit) -> Point:
-    plain, where = _mapping(value, path, name), _place(path)
+    metrics, where = _mapping(value, path, name), _key_path(path)
     for key in ("step_count", metric):
-        if key not in plain:
-            raise malformed(name, where, f"it has no {key!r}")
-    values = plain[metric] if isinstance(plain[metric], list) else [plain[metric]]
+        if key not in metrics:
+            raise malformed_error(name, where, f"it has no {key!r}")
+    values = metrics[metric] if isinstance(metrics[metric], list) else [metrics[metric]]
     if not values:
-        raise malformed(name, where, f"{metric!r} holds no episode")
+        raise malformed_error(name, where, f"{metric!r} holds no episode")
     return Point(
-        step=unit.convert(whole(plain["step_count"], name, where, "step_count")),
-        returns=tuple(real(v, name, where, metric) for v in values),
+        step=unit.convert(parse_whole_number(metrics["step_count"], name, where, "step_count")),
+        returns=tuple(parse_number(v, name, where, metric) for v in values),
     )

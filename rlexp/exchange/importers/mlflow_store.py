@@ -1,4 +1,4 @@
-"""The SQLite store of MLflow, read by itself, and opened for reading only."""
+"""Importer of MLflow's SQLite store, opened read-only and without the mlflow package."""
 
 import sqlite3
 import time
@@ -10,25 +10,25 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.mlflow_runs import MILLISECOND, Found, imported_runs
+from rlexp.exchange.importers.mlflow_runs import MILLISECOND, SourceRun, imported_runs
 from rlexp.exchange.importers.series import Value
-from rlexp.exchange.importers.sources import SourceFile, others
-from rlexp.exchange.importers.study import ImportedStudy, Wanted, malformed
+from rlexp.exchange.importers.sources import SourceFile, unused_files
+from rlexp.exchange.importers.study import ImportedStudy, Wanted, malformed_error
 
 Identity = TypeVar("Identity", int, str)
 MAGIC = b"SQLite format 3\0"
 TABLES = ("experiments", "runs", "metrics", "params", "tags")
-"""What is read of the store."""
+"""The tables that are read."""
 LARGEST_STORE = 1 << 30
 PATIENCE = 120.0
-"""Seconds that reading a store may take: a file can be made to take for ever."""
+"""Seconds that reading a store may take: a file can be built so that a query never ends."""
 EVERY = 100_000
-"""Instructions of SQLite between two looks at the clock."""
+"""SQLite instructions between two checks of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store that is open."""
+    """An open store."""
 
     name: str
     connection: sqlite3.Connection
@@ -37,44 +37,46 @@ class Store:
         """All rows of a query.
 
         Raises:
-            MalformedError: The file is damaged, in use, or no store of MLflow.
+            MalformedError: The file is damaged, locked, or not a store of MLflow.
         """
         try:
             return self.connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-            raise malformed(self.name, "", f"it cannot be read: {error}") from error
+            raise malformed_error(self.name, "", f"it cannot be read: {error}") from error
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
-    """Whether there is a database of SQLite."""
+    """Whether there is a SQLite database."""
     return any(_is_store(file) for file in files)
 
 
-def read_mlflow_store(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
+def read_mlflow_store(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
     """Read the runs of one experiment.
 
     Raises:
-        MalformedError: There is no such experiment, no such metric, or the file is no store.
-        ConfigError: Nothing says what a step is.
+        MalformedError: The experiment or metric does not exist, or the file is not a store.
+        ConfigError: The user does not give the unit of steps.
     """
-    unit = wanted.required_unit("mlflow")
+    unit = options.required_unit("mlflow")
     stores = [file for file in files if _is_store(file)]
     if len(stores) != 1:
         names = ", ".join(file.name for file in stores) or "none"
-        raise malformed("mlflow", "", f"give the one SQLite file of a store (there are: {names})")
+        raise malformed_error(
+            "mlflow", "", f"give the one SQLite file of a store (there are: {names})"
+        )
     loaded = stores[0].load(LARGEST_STORE)
     address = f"file:{quote(str(stores[0].path.absolute()))}?mode=ro"
     try:
         connection = sqlite3.connect(address, uri=True, timeout=5)
     except sqlite3.Error as error:
-        raise malformed(loaded.name, "", f"it cannot be opened: {error}") from error
+        raise malformed_error(loaded.name, "", f"it cannot be opened: {error}") from error
     with closing(connection):
         store = _guarded(loaded.name, connection)
-        found = list(_runs(store, _experiment(store, wanted)))
+        runs = list(_runs(store, _experiment(store, options)))
         study = imported_runs(
-            found, lambda run, key: _history(store, run, key), loaded.sum, wanted, unit
+            runs, lambda run, key: _metric_values(store, run, key), loaded.sum, options, unit
         )
-    left_out = (*study.left_out, *others(files, stores))
+    left_out = (*study.left_out, *unused_files(files, stores))
     return ImportedStudy(kind=study.kind, runs=study.runs, left_out=left_out)
 
 
@@ -83,30 +85,30 @@ def _is_store(file: SourceFile) -> bool:
 
 
 def _guarded(name: str, connection: sqlite3.Connection) -> Store:
-    """The store, in which nothing that its file defines is carried out."""
+    """The store, protected against code that its file defines (views, triggers, virtual tables)."""
     until = time.monotonic() + PATIENCE
     connection.row_factory = sqlite3.Row
     connection.set_progress_handler(lambda: time.monotonic() > until, EVERY)
     store = Store(name, connection)
     store.rows("PRAGMA trusted_schema = OFF")
     store.rows("PRAGMA query_only = ON")
-    found = store.rows("PRAGMA quick_check(1)")
-    if [tuple(row) for row in found] != [("ok",)]:
-        raise malformed(name, "", "the database is damaged, as PRAGMA quick_check says")
-    wanted = ",".join("?" * len(TABLES))
-    query = f"SELECT name, type, sql FROM sqlite_master WHERE name IN ({wanted})"  # noqa: S608
-    plain = {
+    problems = store.rows("PRAGMA quick_check(1)")
+    if [tuple(row) for row in problems] != [("ok",)]:
+        raise malformed_error(name, "", "the database is damaged (PRAGMA quick_check failed)")
+    placeholders = ",".join("?" * len(TABLES))
+    query = f"SELECT name, type, sql FROM sqlite_master WHERE name IN ({placeholders})"  # noqa: S608
+    tables = {
         row["name"]
         for row in store.rows(query, *TABLES)
         if row["type"] == "table" and "VIRTUAL" not in str(row["sql"]).upper()[:20]
     }
-    if missing := [table for table in TABLES if table not in plain]:
-        what = f"it is no store of MLflow: it has no table {', '.join(missing)}"
-        raise malformed(name, "", what)
+    if missing := [table for table in TABLES if table not in tables]:
+        what = f"it is not a store of MLflow: it lacks the tables {', '.join(missing)}"
+        raise malformed_error(name, "", what)
     return store
 
 
-def _experiment(store: Store, wanted: Wanted) -> int:
+def _experiment(store: Store, options: Wanted) -> int:
     query = (
         "SELECT e.experiment_id AS id, e.name AS name, count(r.run_uuid) AS runs "
         "FROM experiments e LEFT JOIN runs r "
@@ -115,54 +117,56 @@ def _experiment(store: Store, wanted: Wanted) -> int:
     )
     rows = store.rows(query)
     names = {str(row["name"]): int(row["id"]) for row in rows if row["runs"]}
-    return chosen_collection(store.name, names, wanted)
+    return choose_experiment(store.name, names, options)
 
 
-def chosen_collection(name: str, names: Mapping[str, Identity], wanted: Wanted) -> Identity:
-    """The identity of the experiment that is asked for, or of the only one.
+def choose_experiment(name: str, names: Mapping[str, Identity], options: Wanted) -> Identity:
+    """The identity of the requested experiment, or of the only one.
 
     Raises:
-        MalformedError: There is none of that name, or none is named and there are several.
+        MalformedError: The experiment does not exist, or none is named and there are several.
     """
-    there = ", ".join(sorted(names)[:20]) or "none"
-    if wanted.collection is None and len(names) == 1:
+    available = ", ".join(sorted(names)[:20]) or "none"
+    if options.collection is None and len(names) == 1:
         return next(iter(names.values()))
-    if wanted.collection is None or wanted.collection not in names:
-        asked = wanted.collection
-        hint = did_you_mean(asked, names) if asked else ""
-        what = f"there is no experiment {asked!r} with runs{hint}" if asked else "it holds several"
-        raise malformed(
-            name, "", f"{what}: name one with --mlflow-experiment (there are: {there})"
+    if options.collection is None or options.collection not in names:
+        requested = options.collection
+        hint = did_you_mean(requested, names) if requested else ""
+        what = "it contains several experiments"
+        if requested:
+            what = f"there is no experiment {requested!r} with runs{hint}"
+        raise malformed_error(
+            name, "", f"{what}: name one with --mlflow-experiment (there are: {available})"
         )
-    return names[wanted.collection]
+    return names[options.collection]
 
 
-def _runs(store: Store, experiment: int) -> Iterator[Found]:
+def _runs(store: Store, experiment: int) -> Iterator[SourceRun]:
     query = (
         "SELECT run_uuid, name, status, start_time FROM runs "
         "WHERE experiment_id = ? AND lifecycle_stage = 'active' ORDER BY start_time, run_uuid"
     )
     for row in store.rows(query, experiment):
         run = str(row["run_uuid"])
-        told = {}
+        settings = {}
         for table in ("tags", "params"):
             pairs = store.rows(
                 f"SELECT key, value FROM {table} WHERE run_uuid = ?",  # noqa: S608
                 run,
             )
-            told.update({str(key): str(value) for key, value in pairs})
+            settings.update({str(key): str(value) for key, value in pairs})
         metrics = store.rows("SELECT DISTINCT key FROM metrics WHERE run_uuid = ?", run)
-        yield Found(
+        yield SourceRun(
             id=run,
-            name=str(row["name"] or told.get("mlflow.runName") or run),
+            name=str(row["name"] or settings.get("mlflow.runName") or run),
             status=str(row["status"]),
             started=row["start_time"] if isinstance(row["start_time"], int) else None,
-            told=told,
+            settings=settings,
             metrics=[str(key) for (key,) in metrics],
         )
 
 
-def _history(store: Store, run: str, metric: str) -> Iterator[Value]:
+def _metric_values(store: Store, run: str, metric: str) -> Iterator[Value]:
     query = (
         "SELECT step, value, timestamp, is_nan FROM metrics "
         "WHERE run_uuid = ? AND key = ? ORDER BY step, timestamp"
@@ -170,5 +174,7 @@ def _history(store: Store, run: str, metric: str) -> Iterator[Value]:
     for step, value, stamp, is_nan in store.rows(query, run, metric):
         numbers = all(isinstance(n, int | float) for n in (step, value, stamp))
         if not numbers:
-            raise malformed(store.name, f"run {run}", f"{metric} holds what is no number")
+            raise malformed_error(
+                store.name, f"run {run}", f"{metric} has a value that is not a number"
+            )
         yield step, nan if is_nan else float(value), stamp * MILLISECOND

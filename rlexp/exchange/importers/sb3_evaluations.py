@@ -1,4 +1,4 @@
-"""`evaluations.npz` of Stable-Baselines3: the returns of every evaluation during training."""
+"""Importer of Stable-Baselines3's `evaluations.npz`: returns of all evaluations of a training."""
 
 import math
 import zlib
@@ -11,8 +11,8 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.exchange.importers.cells import named, seed_in
-from rlexp.exchange.importers.sources import Loaded, SourceFile, others
+from rlexp.exchange.importers.parse_values import required_name, seed_from_name
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
 from rlexp.exchange.importers.study import (
     ENVIRONMENT,
     ImportedRun,
@@ -21,47 +21,49 @@ from rlexp.exchange.importers.study import (
     Returns,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 NAME = "evaluations.npz"
 ARRAYS = ("timesteps", "results", "ep_lengths")
-"""What the file holds; `successes`, where there are any, are left out."""
+"""Arrays that are read; `successes`, if present, is ignored."""
 BROKEN = (BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
-"""What reading a damaged archive raises."""
+"""Errors that reading a damaged archive raises."""
 LARGEST_ARRAY = 1 << 28
-"""Bytes of an array."""
+"""Bytes of the largest array that is read."""
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
     """Whether there is such a file."""
-    return any(_is_one(file) for file in files)
+    return any(_is_evaluations(file) for file in files)
 
 
-def read_evaluations(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
-    """Read runs, one of each file.
+def read_evaluations(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+    """Read runs, one from each file.
 
     Raises:
-        MalformedError: A file is not as the library writes it, or nothing names the task.
+        MalformedError: A file has another form, or neither it nor the user names the task.
     """
-    used = [file for file in files if _is_one(file)]
-    runs = tuple(_run(file, wanted) for file in used)
-    return ImportedStudy(kind="sb3-evaluations", runs=runs, left_out=tuple(others(files, used)))
+    used = [file for file in files if _is_evaluations(file)]
+    runs = tuple(_run(file, options) for file in used)
+    return ImportedStudy(
+        kind="sb3-evaluations", runs=runs, left_out=tuple(unused_files(files, used))
+    )
 
 
-def _is_one(file: SourceFile) -> bool:
+def _is_evaluations(file: SourceFile) -> bool:
     return file.last.endswith(NAME)
 
 
-def _run(file: SourceFile, wanted: Wanted) -> ImportedRun:
+def _run(file: SourceFile, options: Wanted) -> ImportedRun:
     loaded = file.load()
-    points, trouble = until_broken(read_points(loaded, wanted.unit or ENVIRONMENT))
+    points, trouble = until_not_finite(read_points(loaded, options.unit or ENVIRONMENT))
     return ImportedRun(
         name=file.folder or file.name,
-        label=named(wanted.label, file.name, "label"),
-        task=named(wanted.task, file.name, "task"),
-        seed=seed_in(file.name),
+        label=required_name(options.label, file.name, "label"),
+        task=required_name(options.task, file.name, "task"),
+        seed=seed_from_name(file.name),
         points=points,
         returns=Returns.EVALUATIONS,
         files=(loaded.sum,),
@@ -69,30 +71,30 @@ def _run(file: SourceFile, wanted: Wanted) -> ImportedRun:
     )
 
 
-def read_points(loaded: Loaded, unit: Unit) -> tuple[Point, ...]:
+def read_points(loaded: LoadedFile, unit: Unit) -> tuple[Point, ...]:
     """Every evaluation in a file.
 
     Raises:
-        MalformedError: It is not as the library writes it; names the array.
+        MalformedError: The file has another form; the message names the array.
     """
     try:
         with ZipFile(BytesIO(loaded.content)) as archive:
             steps, returns, lengths = (_array(archive, key, loaded.name) for key in ARRAYS)
     except BROKEN as error:
-        raise malformed(loaded.name, "", f"it is no npz archive: {error}") from error
+        raise malformed_error(loaded.name, "", f"it is not an npz archive: {error}") from error
     _check_shapes(steps, returns, lengths, loaded.name)
     counts = [int(step) for step in steps]
     for before, step in pairwise(counts):
         if step <= before:
-            what = f"step {step:,} follows {before:,}: two runs wrote it, one after the other"
-            raise malformed(loaded.name, "timesteps", what)
+            what = f"step {step:,} follows {before:,}: two runs wrote the file one after the other"
+            raise malformed_error(loaded.name, "timesteps", what)
     return tuple(
         Point(
             step=unit.convert(step),
-            returns=tuple(float(r) for r in own),
-            lengths=tuple(unit.convert(int(n)) for n in long),
+            returns=tuple(float(r) for r in episode_returns),
+            lengths=tuple(unit.convert(int(n)) for n in episode_lengths),
         )
-        for step, own, long in zip(counts, returns, lengths, strict=True)
+        for step, episode_returns, episode_lengths in zip(counts, returns, lengths, strict=True)
     )
 
 
@@ -100,22 +102,26 @@ def _check_shapes(
     steps: NDArray[Any], returns: NDArray[Any], lengths: NDArray[Any], name: str
 ) -> None:
     if steps.ndim != 1 or returns.ndim != 2 or lengths.shape != returns.shape:
-        told = f"shapes {steps.shape}, {returns.shape} and {lengths.shape}"
-        raise malformed(name, ", ".join(ARRAYS), f"{told}, and not (T,), (T, n) and (T, n)")
+        shapes = f"shapes {steps.shape}, {returns.shape} and {lengths.shape}"
+        raise malformed_error(
+            name, ", ".join(ARRAYS), f"{shapes}, and not (T,), (T, n) and (T, n)"
+        )
     if not len(steps) or not returns.size or len(steps) != len(returns):
         what = f"{len(steps)} steps and {len(returns)} evaluations"
-        raise malformed(name, "timesteps, results", what)
+        raise malformed_error(name, "timesteps, results", what)
     for key, array in (("timesteps", steps), ("ep_lengths", lengths)):
         if array.dtype.kind not in "iu" or (array < 0).any() or (array > 1 << 53).any():
-            raise malformed(name, key, "it holds something else than whole numbers from 0 on")
+            raise malformed_error(
+                name, key, "it holds values that are not whole numbers from 0 on"
+            )
 
 
 def _array(archive: ZipFile, key: str, name: str) -> NDArray[Any]:
-    """An array, whose header must agree with its size before anything is made of it."""
+    """An array; its header is compared with its size before memory is allocated."""
     try:
         entry = archive.getinfo(f"{key}.npy")
     except KeyError as error:
-        raise malformed(name, key, "there is no such array") from error
+        raise malformed_error(name, key, "the array is missing") from error
     content = _content(archive, entry, key, name)
     file = BytesIO(content)
     try:
@@ -126,22 +132,27 @@ def _array(archive: ZipFile, key: str, name: str) -> NDArray[Any]:
         }[version]
         shape, by_column, dtype = read(file)
     except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
-        raise malformed(name, key, f"it is no array: {error}"[:200]) from error
+        raise malformed_error(name, key, f"it is not an array: {error}"[:200]) from error
+    # Only numbers: an array of objects would have to be unpickled, which executes code.
     if dtype.kind not in "iuf":
-        raise malformed(name, key, f"it holds {dtype}, and not numbers: no object is opened")
+        raise malformed_error(
+            name, key, f"it holds {dtype}, and not numbers: Python objects are never loaded"
+        )
     data = content[file.tell() :]
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
-        raise malformed(name, key, f"{len(data):,} bytes are no array of shape {shape}")
+        raise malformed_error(
+            name, key, f"{len(data):,} bytes do not fill an array of shape {shape}"
+        )
     flat: NDArray[Any] = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape, order="F" if by_column else "C")
 
 
 def _content(archive: ZipFile, entry: ZipInfo, key: str, name: str) -> bytes:
     if entry.file_size > LARGEST_ARRAY:
-        raise malformed(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
+        raise malformed_error(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
     with archive.open(entry) as file:
-        # What the archive says of its size may be wrong.
+        # The size in the archive's directory may be wrong, on purpose or by damage.
         content = file.read(LARGEST_ARRAY + 1)
     if len(content) > LARGEST_ARRAY:
-        raise malformed(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
+        raise malformed_error(name, key, f"it unpacks to more than {LARGEST_ARRAY:,} bytes")
     return content

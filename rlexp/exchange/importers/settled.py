@@ -1,4 +1,8 @@
-"""From runs of another tool to runs of an experiment: one budget a task, one seed a run."""
+"""The plan of an import: turns the runs of another tool into runs of one experiment.
+
+All runs of a task get one budget, every run gets one seed, and all runs of a label on a task get
+one configuration. Runs that cannot be compared are refused with the reason.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,19 +12,19 @@ from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.budgets import (
     TOLERANCE,
     Asked,
-    binned,
+    bin_points,
     budget_of,
     is_complete,
-    reached,
-    with_final,
+    last_step,
+    with_final_evaluation,
 )
-from rlexp.exchange.importers.series import merged
+from rlexp.exchange.importers.series import merge_equal_steps
 from rlexp.exchange.importers.study import (
+    EarlyEnd,
     ImportedRun,
     ImportedStudy,
     Point,
     Returns,
-    Trouble,
 )
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.difference import leaf_differences
@@ -31,21 +35,21 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
 
 Reference = Callable[[str], Mapping[str, Any]]
-"""The known scores of a task."""
+"""Returns the known reference scores of a task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledRun:
-    """A run as it is recorded.
+    """A run as it will be recorded.
 
     Attributes:
-        source: As it was read, with its seed.
-        numbered: Whether the seed was given here, for the source names none.
-        configuration: What it is a run of.
-        points: Of its curve, and its final evaluation where the score needs one.
-        step: How far it came.
-        trouble: How it ended, where it was not completed.
-        cut: Points beyond the budget, which were left out.
+        source: The run as it was read, with its seed.
+        numbered: Whether the seed was assigned here because the source names none.
+        configuration: The configuration of the run.
+        points: Points of its curve, and a final evaluation if the score needs one.
+        step: The last step of the run.
+        trouble: How the run ended early; None if it was completed.
+        cut: Number of points after the budget, which were left out.
     """
 
     source: ImportedRun
@@ -53,83 +57,87 @@ class SettledRun:
     configuration: Configuration
     points: tuple[Point, ...]
     step: int
-    trouble: Trouble | None
+    trouble: EarlyEnd | None
     cut: int
 
     @property
     def spec(self) -> RunSpec:
-        """What defines it."""
+        """The specification of the run."""
         assert self.source.seed is not None
         return self.configuration.spec(Phase.TEST, 0, self.source.seed)
 
     @property
     def content(self) -> str:
-        """Sum of everything that was read of it: by this it is known when it is met again."""
-        own, trouble = self.source, self.source.trouble
-        points = [[p.step, p.returns, p.lengths, p.final] for p in own.points]
+        """A digest of everything that was read of the run, by which a repeated import is recognised."""
+        run, trouble = self.source, self.source.trouble
+        points = [[p.step, p.returns, p.lengths, p.final] for p in run.points]
         ended = None if trouble is None else [trouble.step, str(trouble.ending), trouble.reason]
-        return digest([own.label, own.task, own.seed, str(own.returns), points, ended])
+        return digest([run.label, run.task, run.seed, str(run.returns), points, ended])
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An experiment with the runs that were read for it."""
+    """The imported experiment and its new runs."""
 
     experiment: Experiment
     runs: tuple[SettledRun, ...]
 
 
 def settle(
-    study: ImportedStudy, asked: Asked, there: Experiment | None, reference: Reference
+    study: ImportedStudy, options: Asked, existing: Experiment | None, reference: Reference
 ) -> Settled:
-    """Settle seeds, budgets and configurations, together with what was imported before.
+    """Choose seeds, budgets and configurations, consistent with the runs imported before.
 
     Args:
-        study: What was read.
-        asked: What the user says of it.
-        there: The imported experiment that it is added to.
-        reference: Known scores of tasks.
+        study: The runs that were read.
+        options: The user's options.
+        existing: The existing experiment to which the runs are added.
+        reference: Known reference scores of tasks.
 
     Raises:
-        ConfigError: Nothing was read, or what is asked for does not fit it.
-        ProtocolError: Runs cannot stand together; says why.
+        ConfigError: There are no runs, or the options do not fit the runs.
+        ProtocolError: The runs cannot be compared; the message says why.
     """
-    runs = _numbered(study.runs, asked.seed)
+    runs = _numbered(study.runs, options.seed)
     _check_apart([run for run, _ in runs])
     by_task: dict[str, list[ImportedRun]] = {}
     for run, _ in runs:
         by_task.setdefault(run.task, []).append(run)
-    known = {c.task: c for c in there.configurations} if there else {}
-    found: dict[tuple[str, str], Configuration] = {}
-    for task, own in by_task.items():
-        _check_alike(task, own, known.get(task), study.kind)
-        budget, in_bins = budget_of(task, own, asked, known.get(task))
+    earlier = {c.task: c for c in existing.configurations} if existing else {}
+    configurations: dict[tuple[str, str], Configuration] = {}
+    for task, task_runs in by_task.items():
+        _check_alike(task, task_runs, earlier.get(task), study.kind)
+        budget, is_binned = budget_of(task, task_runs, options, earlier.get(task))
         scores = reference(task)
-        for run in own:
-            configuration = _configuration(run, study.kind, budget, in_bins, scores)
-            _check_same(found.setdefault((run.label, task), configuration), configuration, run)
-    for old in there.configurations if there else ():
-        new = found.get((old.label, old.task))
+        for run in task_runs:
+            configuration = _configuration(run, study.kind, budget, is_binned, scores)
+            _check_same(
+                configurations.setdefault((run.label, task), configuration), configuration, run
+            )
+    for old in existing.configurations if existing else ():
+        new = configurations.get((old.label, old.task))
         if new is not None and new.fingerprint != old.fingerprint:
-            raise ProtocolError(_difference(old, new, f"experiment {asked.name}"))
-        found[old.label, old.task] = old
-    settled = [_settled(run, found[run.label, run.task], number) for run, number in runs]
-    return Settled(_experiment(asked.name, found, settled, there), tuple(settled))
+            raise ProtocolError(_difference(old, new, f"experiment {options.name}"))
+        configurations[old.label, old.task] = old
+    settled = [_settled(run, configurations[run.label, run.task], number) for run, number in runs]
+    return Settled(_experiment(options.name, configurations, settled, existing), tuple(settled))
 
 
 def _numbered(runs: Sequence[ImportedRun], first: int | None) -> list[tuple[ImportedRun, bool]]:
-    """Runs with their seeds: those of the source, or numbers in order for each label and task."""
-    silent = [run.name for run in runs if run.seed is None]
+    """Runs with seeds: from the source, or consecutive numbers for each label and task."""
+    without_seed = [run.name for run in runs if run.seed is None]
     if len(runs) == 1 and first is not None:
         return [(replace(runs[0], seed=first), runs[0].seed is None)]
-    if not silent:
+    if not without_seed:
         if first is not None:
-            raise ConfigError("--seed is for sources that name no seeds, and all of these do")
+            raise ConfigError(
+                "--seed is for sources without seeds, and all of these runs have one"
+            )
         return [(run, False) for run in runs]
-    if len(silent) < len(runs):
+    if len(without_seed) < len(runs):
         raise ConfigError(
-            f"{silent[0]} names no seed, and others do: give those that name none alone, with "
-            "--seed N for the first of them"
+            f"{without_seed[0]} has no seed, and other runs have one: import the runs without a "
+            "seed separately, with --seed N for the first of them"
         )
     counts: dict[tuple[str, str], int] = {}
     numbered = []
@@ -143,52 +151,52 @@ def _numbered(runs: Sequence[ImportedRun], first: int | None) -> list[tuple[Impo
 
 def _check_apart(runs: Sequence[ImportedRun]) -> None:
     if not runs:
-        raise ConfigError("no run was found in what was given")
+        raise ConfigError("the given files contain no run")
     seen: dict[tuple[str, str, int | None], ImportedRun] = {}
     for run in runs:
         other = seen.setdefault((run.label, run.task, run.seed), run)
         if other is not run:
-            names = [own.name for own in (other, run)]
+            names = [conflicting.name for conflicting in (other, run)]
             if other.name == run.name:
-                names = [own.files[0][0] for own in (other, run)]
+                names = [conflicting.files[0][0] for conflicting in (other, run)]
             raise ProtocolError(
                 f"{' and '.join(names)} would both be seed {run.seed} of {run.label} on "
-                f"{run.task}: import one of them, or give one another label with --label"
+                f"{run.task}: import only one of them, or give one another label with --label"
             )
 
 
 def _check_alike(
-    task: str, runs: Sequence[ImportedRun], known: Configuration | None, kind: str
+    task: str, runs: Sequence[ImportedRun], earlier: Configuration | None, kind: str
 ) -> None:
-    """Refuse returns that do not measure the same."""
-    told = {run.returns: run.name for run in runs}
-    if known is not None:
-        there = known.algorithm["imported"]
-        told.setdefault(Returns(there["returns"]), "what was imported before")
-        if there["kind"] != kind:
+    """Refuse runs whose returns are of different kinds."""
+    sources = {run.returns: run.name for run in runs}
+    if earlier is not None:
+        imported = earlier.algorithm["imported"]
+        sources.setdefault(Returns(imported["returns"]), "the earlier import")
+        if imported["kind"] != kind:
             raise ProtocolError(
-                f"what was imported of {task} before is of kind {there['kind']}, and this is "
-                f"{kind}: choose another name with --experiment"
+                f"the runs on {task} that were imported before are of kind {imported['kind']}, and "
+                f"these are of kind {kind}: choose another name with --experiment"
             )
-    if len(told) > 1:
-        listed = "; ".join(f"{name}: {returns}" for returns, name in told.items())
+    if len(sources) > 1:
+        listed = "; ".join(f"{name}: {returns}" for returns, name in sources.items())
         raise ProtocolError(
-            f"on {task} returns are not of the same ({listed}): choose one series with --metric, "
-            "or import them as experiments of their own"
+            f"the returns on {task} are of different kinds ({listed}): choose one series with "
+            "--metric, or import them as separate experiments"
         )
 
 
 def _configuration(
-    run: ImportedRun, kind: str, budget: Budget, in_bins: bool, reference: Mapping[str, Any]
+    run: ImportedRun, kind: str, budget: Budget, is_binned: bool, reference: Mapping[str, Any]
 ) -> Configuration:
     settings = {"settings": dict(run.settings)} if run.settings else {}
-    marked = {"kind": kind, "returns": str(run.returns), "binned": in_bins}
+    imported = {"kind": kind, "returns": str(run.returns), "binned": is_binned}
     unknown: dict[str, Any] = {"threads": None, "device": None}
     return Configuration(
         label=run.label,
         task=run.task,
         agent={},
-        algorithm={"name": run.label, "imported": marked, **settings},
+        algorithm={"name": run.label, "imported": imported, **settings},
         environment={"id": run.task},
         reference=reference,
         budget=budget,
@@ -198,35 +206,35 @@ def _configuration(
 
 def _check_same(first: Configuration, other: Configuration, run: ImportedRun) -> None:
     if first.fingerprint != other.fingerprint:
-        raise ProtocolError(_difference(first, other, f"{run.name} and runs before it"))
+        raise ProtocolError(_difference(first, other, f"{run.name} and the runs before it"))
 
 
 def _difference(first: Configuration, other: Configuration, where: str) -> str:
     differences = leaf_differences(first.algorithm, other.algorithm)
-    told = "; ".join(f"{d.path} {d.first!r} and {d.second!r}" for d in differences[:3])
+    listed = "; ".join(f"{d.path} {d.first!r} and {d.second!r}" for d in differences[:3])
     return (
-        f"in {where}, {first.label} on {first.task} does not have one configuration "
-        f"({told or 'budgets differ'}): import one of them with another --label"
+        f"in {where}, {first.label} on {first.task} has two configurations "
+        f"({listed or 'budgets differ'}): import one of them with another --label"
     )
 
 
 def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> SettledRun:
     steps = configuration.budget.steps
-    last = reached(run)
+    last = last_step(run)
     limit = steps if last > steps * (1 + TOLERANCE) else last
-    kept = [point for point in merged(run.points) if point.step <= limit]
+    kept = [point for point in merge_equal_steps(run.points) if point.step <= limit]
     trouble = run.trouble if run.trouble and run.trouble.step <= limit else None
     step = trouble.step if trouble else kept[-1].step if kept else 0
     if trouble is None and not is_complete(kept, steps):
         reason = f"its records end at step {step:,} of {steps:,}"
-        trouble = Trouble(step=step, ending=Ending.INTERRUPTED, reason=reason)
-    in_bins = configuration.algorithm["imported"]["binned"]
+        trouble = EarlyEnd(step=step, ending=Ending.INTERRUPTED, reason=reason)
+    is_binned = configuration.algorithm["imported"]["binned"]
     return SettledRun(
         source=run,
         numbered=numbered,
         configuration=configuration,
-        points=with_final(
-            tuple(binned(kept, steps)) if in_bins else tuple(kept), configuration.budget
+        points=with_final_evaluation(
+            tuple(bin_points(kept, steps)) if is_binned else tuple(kept), configuration.budget
         ),
         step=step,
         trouble=trouble,
@@ -236,23 +244,29 @@ def _settled(run: ImportedRun, configuration: Configuration, numbered: bool) -> 
 
 def _experiment(
     name: str,
-    found: Mapping[tuple[str, str], Configuration],
+    configurations: Mapping[tuple[str, str], Configuration],
     runs: Sequence[SettledRun],
-    there: Experiment | None,
+    existing: Experiment | None,
 ) -> Experiment:
     seeds: dict[str, set[int]] = (
-        {fingerprint: set(own) for fingerprint, own in (there.imported or {}).items()}
-        if there
+        {
+            fingerprint: set(known_seeds)
+            for fingerprint, known_seeds in (existing.imported or {}).items()
+        }
+        if existing
         else {}
     )
     for run in runs:
         seeds.setdefault(run.configuration.fingerprint, set()).add(run.spec.seed)
     every = tuple(sorted(set().union(*seeds.values())))
-    ordered = sorted(found.values(), key=lambda c: (c.task, c.label))
+    ordered = sorted(configurations.values(), key=lambda c: (c.task, c.label))
     return Experiment(
         name=name,
         configurations=tuple(ordered),
         seeds=SeedPlan(root=0, tuning=0, selection=0, test=every),
         failures="missing",
-        imported={fingerprint: tuple(sorted(own)) for fingerprint, own in sorted(seeds.items())},
+        imported={
+            fingerprint: tuple(sorted(known_seeds))
+            for fingerprint, known_seeds in sorted(seeds.items())
+        },
     )

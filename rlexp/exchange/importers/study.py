@@ -1,4 +1,4 @@
-"""What importers read: runs of another tool, as plain numbers under the names that it gave them."""
+"""What importers return: the runs of another tool, with the names that the tool gave them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE
 
 LONGEST_ERROR = 1000
-"""Letters of an error that names what a file holds."""
+"""Characters of the longest error message about a file."""
 
 
 class Returns(StrEnum):
-    """What returns are of: episodes of a fixed policy, or those that the learner trained on."""
+    """The kind of returns: of evaluations of a fixed policy, or of training episodes."""
 
     EVALUATIONS = "evaluations"
     EVALUATION_MEANS = "means of evaluations"
@@ -24,20 +24,20 @@ class Returns(StrEnum):
 
     @property
     def of_training(self) -> bool:
-        """Whether the policy changed while they were played."""
+        """Whether the policy was learning during the episodes."""
         return self in {Returns.TRAINING, Returns.TRAINING_MEANS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a source says of one step.
+    """One point of a run's curve.
 
     Attributes:
         step: Environment steps.
-        returns: Of each episode, undiscounted.
-        lengths: Of each episode in steps; empty where they are not known.
-        time: Seconds since 1970, where that is known.
-        final: Whether the source says that this is the evaluation of the final policy.
+        returns: Undiscounted return of each episode.
+        lengths: Steps of each episode; empty if unknown.
+        time: Seconds since 1970, if known.
+        final: Whether the source marks this as the evaluation of the final policy.
     """
 
     step: int
@@ -48,8 +48,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """How a run ended that was not brought to its end, where the source says so."""
+class EarlyEnd:
+    """How a run ended before its budget was used."""
 
     step: int
     ending: Ending
@@ -62,19 +62,19 @@ class ImportedRun:
     """A run of another tool.
 
     Attributes:
-        name: What the source calls it.
-        label: Under which it is reported.
-        task: On which it is scored.
-        seed: Its seed; nothing where the source does not say.
-        points: In rising order of their steps.
-        returns: What the returns are of.
-        files: Names and sha256 sums of what was read.
-        settings: Hyperparameters, where they are known; runs of a label and a task share them.
-        details: Everything else worth keeping.
-        steps: Environment steps that it was asked for, where the source says so.
+        name: The name of the run in its source.
+        label: The label under which it is reported.
+        task: The task on which it is scored.
+        seed: Its seed; None if the source does not name it.
+        points: Points in rising order of steps.
+        returns: The kind of the returns.
+        files: Names and sha256 sums of the files that were read.
+        settings: Hyperparameters, if known; equal for all runs of a label on a task.
+        details: Further information worth keeping.
+        steps: Planned environment steps, if the source names them.
         started: Seconds since 1970.
-        deterministic: Whether evaluations took the likeliest action, where that is known.
-        trouble: How it ended early.
+        deterministic: Whether evaluations used the most probable action, if known.
+        trouble: How the run ended early; None if it was completed.
     """
 
     name: str
@@ -89,21 +89,21 @@ class ImportedRun:
     steps: int | None = None
     started: float | None = None
     deterministic: bool | None = None
-    trouble: Trouble | None = None
+    trouble: EarlyEnd | None = None
 
     def __str__(self) -> str:
-        """Who it is, in a sentence."""
+        """The run's name, label, task and seed, for messages."""
         return f"{self.name} ({self.label} on {self.task}, seed {self.seed})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedStudy:
-    """Everything that was read.
+    """Everything that was read from a source.
 
     Attributes:
-        kind: Of the source.
-        runs: In the order of their names.
-        left_out: What was there and was not read, a line each.
+        kind: The kind of source.
+        runs: Runs in the order of their names.
+        left_out: Files and parts that were not read, a line each.
     """
 
     kind: str
@@ -113,18 +113,18 @@ class ImportedStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What a step of the source is: `per` of them are `steps` environment steps."""
+    """The unit of a source's steps: `per` units are `steps` environment steps."""
 
     name: str
     per: int = 1
     steps: int = 1
 
     def convert(self, count: int) -> int:
-        """So many of the source's steps in environment steps, rounded down."""
+        """Convert a count of the source's steps into environment steps, rounded down."""
         return count * self.steps // self.per
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The unit as JSON values."""
         return {"unit": self.name, "per": self.per, "environment_steps": self.steps}
 
 
@@ -133,16 +133,16 @@ ENVIRONMENT = Unit(name="environment")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the user says of the source.
+    """The user's options for reading a source; None: as the source says.
 
     Attributes:
-        label: Instead of what the source says, as are `task` and `seed`.
-        task: See `label`.
-        seed: Of the only run; or of the first one, where the source names no seeds.
-        unit: Of steps; nothing where the user does not say.
-        metric: Name of what is imported, where a source holds several series.
-        returns: What the returns are of, where the source cannot tell.
-        collection: Name of an experiment in a source that holds several.
+        label: Label of all runs.
+        task: Task of all runs.
+        seed: Seed of the only run, or of the first one if the source names no seeds.
+        unit: Unit of the steps.
+        metric: Name of the series to import.
+        returns: The kind of the returns.
+        collection: Name of the experiment to import from a source with several experiments.
     """
 
     label: str | None = None
@@ -154,44 +154,46 @@ class Wanted:
     collection: str | None = None
 
     def required_unit(self, source: str) -> Unit:
-        """The unit, of a source that does not say what its steps are.
+        """The unit of a source that does not define its steps.
 
         Raises:
-            ConfigError: The user did not say it either.
+            ConfigError: The user did not give the unit.
         """
         if self.unit is None:
             raise ConfigError(
-                f"{source} does not say what a step is: give --steps-unit environment, "
+                f"{source} does not define the unit of its steps: give --steps-unit environment, "
                 "--steps-unit frames --frame-skip N, or --steps-unit updates --steps-per-update N"
             )
         return self.unit
 
 
 class MalformedError(RlexpError):
-    """A file is not what it should be; names the file, and the line or key."""
+    """A file has another form than expected; the message names the file, and the line or key."""
 
 
-def malformed(name: str, where: str, what: str) -> MalformedError:
-    """The error that refuses a whole import for one place in one file."""
-    place = f"{name}, {where}" if where else name
-    # Names of files and series may hold line breaks, and be of any length.
-    text = " ".join(f"{place}: {what}".split())
+def malformed_error(name: str, where: str, what: str) -> MalformedError:
+    """The error that refuses a whole import because of one position in one file."""
+    position = f"{name}, {where}" if where else name
+    # Names of files and series may contain line breaks and have any length.
+    text = " ".join(f"{position}: {what}".split())
     shown = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
     return MalformedError(f"{shown}; nothing was imported")
 
 
 def is_number(value: float) -> bool:
-    """Whether a return is one that can be averaged."""
+    """Whether a return is finite and small enough to be averaged."""
     return isfinite(value) and abs(value) <= LARGEST_SCORE
 
 
-def until_broken(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], Trouble | None]:
-    """The points before the first whose returns are no numbers, and how the run failed there."""
+def until_not_finite(points: tuple[Point, ...]) -> tuple[tuple[Point, ...], EarlyEnd | None]:
+    """The points before the first non-finite return, and the failure at that point."""
     for position, point in enumerate(points):
-        broken = [value for value in point.returns if not is_number(value)]
-        if broken:
-            reason = f"its return at step {point.step:,} is {broken[0]}, which is no number"
-            trouble = Trouble(
+        unusable = [value for value in point.returns if not is_number(value)]
+        if unusable:
+            # The text of the reason is part of the digest by which a run is recognised when it is
+            # imported again: it must not change.
+            reason = f"its return at step {point.step:,} is {unusable[0]}, which is no number"
+            trouble = EarlyEnd(
                 step=point.step, ending=Ending.FAILED, reason=reason, failure=Failure.NAN
             )
             return points[:position], trouble

@@ -1,4 +1,8 @@
-"""Folders of TensorBoard event files, each a run; those of CleanRL say what they are of."""
+"""Importer of TensorBoard event files: each folder is a run.
+
+The names of CleanRL's folders contain the label, the task and the seed. The files are read without
+the tensorboard package: this module parses the records, their checksums and the protocol buffers.
+"""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -10,24 +14,25 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.exchange.importers.cells import named, seed_in, shown
-from rlexp.exchange.importers.series import chosen_series, group_by_step
-from rlexp.exchange.importers.sources import Loaded, SourceFile, by_folder, others
+from rlexp.exchange.importers.parse_values import required_name, seed_from_name, shortened_repr
+from rlexp.exchange.importers.series import choose_series, group_by_step
+from rlexp.exchange.importers.sources import LoadedFile, SourceFile, by_folder, unused_files
 from rlexp.exchange.importers.study import (
     ImportedRun,
     ImportedStudy,
     Unit,
     Wanted,
-    malformed,
-    until_broken,
+    malformed_error,
+    until_not_finite,
 )
 
 POLYNOMIAL = 0x82F63B78
-"""Castagnoli's, its bits reversed."""
+"""The CRC-32C polynomial (Castagnoli) with reversed bits."""
 MASK = 0xA282EAD8
+"""Constant that TFRecord files add to every checksum."""
 WHOLE = 0xFFFFFFFF
 FEW = 32
-"""Texts of one length from which on it pays to do them all at once."""
+"""Number of texts of one length from which computing them together is faster."""
 
 
 @cache
@@ -41,30 +46,30 @@ def _table() -> tuple[int, ...]:
     return tuple(table)
 
 
-def masked(text: bytes) -> int:
-    """The checksum of one text as it stands in a file."""
+def checksum(text: bytes) -> int:
+    """The masked CRC-32C of one text, as it is stored in event files."""
     table, value = _table(), WHOLE
     for byte in text:
         value = table[(value ^ byte) & 0xFF] ^ value >> 8
     return _mask(value ^ WHOLE)
 
 
-def masked_all(texts: Sequence[bytes]) -> list[int]:
-    """The checksums of many texts, those of one length done side by side."""
+def checksums(texts: Sequence[bytes]) -> list[int]:
+    """The checksums of many texts; texts of one length are computed together with NumPy."""
     by_length: dict[int, list[int]] = {}
     for position, text in enumerate(texts):
         by_length.setdefault(len(text), []).append(position)
-    found = [0] * len(texts)
+    result = [0] * len(texts)
     for length, positions in by_length.items():
-        own = [texts[position] for position in positions]
-        sums = _together(own, length) if len(own) >= FEW else map(masked, own)
+        members = [texts[position] for position in positions]
+        sums = _together(members, length) if len(members) >= FEW else map(checksum, members)
         for position, value in zip(positions, sums, strict=True):
-            found[position] = value
-    return found
+            result[position] = value
+    return result
 
 
 def _together(texts: Sequence[bytes], length: int) -> list[int]:
-    """Checksums of texts of one length: a step a byte, whatever their number."""
+    """Checksums of texts of one length, with one vectorised step for each byte position."""
     columns: NDArray[np.uint8] = np.frombuffer(b"".join(texts), dtype=np.uint8)
     columns = columns.reshape(len(texts), length)
     table = np.array(_table(), dtype=np.uint32)
@@ -79,15 +84,15 @@ def _mask(value: int) -> int:
 
 
 VERSION = b"brain.Event:2"
-"""What the first record of every such file says."""
+"""The content of the first record of every event file."""
 HEAD, FOOT = 12, 4
-"""Bytes before a record (its length and a checksum) and behind it (another checksum)."""
+"""Bytes before a record (its length and a checksum) and after it (another checksum)."""
 FLOAT, DOUBLE = 1, 2
-"""Kinds of numbers in a tensor."""
+"""Data types of tensors that are read."""
 _VARINT, _EIGHT, _TEXT, _FOUR = 0, 1, 2, 5
 
 Field = tuple[int, int | bytes]
-"""A field's number, and its value: a whole number, or bytes that are still to be read."""
+"""The number of a field and its value: an integer, or bytes that are not parsed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,29 +105,29 @@ class Scalar:
     value: float
 
 
-def read_scalars(loaded: Loaded) -> Iterator[Scalar]:
-    """Every scalar of a file, in the order in which they were written.
+def read_scalars(loaded: LoadedFile) -> Iterator[Scalar]:
+    """Every scalar of a file, in the order of writing.
 
     Raises:
-        MalformedError: A record is cut off, its checksum is wrong, or it is no event; says at
-            which byte. Or the first record is not that of such a file.
+        MalformedError: A record is cut off, has a wrong checksum or is not an event (the message
+            names its byte), or the file does not begin like an event file.
     """
-    places = list(_places(loaded))
-    records = [loaded.content[start:end] for start, end in places]
-    for (start, end), found in zip(places, masked_all(records), strict=True):
-        if found != _sum(loaded.content, end):
+    spans = list(_record_spans(loaded))
+    records = [loaded.content[start:end] for start, end in spans]
+    for (start, end), expected in zip(spans, checksums(records), strict=True):
+        if expected != _sum(loaded.content, end):
             raise _broken(loaded, start, "its checksum is wrong")
     if not records or VERSION not in records[0]:
-        raise malformed(loaded.name, "byte 0", "it is no event file of TensorBoard")
-    for (start, _), record in zip(places, records, strict=True):
+        raise malformed_error(loaded.name, "byte 0", "it is not an event file of TensorBoard")
+    for (start, _), record in zip(spans, records, strict=True):
         try:
             yield from _scalars(record)
         except (ValueError, IndexError, struct.error) as error:
-            raise _broken(loaded, start, f"it is no event: {error}") from error
+            raise _broken(loaded, start, f"it is not an event: {error}") from error
 
 
-def _places(loaded: Loaded) -> Iterator[tuple[int, int]]:
-    """Where the records begin and end."""
+def _record_spans(loaded: LoadedFile) -> Iterator[tuple[int, int]]:
+    """The first and the last byte of each record."""
     content, at = loaded.content, 0
     heads, starts = list[bytes](), list[int]()
     while at < len(content):
@@ -132,14 +137,15 @@ def _places(loaded: Loaded) -> Iterator[tuple[int, int]]:
         length = int.from_bytes(head, "little")
         heads.append(head)
         starts.append(at)
-        # A length that is wrong may lead anywhere: its own checksum is looked at first.
-        if length > len(content) and masked_all([head])[0] != _sum(content, at + 8):
+        # A wrong length could lead anywhere. All lengths are checked together below, except one
+        # that leads out of the file, which is checked here for a precise message.
+        if length > len(content) and checksums([head])[0] != _sum(content, at + 8):
             raise _broken(loaded, at, "the checksum of its length is wrong")
         at += HEAD + length + FOOT
         if at > len(content):
             raise _broken(loaded, starts[-1], "it is cut off")
-    for start, head, found in zip(starts, heads, masked_all(heads), strict=True):
-        if found != _sum(content, start + 8):
+    for start, head, expected in zip(starts, heads, checksums(heads), strict=True):
+        if expected != _sum(content, start + 8):
             raise _broken(loaded, start, "the checksum of its length is wrong")
         yield start + HEAD, start + HEAD + int.from_bytes(head, "little")
 
@@ -148,12 +154,12 @@ def _sum(content: bytes, at: int) -> int:
     return int.from_bytes(content[at : at + 4], "little")
 
 
-def _broken(loaded: Loaded, at: int, what: str) -> Exception:
-    return malformed(loaded.name, f"the record at byte {at:,}", what)
+def _broken(loaded: LoadedFile, at: int, what: str) -> Exception:
+    return malformed_error(loaded.name, f"the record at byte {at:,}", what)
 
 
 def _scalars(record: bytes) -> Iterator[Scalar]:
-    """The scalars of an event: wall time (1), step (2), summary (5) of values (1)."""
+    """The scalars of an event. Field numbers: 1 wall time, 2 step, 5 summary with values (1)."""
     time, step, summaries = 0.0, 0, list[bytes]()
     for number, value in _fields(record):
         match number, value:
@@ -172,7 +178,7 @@ def _scalars(record: bytes) -> Iterator[Scalar]:
 
 
 def _value(text: bytes) -> tuple[str, float | None]:
-    """The tag (1) of a value, and its number (2, or a tensor: 8) if it is one."""
+    """The tag (field 1) of a value, and its number (field 2, or 8 for a tensor) if it has one."""
     tag, scalar = "", None
     for number, value in _fields(text):
         match number, value:
@@ -186,7 +192,7 @@ def _value(text: bytes) -> tuple[str, float | None]:
 
 
 def _tensor(text: bytes) -> float | None:
-    """The number in a tensor that holds one: kind (1), content (4), floats (5), doubles (6)."""
+    """The number in a tensor of one element: type (1), content (4), floats (5), doubles (6)."""
     kind, data = 0, b""
     for number, value in _fields(text):
         match number, value:
@@ -199,7 +205,7 @@ def _tensor(text: bytes) -> float | None:
 
 
 def _fields(text: bytes) -> Iterator[Field]:
-    """The fields of a message in the wire format of protocol buffers."""
+    """The fields of a message in the protocol buffers wire format."""
     at = 0
     while at < len(text):
         key, at = _varint(text, at)
@@ -234,12 +240,12 @@ def _varint(text: bytes, at: int) -> tuple[int, int]:
 
 
 NAMESPACES = ("ALE", "dm_control", "phys2d", "tabular")
-"""Folders that are a part of a task's id, which has a slash."""
+"""Namespaces of task ids with a slash, which are folders on disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What the name of a folder of CleanRL says: `ENV__EXP__SEED__TIME`."""
+class FolderName:
+    """The parts of a CleanRL folder name: `ENV__EXP__SEED__TIME`."""
 
     task: str | None = None
     label: str | None = None
@@ -247,83 +253,87 @@ class Named:
 
 
 def fits(files: Sequence[SourceFile]) -> bool:
-    """Whether there is such a file."""
+    """Whether there is an event file."""
     return any(_is_events(file) for file in files)
 
 
-def read_tensorboard(files: Sequence[SourceFile], wanted: Wanted) -> ImportedStudy:
-    """Read runs: each folder with event files is one.
+def read_tensorboard(files: Sequence[SourceFile], options: Wanted) -> ImportedStudy:
+    """Read runs, one from each folder with event files.
 
     Raises:
-        MalformedError: A file is damaged, or nothing says what a run is.
-        ConfigError: Nothing says what a step is.
+        MalformedError: A file is damaged, or the label or task of a run is unknown.
+        ConfigError: The user does not give the unit of steps.
     """
-    unit = wanted.required_unit("tensorboard")
+    unit = options.required_unit("tensorboard")
     used = [file for file in files if _is_events(file)]
-    runs = [_run(name, own, wanted, unit) for name, own in by_folder(used).items()]
-    return ImportedStudy(kind="tensorboard", runs=tuple(runs), left_out=tuple(others(files, used)))
+    runs = [_run(name, members, options, unit) for name, members in by_folder(used).items()]
+    return ImportedStudy(
+        kind="tensorboard", runs=tuple(runs), left_out=tuple(unused_files(files, used))
+    )
 
 
 def _is_events(file: SourceFile) -> bool:
     return "tfevents" in file.last
 
 
-def _run(name: str, files: Sequence[SourceFile], wanted: Wanted, unit: Unit) -> ImportedRun:
-    of_folder = named_by(name)
-    loaded = [file.load() for file in files]
+def _run(name: str, files: Sequence[SourceFile], options: Wanted, unit: Unit) -> ImportedRun:
+    of_folder = parse_folder_name(name)
+    loaded_files = [file.load() for file in files]
     series: dict[str, list[Scalar]] = {}
-    for one in loaded:
-        for scalar in read_scalars(one):
+    for file in loaded_files:
+        for scalar in read_scalars(file):
             series.setdefault(scalar.tag, []).append(scalar)
-    tag, returns, of_lengths = chosen_series(name, list(series), wanted)
-    found = series[tag]
-    _check_order(name, tag, found)
+    tag, returns, of_lengths = choose_series(name, list(series), options)
+    returned = series[tag]
+    _check_order(name, tag, returned)
     lengths = series.get(of_lengths or "", [])
-    points, trouble = until_broken(
+    points, trouble = until_not_finite(
         group_by_step(
-            [(unit.convert(s.step), s.value, s.time) for s in found],
-            [unit.convert(round(n)) for n in _aligned(found, lengths)],
+            [(unit.convert(s.step), s.value, s.time) for s in returned],
+            [unit.convert(round(n)) for n in _aligned(returned, lengths)],
         )
     )
     return ImportedRun(
         name=name,
-        label=named(wanted.label or of_folder.label, name, "label"),
-        task=named(wanted.task or of_folder.task, name, "task"),
-        seed=of_folder.seed if of_folder.seed is not None else seed_in(name),
+        label=required_name(options.label or of_folder.label, name, "label"),
+        task=required_name(options.task or of_folder.task, name, "task"),
+        seed=of_folder.seed if of_folder.seed is not None else seed_from_name(name),
         points=points,
         returns=returns,
-        files=tuple(one.sum for one in loaded),
+        files=tuple(file.sum for file in loaded_files),
         details={"tag": tag},
-        started=min(s.time for own in series.values() for s in own),
+        started=min(s.time for scalars in series.values() for s in scalars),
         trouble=trouble,
     )
 
 
-def named_by(name: str) -> Named:
-    """What a folder's name says, if it is one of CleanRL."""
+def parse_folder_name(name: str) -> FolderName:
+    """The parts of a folder's name; all are None if it is not a name of CleanRL."""
     path = PurePosixPath(name)
     pieces = path.name.rsplit("__", 3)
     if len(pieces) != 4 or not all(pieces) or not pieces[2].isdecimal() or len(pieces[2]) > 12:
-        return Named()
+        return FolderName()
     task = f"{path.parent.name}/{pieces[0]}" if path.parent.name in NAMESPACES else pieces[0]
-    return Named(task, pieces[1], int(pieces[2]))
+    return FolderName(task, pieces[1], int(pieces[2]))
 
 
-def _check_order(name: str, tag: str, found: Sequence[Scalar]) -> None:
-    for scalar in found:
+def _check_order(name: str, tag: str, scalars: Sequence[Scalar]) -> None:
+    for scalar in scalars:
         if not 0 <= scalar.step <= 1 << 53:
-            raise malformed(name, tag, f"step {shown(scalar.step)} is no number of steps")
-    for before, after in pairwise(found):
+            raise malformed_error(
+                name, tag, f"step {shortened_repr(scalar.step)} is not a valid number of steps"
+            )
+    for before, after in pairwise(scalars):
         if after.step < before.step:
             what = (
                 f"step {after.step:,} follows {before.step:,}: two runs wrote to the folder, or "
-                "one that was begun anew; give the file of one as PATH"
+                "one run was started again; give the file of one run as PATH"
             )
-            raise malformed(name, tag, what)
+            raise malformed_error(name, tag, what)
 
 
-def _aligned(found: Sequence[Scalar], lengths: Sequence[Scalar]) -> Iterator[float]:
-    """Lengths that belong to the returns, one to one; none where they do not."""
-    same = [s.step for s in found] == [s.step for s in lengths]
+def _aligned(returned: Sequence[Scalar], lengths: Sequence[Scalar]) -> Iterator[float]:
+    """Lengths of the returns' episodes in the same order; none if the steps do not match."""
+    same = [s.step for s in returned] == [s.step for s in lengths]
     if same and all(0 <= s.value < 1e12 for s in lengths):
         yield from (s.value for s in lengths)

@@ -1,4 +1,7 @@
-"""Hyperparameters of rl-baselines3-zoo as settings of ours: every key, or none."""
+"""Translation of rl-baselines3-zoo's hyperparameters into settings of rlexp.
+
+Every key is translated, or a reason is given why it cannot be.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -6,19 +9,19 @@ from math import isfinite
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.literals import Named, NotLiteral, read_literal
+from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 
 NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 PYTHON = frozenset({"python", "value"})
-"""The keys of what stands for an object that a tag of Python asks for."""
+"""Keys of the mapping that replaces an object with a `!!python` tag."""
 
 
 class Untranslatable(ValueError):  # noqa: N818
-    """A value means something that a configuration cannot say; says what."""
+    """A value cannot be expressed in a configuration; the message says why."""
 
 
 def plain(value: Any) -> Any:
-    """A value of the algorithm: a number, `auto` and the like, or a list or mapping of such."""
+    """A value of the algorithm: a number, a word such as `auto`, or a list or mapping of these."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, list):
@@ -31,56 +34,56 @@ def plain(value: Any) -> Any:
         if re.fullmatch(r"[A-Za-z]\w*(\.\d+)?", value, re.ASCII):
             return value
         if value.startswith(("dict(", "{", "[", "(")):
-            return plain(read_literal(value))
-    raise Untranslatable(f"{said(value)} is no plain value")
+            return plain(parse_literal(value))
+    raise Untranslatable(f"{shown_value(value)} is not a number, a word, a list or a mapping")
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A mapping, or a text that is one in Python."""
-    found = read_literal(value) if isinstance(value, str) else value
-    if not isinstance(found, Mapping) or set(found) == PYTHON:
-        raise Untranslatable(f"{said(value)} is no mapping")
-    return dict(found)
+    """A mapping, also from a text with a mapping in Python syntax."""
+    result = parse_literal(value) if isinstance(value, str) else value
+    if not isinstance(result, Mapping) or set(result) == PYTHON:
+        raise Untranslatable(f"{shown_value(value)} is not a mapping")
+    return dict(result)
 
 
 def layers(value: Any) -> list[int]:
-    """Units of layers."""
+    """The numbers of units of a list of layers."""
     if not isinstance(value, list):
-        raise Untranslatable(f"{said(value)} is no list of layers")
+        raise Untranslatable(f"{shown_value(value)} is not a list of layers")
     return [whole(units) for units in value]
 
 
 def number(value: Any) -> float:
-    """A finite number, or a text that is one."""
+    """A finite number, also from a text."""
     text = isinstance(value, str) and NUMBER.fullmatch(value)
     if not (text or isinstance(value, int | float)) or isinstance(value, bool):
-        raise Untranslatable(f"{said(value)} is no number")
-    found = float(value)
-    if not isfinite(found):
-        raise Untranslatable(f"{said(value)} is no finite number")
-    return found
+        raise Untranslatable(f"{shown_value(value)} is not a number")
+    result = float(value)
+    if not isfinite(result):
+        raise Untranslatable(f"{shown_value(value)} is not a finite number")
+    return result
 
 
 def whole(value: Any) -> int:
-    """A whole number, which may be written with an exponent."""
-    found = number(value)
-    if not found.is_integer():
-        raise Untranslatable(f"{said(value)} is no whole number")
-    return int(found)
+    """A whole number, also from a text with an exponent (`1e5`)."""
+    result = number(value)
+    if not result.is_integer():
+        raise Untranslatable(f"{shown_value(value)} is not a whole number")
+    return int(result)
 
 
-def said(value: Any) -> str:
-    """A value as errors show it."""
-    if isinstance(value, Named):
+def shown_value(value: Any) -> str:
+    """A value for error messages, shortened."""
+    if isinstance(value, ClassName):
         return value.name
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 EVALUATIONS = 20
-"""How often a run is evaluated: the zoo's files do not say."""
+"""Evaluations in a run; the zoo's files do not contain their number."""
 ALGORITHMS = {"ppo_lstm": "recurrent_ppo"}
-"""What the zoo calls otherwise than we do."""
+"""Algorithms whose names differ: the zoo's name and rlexp's name."""
 POLICIES: Mapping[str, Mapping[str, Any]] = {
     "MlpPolicy": {},
     "CnnPolicy": {"agent": "cnn"},
@@ -108,68 +111,68 @@ NORMALISED = {
 }
 OF_AN_LSTM = ("lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm")
 REFUSED = {
-    "callback": "what it does while a run trains is no setting",
-    "monitor_kwargs": "a run records more of each episode by itself",
-    "replay_buffer_class": "no buffer but that of the library can be chosen",
-    "vec_env_wrapper": "wrappers stand around one environment: environment.wrappers",
+    "callback": "callbacks are code and not settings",
+    "monitor_kwargs": "rlexp always records every episode",
+    "replay_buffer_class": "only the library's default buffer is supported",
+    "vec_env_wrapper": "use environment.wrappers, which wrap each single environment",
 }
-"""Keys of the zoo that nothing here stands for."""
+"""Keys of the zoo without an equivalent, and the reason."""
 WRAPPERS = ("gymnasium.wrappers", "stable_baselines3.common.atari_wrappers")
-"""Where wrappers may come from: their modules are imported."""
+"""Modules from which wrappers may be imported; no other module is."""
 
 Settings = Iterator[tuple[str, Any]]
 """Dotted keys of a configuration, and their values."""
 
 
 def translate(
-    entry: Mapping[str, Any], known: Collection[str]
+    entry: Mapping[str, Any], available: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Translate the hyperparameters of one task.
 
     Args:
-        entry: As they stand in the zoo's file, texts of Python as texts.
-        known: Settings of the algorithm.
+        entry: The entry of the zoo's file; Python expressions are texts.
+        available: Settings of the algorithm.
 
     Returns:
-        Settings by dotted key, and by key of the entry why it could not be translated.
+        Settings by dotted key, and the reasons for keys of the entry that were not translated.
     """
     settings: dict[str, Any] = {}
     troubles: dict[str, str] = {}
     for key, value in entry.items():
         try:
-            settings |= dict(_translated(key, value, entry, known))
+            settings |= dict(_translated(key, value, entry, available))
         except (Untranslatable, NotLiteral) as error:
             troubles[key] = str(error)
     if "n_timesteps" not in entry:
-        troubles["n_timesteps"] = "it is missing: nothing says how long training takes"
-    return {**settings, **_minibatch(settings, known)}, troubles
+        troubles["n_timesteps"] = "it is missing, so the length of the training is unknown"
+    return {**settings, **_minibatch(settings, available)}, troubles
 
 
-def _minibatch(settings: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """A minibatch larger than a rollout is the rollout, which is what the library takes."""
+def _minibatch(settings: Mapping[str, Any], available: Collection[str]) -> dict[str, Any]:
+    """Limit the minibatch to the rollout, as the library does."""
     size, steps = settings.get("algorithm.batch_size"), settings.get("algorithm.n_steps")
-    if not isinstance(size, int) or not isinstance(steps, int) or "buffer_size" in known:
+    if not isinstance(size, int) or not isinstance(steps, int) or "buffer_size" in available:
         return {}
     rollout = steps * settings.get("environment.vector.count", 1)
     return {"algorithm.batch_size": min(size, rollout)}
 
 
 def _translated(
-    key: str, value: Any, entry: Mapping[str, Any], known: Collection[str]
+    key: str, value: Any, entry: Mapping[str, Any], available: Collection[str]
 ) -> Settings:
-    if key in OWN:
-        yield from OWN[key](value)
+    if key in TRANSLATORS:
+        yield from TRANSLATORS[key](value)
     elif key in {"noise_type", "noise_std"}:
         yield "algorithm.action_noise", _noise(entry)
-    elif key in known and key in SCHEDULED:
+    elif key in available and key in SCHEDULED:
         yield f"algorithm.{key}", _scheduled(value, optional=key == "clip_range_vf")
-    elif key in known:
+    elif key in available:
         yield f"algorithm.{key}", plain(value)
     elif key in REFUSED:
         raise Untranslatable(REFUSED[key])
     else:
-        hint = did_you_mean(key, [*OWN, *known])
-        raise Untranslatable(f"neither the algorithm nor the environment has it{hint}")
+        hint = did_you_mean(key, [*TRANSLATORS, *available])
+        raise Untranslatable(f"neither the algorithm nor the environment has this setting{hint}")
 
 
 def _steps(value: Any) -> Settings:
@@ -188,24 +191,24 @@ def _stack(value: Any) -> Settings:
 
 def _policy(value: Any) -> Settings:
     if not isinstance(value, str) or value not in POLICIES:
-        raise Untranslatable(f"{said(value)} is none of {', '.join(POLICIES)}")
+        raise Untranslatable(f"{shown_value(value)} is not one of {', '.join(POLICIES)}")
     yield from POLICIES[value].items()
 
 
 def _normalise(value: Any) -> Settings:
     if isinstance(value, bool):
-        given: Any = {"norm_obs": value, "norm_reward": value}
+        settings: Any = {"norm_obs": value, "norm_reward": value}
     else:
-        given = {"norm_obs": True, "norm_reward": True, **mapping(value)}
-    for key, own in given.items():
+        settings = {"norm_obs": True, "norm_reward": True, **mapping(value)}
+    for key, item in settings.items():
         if key not in NORMALISED:
             raise Untranslatable(f"{key!r} of the normalisation cannot be set here")
-        yield f"environment.vector.{NORMALISED[key]}", plain(own)
+        yield f"environment.vector.{NORMALISED[key]}", plain(item)
 
 
 def _arguments(value: Any) -> Settings:
-    for key, own in mapping(value).items():
-        yield f"environment.arguments.{key}", plain(own)
+    for key, item in mapping(value).items():
+        yield f"environment.arguments.{key}", plain(item)
 
 
 def _buffer(value: Any) -> Settings:
@@ -213,37 +216,37 @@ def _buffer(value: Any) -> Settings:
 
 
 def _wrappers(value: Any) -> Settings:
-    found = []
-    for one in value if isinstance(value, list) else [value]:
-        single = isinstance(one, Mapping) and len(one) == 1
-        name, arguments = next(iter(one.items())) if single else (one, None)
+    wrappers = []
+    for entry in value if isinstance(value, list) else [value]:
+        single = isinstance(entry, Mapping) and len(entry) == 1
+        name, arguments = next(iter(entry.items())) if single else (entry, None)
         module, _, kind = str(name).rpartition(".")
-        if not f"{module}.".startswith(tuple(f"{place}." for place in WRAPPERS)):
+        if not f"{module}.".startswith(tuple(f"{module_name}." for module_name in WRAPPERS)):
             raise Untranslatable(
-                f"the wrapper {said(name)} is of neither {' nor '.join(WRAPPERS)}, "
-                "and no other module is imported"
+                f"the wrapper {shown_value(name)} is not in {' or '.join(WRAPPERS)}; "
+                "no other module is imported"
             )
-        named = kind if module.startswith(WRAPPERS[0]) else f"{WRAPPERS[1]}:{kind}"
-        found.append({"name": named, "arguments": plain(mapping(arguments or {}))})
-    yield "environment.wrappers", found
+        wrapper_name = kind if module.startswith(WRAPPERS[0]) else f"{WRAPPERS[1]}:{kind}"
+        wrappers.append({"name": wrapper_name, "arguments": plain(mapping(arguments or {}))})
+    yield "environment.wrappers", wrappers
 
 
 def _policy_arguments(value: Any) -> Settings:
-    for key, own in mapping(value).items():
+    for key, item in mapping(value).items():
         if key == "net_arch":
-            yield from _layers(own)
+            yield from _layers(item)
         elif key == "activation_fn":
-            yield "agent.activation", _activation(own)
+            yield "agent.activation", _activation(item)
         elif key == "ortho_init" or key in OF_AN_LSTM:
-            yield f"agent.{key}", plain(own)
+            yield f"agent.{key}", plain(item)
         else:
-            yield f"agent.policy_kwargs.{key}", plain(own)
+            yield f"agent.policy_kwargs.{key}", plain(item)
 
 
 def _layers(value: Any) -> Settings:
-    given = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if isinstance(given, Mapping) and set(given) in ({"pi", "vf"}, {"pi", "qf"}):
-        actor, critic = given["pi"], given.get("vf", given.get("qf"))
+    sizes = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(sizes, Mapping) and set(sizes) in ({"pi", "vf"}, {"pi", "qf"}):
+        actor, critic = sizes["pi"], sizes.get("vf", sizes.get("qf"))
         yield "agent.actor", layers(actor)
         yield "agent.critic", layers(critic)
     else:
@@ -251,9 +254,9 @@ def _layers(value: Any) -> Settings:
 
 
 def _activation(value: Any) -> str:
-    name = value.name.rpartition(".") if isinstance(value, Named) else ("", "", "")
+    name = value.name.rpartition(".") if isinstance(value, ClassName) else ("", "", "")
     if name[0] not in {"nn", "th.nn", "torch.nn"} or name[2] not in ACTIVATIONS:
-        raise Untranslatable(f"{said(value)} is none of nn.{', nn.'.join(ACTIVATIONS)}")
+        raise Untranslatable(f"{shown_value(value)} is not one of nn.{', nn.'.join(ACTIVATIONS)}")
     return ACTIVATIONS[name[2]]
 
 
@@ -269,11 +272,12 @@ def _scheduled(value: Any, *, optional: bool) -> Any:
         return {"shape": "linear", "initial": number(value.removeprefix("lin_"))}
     if optional and value is None:
         return None
+    # The library treats a negative clip range of the value function as no clipping.
     rate = number(value)
     return None if optional and rate < 0 else rate
 
 
-OWN: Mapping[str, Callable[[Any], Settings]] = {
+TRANSLATORS: Mapping[str, Callable[[Any], Settings]] = {
     "n_timesteps": _steps,
     "n_envs": _count,
     "policy": _policy,
@@ -284,4 +288,4 @@ OWN: Mapping[str, Callable[[Any], Settings]] = {
     "policy_kwargs": _policy_arguments,
     "replay_buffer_kwargs": _buffer,
 }
-"""Keys of the zoo that are no setting of the algorithm by the same name."""
+"""Translators of the zoo's keys that have another name in rlexp."""

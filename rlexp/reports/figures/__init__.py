@@ -1,4 +1,4 @@
-"""The figures of a report for print: PDF and SVG by Matplotlib, from the same numbers."""
+"""The figures of a report for print: PDF, SVG and PNG, drawn by Matplotlib from the same numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from rlexp.reports.drawing.blocks import Figure as Block
 from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scatter, Study, Table
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.drawing.palette import Style, styles
-from rlexp.reports.figures.canvas import look, saved
+from rlexp.reports.figures.canvas import publication_style, save_figure
 from rlexp.reports.figures.grids import draw_heat_map, draw_matrix
 from rlexp.reports.figures.intervals import draw_intervals
 from rlexp.reports.figures.lines import draw_lines
@@ -22,11 +22,11 @@ FORMATS = ("pdf", "svg", "png")
 
 
 def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, bytes]:
-    """Every figure of a study as files, `NAME.FORMAT`; the same study gives the same bytes.
+    """Every figure of a report as files, `NAME.FORMAT`; the same report gives the same bytes.
 
     Args:
-        study: What is told.
-        formats: Of `pdf`, `svg` and `png` (150 dots per inch).
+        study: The report.
+        formats: Some of `pdf`, `svg` and `png` (150 dots per inch).
 
     Raises:
         ConfigError: A format is unknown, or Matplotlib is not installed.
@@ -35,22 +35,22 @@ def draw(study: Study, formats: Sequence[str] = ("pdf", "svg")) -> Mapping[str, 
         if kind not in FORMATS:
             raise ConfigError(
                 f"figures cannot be drawn as {kind!r}{did_you_mean(kind, FORMATS)} "
-                f"(they can as: {', '.join(FORMATS)})"
+                f"(allowed: {', '.join(FORMATS)})"
             )
     stems, looks, files = file_stems(study), styles(study), {}
-    with look():
+    with publication_style():
         for block in drawn_blocks(study):
             if isinstance(block, Table):
                 continue
             figure = drawn_figure(block, looks)
             for kind in formats:
                 name = f"{stems[block.name]}.{kind}"
-                files[name] = saved(figure, block, kind, study.version)
+                files[name] = save_figure(figure, block, kind, study.version)
     return files
 
 
 def drawn_figure(block: Block, looks: Mapping[str, Style]) -> "Figure":
-    """A block as a figure of Matplotlib, drawn with the settings of the moment."""
+    """A block drawn as a Matplotlib figure with the current rcParams."""
     if isinstance(block, Lines):
         return draw_lines(block, looks)
     if isinstance(block, Intervals):

@@ -1,4 +1,7 @@
-"""The look of publication figures, and their files: the same bytes for the same figure."""
+"""The common parts of publication figures: style, axes, legends, texts that fit, and saving.
+
+The same figure always gives the same bytes.
+"""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def set_x(axes: "Axes", axis: Axis, scale: Scale, ticks: int, width: float) -> None:
-    """Give the horizontal axis its ends, title and at most about so many ticks.
+    """Set the limits, title and ticks of the horizontal axis.
 
-    Their words stay apart on an axis of a width in inches.
+    There are about `ticks` ticks, or fewer if their texts would overlap on `width` inches.
     """
     axes.set_xscale("log" if scale.log else "linear")
     axes.set_xlim(scale.low, scale.high)
@@ -37,15 +40,15 @@ def set_x(axes: "Axes", axis: Axis, scale: Scale, ticks: int, width: float) -> N
 
 
 def set_y(axes: "Axes", axis: Axis, scale: Scale, ticks: int, height: float) -> None:
-    """Give the vertical axis of a height in inches its ends, title and about so many ticks."""
+    """Set the limits, title and about `ticks` ticks of a vertical axis of `height` inches."""
     axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylim(scale.low, scale.high)
     axes.set_ylabel(axis_title(axis.title, height))
     _set_ticks(axes.yaxis, scale, ticks)
 
 
-def say_nothing(axes: "Axes") -> None:
-    """Say in an empty figure that it is meant to be empty."""
+def mark_empty(axes: "Axes") -> None:
+    """Write into a figure without values that there is no value to show."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", color=PALE)
 
@@ -64,21 +67,22 @@ def _most(scale: Scale, count: int, width: float) -> int:
 
 
 def _value(scale: Scale, at: float) -> float:
-    """The value at so many per cent of the axis."""
+    """The value at a position in per cent of the axis."""
     if scale.log:
         return float(scale.low * (scale.high / scale.low) ** (at / 100))
     return scale.low + at / 100 * (scale.high - scale.low)
 
 
 HANDLE, ROW = 0.45, 0.155
-"""Inches of a line with the space around it, and of a row at 8 points."""
+"""Inches: width of a legend's line with its spaces, and height of a row at 8 points."""
 
 
 def add_legend(
     figure: "Figure", handles: Sequence[Any], names: Sequence[str], width: float
 ) -> None:
-    """Put a legend below everything else; row after row, not column after column."""
+    """Add a legend below the axes, filled row by row."""
     count = _columns(names, width)
+    # Matplotlib fills a legend column by column.
     order = [k for column in range(count) for k in range(column, len(names), count)]
     legend = figure.legend(
         handles=[handles[k] for k in order],
@@ -90,13 +94,13 @@ def add_legend(
         handletextpad=0.5,
         labelspacing=0.3,
     )
-    # Set afterwards, for Matplotlib has an opinion on labels that begin with an underscore.
+    # Set afterwards, because Matplotlib leaves out labels that begin with an underscore.
     for text, k in zip(legend.get_texts(), order, strict=True):
         text.set_text(label(names[k]))
 
 
 def legend_height(names: Sequence[str], width: float) -> float:
-    """Inches that a legend needs."""
+    """The height of a legend in inches."""
     return 0.1 + ROW * -(-len(names) // _columns(names, width)) if names else 0.0
 
 
@@ -108,43 +112,43 @@ def _columns(names: Sequence[str], width: float) -> int:
 
 
 LETTER, BOLD, LINE = 0.066, 0.077, 0.14
-"""Inches of a letter at 8 points, of one in a title, and of a line."""
+"""Inches: width of a character at 8 points, of one in a bold title, and height of a line."""
 
 LONGEST_LABEL = 28
 
 
 def label(text: str) -> str:
-    """The name of a label, short enough for a legend."""
-    return within(text, LONGEST_LABEL)
+    """The name of a label, shortened for a legend."""
+    return fit_text(text, LONGEST_LABEL)
 
 
 def title(text: str, width: float) -> str:
-    """A title in bold letters, in two lines of a width in inches at most."""
+    """A bold title on at most two lines of `width` inches."""
     return _two_lines(text, int(width / BOLD))
 
 
 def axis_title(text: str, length: float) -> str:
-    """The title of an axis of a length in inches, in two lines at most."""
+    """The title of an axis of `length` inches, on at most two lines."""
     return _two_lines(text, int(length / LETTER))
 
 
-def height(texts: Iterable[str]) -> float:
-    """Inches that the tallest of some texts needs beyond one line."""
+def extra_height(texts: Iterable[str]) -> float:
+    """Inches that the text with the most lines needs beyond one line."""
     return LINE * max((text.count("\n") for text in texts), default=0)
 
 
 def _two_lines(text: str, length: int) -> str:
-    first, *others = textwrap.wrap(written(text), length) or [""]
+    first, *others = textwrap.wrap(drawable_text(text), length) or [""]
     return "\n".join([first, elided(" ".join(others), length)] if others else [first])
 
 
-def within(text: str, length: int) -> str:
-    """A text of at most so many characters, all of which the font has."""
-    return elided(written(text), length)
+def fit_text(text: str, length: int) -> str:
+    """A text of at most `length` characters, all of which exist in the font."""
+    return elided(drawable_text(text), length)
 
 
-def written(text: str) -> str:
-    """A text that the font has every character of."""
+def drawable_text(text: str) -> str:
+    """The text on one line; characters missing in the font are written as code points."""
     return spelled(one_line(text), lambda character: ord(character) in _characters())
 
 
@@ -156,11 +160,11 @@ def _characters() -> frozenset[int]:
 
 
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.25, 6.75
-"""Widths in inches, as conferences and journals of two columns have them."""
+"""Widths in inches of one column and of both columns in a two-column paper."""
 
 INK, PALE, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 
-LOOK: Any = {
+STYLE: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": PALE,
     "axes.labelcolor": INK,
@@ -197,7 +201,7 @@ LOOK: Any = {
     "ytick.labelcolor": INK,
     "ytick.labelsize": 8,
 }
-"""Matplotlib's settings. DejaVu Sans comes with it, so that a figure is the same everywhere."""
+"""Matplotlib's settings. DejaVu Sans is part of Matplotlib, so figures are the same everywhere."""
 
 
 UNDATED: Mapping[str, Mapping[str, None]] = {
@@ -205,12 +209,12 @@ UNDATED: Mapping[str, Mapping[str, None]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
 }
-"""What Matplotlib would write of its own: the time, and its version."""
+"""Metadata that Matplotlib would add and that would change the bytes: the time and its version."""
 
 
 @contextmanager
-def look() -> Iterator[None]:
-    """Draw within it: whatever the user has set for Matplotlib is left aside, and comes back.
+def publication_style() -> Iterator[None]:
+    """Use rlexp's Matplotlib settings within the context; the user's settings are restored after it.
 
     Raises:
         ConfigError: Matplotlib is not installed.
@@ -226,19 +230,19 @@ def look() -> Iterator[None]:
         ) from error
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(LOOK)
+        mpl.rcParams.update(STYLE)
         yield
 
 
 def empty_figure(width: float, height: float) -> "Figure":
-    """A figure of this size in inches, which no other part of the program knows of."""
+    """An empty figure of this size in inches, which is not registered with pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def saved(figure: "Figure", block: Block, kind: str, version: str) -> bytes:
-    """A drawn figure as a file; its title and note stand in the file's metadata."""
+def save_figure(figure: "Figure", block: Block, kind: str, version: str) -> bytes:
+    """The bytes of a figure's file; the metadata contains its title and note."""
     content = io.BytesIO()
     title, note = one_line(block.title), one_line(block.note)
     maker = f"rlexp {version}"

@@ -1,4 +1,4 @@
-"""Heat maps: cells in the colour of their value, empty ones with an outline."""
+"""Matrices of pairs and heat maps for print: cells in the colour of their value."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,9 @@ from rlexp.reports.figures.canvas import (
     SINGLE_COLUMN,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
     label,
-    say_nothing,
+    mark_empty,
     title,
 )
 from rlexp.text import digits_for, number
@@ -31,26 +31,26 @@ from rlexp.reports.drawing.palette import LIGHT
 from rlexp.stats.interval import Interval
 
 LARGEST_CELL, READABLE = 0.78, 0.68
-"""Inches of the largest cell, and of the smallest that has room for an interval."""
+"""Inches of the largest cell, and of the smallest cell with room for an interval."""
 
 DIGITS = 2
 DEEPEST = 0.62
-"""Share of the full colour at the ends of the scale: black stays readable on it."""
+"""Share of the full colour at the ends of the scale, so that black text stays readable."""
 
 
 def draw_matrix(figure: Matrix) -> "Figure":
-    """Rows against columns: blue where the row is ahead, orange where the column is."""
+    """Draw rows against columns: blue if the row is better, orange if the column is better."""
     names = [label(name) for name in figure.labels]
     n, left = len(names), 0.3 + LETTER * max(map(len, names), default=0)
     cell = min(LARGEST_CELL, (DOUBLE_COLUMN - left) / max(1, n))
     top = 0.5 if _flat(names, cell) else 0.5 + 0.75 * left
     width = max(SINGLE_COLUMN, left + n * cell)
     heading = title(figure.title, width - left)
-    drawn = empty_figure(width, top + height([heading]) + max(1, n) * cell * 0.8)
+    drawn = empty_figure(width, top + extra_height([heading]) + max(1, n) * cell * 0.8)
     axes = drawn.add_subplot()
     axes.set_title(heading)
     if all(value is None for row in figure.values for value in row):
-        say_nothing(axes)
+        mark_empty(axes)
         return drawn
     _matrix_frame(axes, names, cell)
     for i, row in enumerate(figure.values):
@@ -95,7 +95,7 @@ def _cell(
 
 
 def pair_colour(value: float, low: float, high: float) -> tuple[float, float, float]:
-    """The colour of a value between two ends: white in the middle."""
+    """The colour of a value between two ends; white in the middle."""
     from matplotlib.colors import to_rgb
 
     if not math.isfinite(value) or high <= low:
@@ -107,23 +107,23 @@ def pair_colour(value: float, low: float, high: float) -> tuple[float, float, fl
 
 
 CELL, LINE = 0.42, 0.26
-"""Inches of a cell across and up, where there is room."""
+"""Inches: width and height of a cell, if there is room."""
 DEEP = 6
-"""Shades from which on black letters are hard to read."""
+"""Smallest shade on which black text is hard to read."""
 
 
 def draw_heat_map(figure: HeatMap) -> "Figure":
-    """Columns from left to right, rows from the bottom to the top, and a key of the colours."""
+    """Draw columns from left to right, rows from bottom to top, and a colour key below."""
     names = [label(name) for name in figure.columns]
     left = 0.6 + LETTER * max((len(label(name)) for name in figure.rows), default=0)
     width = min(DOUBLE_COLUMN, max(SINGLE_COLUMN, left + CELL * len(names)))
     heading = title(figure.title, width - left)
     tall = max(1.4, LINE * len(figure.rows))
-    drawn = empty_figure(width, tall + 1.35 + height([heading]))
+    drawn = empty_figure(width, tall + 1.35 + extra_height([heading]))
     axes = drawn.add_subplot()
     axes.set_title(heading)
     if all(value is None for row in figure.values for value in row):
-        say_nothing(axes)
+        mark_empty(axes)
         return drawn
     cell = (width - left) / len(names)
     _frame(axes, figure, names, cell)

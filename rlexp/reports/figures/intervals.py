@@ -1,4 +1,4 @@
-"""Forest plots: panels side by side, a row for each label, its runs as dots."""
+"""Forest plots for print: panels side by side, one row for each label, its runs as dots."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,12 @@ from rlexp.reports.figures.canvas import (
     SINGLE_COLUMN,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
+    fit_text,
     label,
-    say_nothing,
+    mark_empty,
     set_x,
     title,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 4
 ROW, FRAME = 0.24, 0.72
-"""Inches of a row, and of a panel's title, ticks and axis."""
+"""Inches: height of a row, and of a panel's title, ticks and axis together."""
 
 TICKS = 4
 
 
 def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
-    """One panel takes one column of a page, several take two; every panel has the same rows."""
+    """Draw the panels, all with the same rows: one column wide for one panel, else two columns."""
     labels = list(dict.fromkeys(m.label for panel in figure.panels for m in panel.marks))
     columns = _columns(len(figure.panels))
     rows = max(1, -(-len(figure.panels) // columns))
@@ -45,7 +45,7 @@ def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
     room = (width - names) / columns - 0.15
     titles = [title(panel.title, room) for panel in figure.panels]
     below = [axis_title(panel.axis.title, room) for panel in figure.panels]
-    frame = FRAME + height(titles) + height(below)
+    frame = FRAME + extra_height(titles) + extra_height(below)
     drawn = empty_figure(width, rows * (frame + ROW * max(1, len(labels))))
     for number, panel in enumerate(figure.panels):
         axes = drawn.add_subplot(rows, columns, number + 1)
@@ -56,7 +56,7 @@ def draw_intervals(figure: Intervals, styles: Mapping[str, Style]) -> "Figure":
     if not figure.panels:
         axes = drawn.add_subplot()
         axes.set_title(title(figure.title, width))
-        say_nothing(axes)
+        mark_empty(axes)
     return drawn
 
 
@@ -76,7 +76,7 @@ def _draw(
 ) -> None:
     shown = scale(panel.axis, _values(panel), padding=0.06)
     if shown is None:
-        say_nothing(axes)
+        mark_empty(axes)
         return
     set_x(axes, panel.axis, shown, TICKS, width)
     axes.set_ylim(len(labels) - 0.4, top)
@@ -110,12 +110,12 @@ def _mark(axes: "Axes", mark: Mark, row: int, shown: Scale, style: Style) -> Non
 
 
 def _inside(value: float, shown: Scale) -> bool:
-    place = shown.at(value)
-    return place is not None and 0 <= place <= 1
+    position = shown.at(value)
+    return position is not None and 0 <= position <= 1
 
 
 def _dots(axes: "Axes", dots: Sequence[float], row: float, colour: str) -> None:
-    # An empty line that is not clipped would count as a point at the page's corner.
+    # Matplotlib's layout would count an empty unclipped line as a point at the page's corner.
     if dots:
         alpha = max(0.15, 0.7 / len(dots) ** 0.25)
         look: Any = {"color": colour, "ms": 2.2, "mew": 0, "alpha": alpha, "clip_on": False}
@@ -123,7 +123,7 @@ def _dots(axes: "Axes", dots: Sequence[float], row: float, colour: str) -> None:
 
 
 def _sign(axes: "Axes", mark: Mark, row: int, shown: Scale) -> None:
-    """The marks that the notes explain, above the end of the interval."""
+    """Write † or ‡ (explained in the caption) beside the end of the interval."""
     interval = mark.interval
     sign = ("†" if too_narrow(interval) else "") if possible(interval) else "‡"
     if not sign:
@@ -141,7 +141,7 @@ def _marked(axes: "Axes", marked: Sequence[tuple[str, float]], top: float, shown
         axes.axvline(value, color=PALE, linewidth=0.7, dashes=(4, 3), zorder=1.5)
         far = (shown.at(value) or 0.0) > 0.6
         axes.annotate(
-            within(name, 16),
+            fit_text(name, 16),
             (value, top),
             xytext=(-2 if far else 2, -1),
             textcoords="offset points",

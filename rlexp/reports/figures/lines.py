@@ -1,4 +1,4 @@
-"""Curves with bands and single runs, stairs, and marked heights: one column wide."""
+"""Line plots for print, one column wide: curves with bands, single runs, and marked heights."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from rlexp.reports.figures.canvas import (
     add_legend,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
     label,
     legend_height,
-    say_nothing,
+    mark_empty,
     set_x,
     set_y,
     title,
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT, WIDTH = 2.15, 2.7
-"""Inches: the height of the axes with their title, without the legend; the width without it."""
+"""Inches: height of the axes with the title but without the legend, and width of the axes."""
 
 TICKS = 5
 
 
 def draw_lines(figure: Lines, styles: Mapping[str, Style]) -> "Figure":
-    """Bands below, then single runs, then aggregates; the legend stands below the axes."""
+    """Draw bands, single runs and aggregates from back to front, and the legend below the axes."""
     labels = list(dict.fromkeys(line.label for line in figure.lines))
     scales = _scales(figure)
     if scales is None:
         return _nothing(figure)
     heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
-    more = height([heading]) + height([below]) + legend_height(labels, SINGLE_COLUMN)
+    more = extra_height([heading]) + extra_height([below]) + legend_height(labels, SINGLE_COLUMN)
     drawn = empty_figure(SINGLE_COLUMN, HEIGHT + more)
     axes = drawn.add_subplot()
     axes.set_title(heading)
@@ -58,7 +58,7 @@ def _nothing(figure: Lines) -> "Figure":
     drawn = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = drawn.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return drawn
 
 
@@ -73,7 +73,7 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
 
 
 def _placed(line: Line, x: Scale, y: Scale) -> Line:
-    """The line with a gap where a point has no place, as zero has none on a logarithmic axis."""
+    """The line with gaps for points outside the scales, such as zero on a logarithmic axis."""
 
     def placed(values: Sequence[float | None]) -> tuple[float | None, ...]:
         pairs = zip(line.x, values, strict=True)
@@ -94,7 +94,7 @@ def draw_curves(
     scales: tuple[Scale, Scale],
     styles: Mapping[str, Style],
 ) -> None:
-    """Draw lines and marked heights on axes of these scales."""
+    """Draw lines and marked heights on axes with these scales."""
     lines = [_placed(line, *scales) for line in given]
     aggregates = [line for line in lines if not line.faint]
     for line in aggregates:
@@ -118,11 +118,11 @@ def _band(axes: "Axes", line: Line, style: Style) -> None:
 
 
 def _single_runs(axes: "Axes", lines: Sequence[Line], styles: Mapping[str, Style]) -> None:
-    """All runs of a label as one collection: the more there are, the paler is each."""
+    """Draw all runs of a label as one collection; the more runs, the paler each is."""
     from matplotlib.collections import LineCollection
 
-    for name, own in groupby(lines, key=lambda line: line.label):
-        paths = [list(zip(line.x, _numbers(line.y), strict=True)) for line in own]
+    for name, members in groupby(lines, key=lambda line: line.label):
+        paths = [list(zip(line.x, _numbers(line.y), strict=True)) for line in members]
         alpha = max(0.04, 0.45 / math.sqrt(len(paths)))
         collection = LineCollection(
             paths, colors=styles[name].light, alpha=alpha, linewidths=0.5, zorder=3
@@ -135,13 +135,13 @@ def _has_points(line: Line) -> bool:
 
 
 def _inside(line: Line, x: Scale, y: Scale) -> bool:
-    """Whether nothing leaves the axes: then a line on their edge keeps its full width."""
-    places = (*map(x.at, line.x), *map(y.at, line.y))
-    return all(0 <= place <= 1 for place in places if place is not None)
+    """Whether nothing leaves the axes; then a line on their edge is drawn in full width."""
+    positions = (*map(x.at, line.x), *map(y.at, line.y))
+    return all(0 <= position <= 1 for position in positions if position is not None)
 
 
 def _lone_points(axes: "Axes", line: Line, marker: str, look: dict[str, Any]) -> None:
-    """A point between two gaps, which no line shows."""
+    """Draw points between two gaps, which a line would not show."""
     points = list(_alone(line))
     if points:
         axes.plot(
@@ -180,7 +180,7 @@ def _stroke(style: Style) -> dict[str, Any]:
 
 
 def legend_line(style: Style) -> Any:
-    """What stands for a line in a legend."""
+    """The legend entry of a line."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **_stroke(style))

@@ -1,4 +1,4 @@
-"""Parallel coordinates: two columns wide, with a key of the colours below."""
+"""Parallel coordinates for print: two columns wide, with a colour key below."""
 
 import math
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ from rlexp.reports.figures.canvas import (
     PALE,
     axis_title,
     empty_figure,
+    fit_text,
     label,
-    say_nothing,
+    mark_empty,
     title,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT, KEY = 2.6, 0.55
-"""Inches: of the coordinates with the title of the figure, and of the key."""
+"""Inches: height of the coordinates with the figure's title, and of the colour key."""
 
 TURNED = 40
 LONGEST_CHOICE, LONGEST_NAME = 12, 16
@@ -42,7 +42,7 @@ GREY = "#c4c6c8"
 
 
 def draw_parallel(figure: Parallel) -> "Figure":
-    """Grey threads below, then the higher the later, marked ones in front with their name."""
+    """Draw trials: grey ones behind, then in rising order of values, marked ones in front with names."""
     drawn = strands(figure)
     if drawn is None:
         return _nothing(figure)
@@ -68,7 +68,7 @@ def _nothing(figure: Parallel) -> "Figure":
     canvas = empty_figure(DOUBLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, DOUBLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return canvas
 
 
@@ -87,14 +87,14 @@ def _frame(axes: "Axes", names: Sequence[str], room: float) -> None:
 
 
 def _coordinates(axes: "Axes", figure: Parallel, drawn: Strands) -> None:
-    for k, (coordinate, own) in enumerate(zip(figure.coordinates, drawn.scales, strict=True)):
+    for k, (coordinate, scale) in enumerate(zip(figure.coordinates, drawn.scales, strict=True)):
         axes.plot([k, k], [0, 1], color=PALE, linewidth=0.6, clip_on=False, zorder=4)
-        for tick in coordinate_ticks(coordinate, own):
-            _write(axes, (k, tick.at / 100), within(tick.text, LONGEST_CHOICE), size=6)
+        for tick in coordinate_ticks(coordinate, scale):
+            _write(axes, (k, tick.at / 100), fit_text(tick.text, LONGEST_CHOICE), size=6)
 
 
 def _write(axes: "Axes", at: tuple[float, float], text: str, *, size: float) -> Any:
-    """A text right of a point, set off from the threads below it."""
+    """Write a text right of a point, with a white outline above the lines."""
     from matplotlib.patheffects import withStroke
 
     return axes.annotate(
@@ -110,13 +110,13 @@ def _write(axes: "Axes", at: tuple[float, float], text: str, *, size: float) -> 
     )
 
 
-def _threads(axes: "Axes", plain: Sequence[Strand]) -> None:
-    """All threads of a shade as one collection: the more there are, the paler is each."""
+def _threads(axes: "Axes", unmarked: Sequence[Strand]) -> None:
+    """Draw all trials of a shade as one collection; the more trials, the paler each is."""
     from matplotlib.collections import LineCollection
 
-    alpha = max(0.3, min(0.9, 6 / math.sqrt(max(1, len(plain)))))
-    for number, (_, own) in enumerate(groupby(plain, key=_colour)):
-        bundle = list(own)
+    alpha = max(0.3, min(0.9, 6 / math.sqrt(max(1, len(unmarked)))))
+    for number, (_, members) in enumerate(groupby(unmarked, key=_colour)):
+        bundle = list(members)
         look: Any = {"colors": _colour(bundle[0]), "alpha": alpha, "linewidths": 0.7}
         paths = [run for strand in bundle for run in _runs(strand)]
         order = 2 + 0.01 * number
@@ -126,7 +126,7 @@ def _threads(axes: "Axes", plain: Sequence[Strand]) -> None:
 
 
 def _dots(axes: "Axes", dots: Sequence[tuple[float, float]], colour: str, order: float) -> None:
-    """Values between two gaps, which no line shows."""
+    """Draw values between two gaps, which a line would not show."""
     if dots:
         axes.plot(*zip(*dots, strict=True), "o", ms=2.2, mew=0, color=colour, zorder=order)
 
@@ -150,7 +150,7 @@ def _marked(axes: "Axes", front: Sequence[Strand]) -> None:
         if strand.heights[-1] is not None:
             leader = ([len(strand.heights) - 1, end], [strand.heights[-1], at / 100])
             axes.plot(*leader, color=_colour(strand), lw=0.7, clip_on=False, zorder=5)
-        _write(axes, (end, at / 100), within(strand.thread.name, LONGEST_NAME), size=7)
+        _write(axes, (end, at / 100), fit_text(strand.thread.name, LONGEST_NAME), size=7)
 
 
 def _last(strand: Strand) -> float:
@@ -158,7 +158,7 @@ def _last(strand: Strand) -> float:
 
 
 def _runs(strand: Strand) -> list[list[tuple[float, float]]]:
-    """Points of a thread between its gaps."""
+    """The unbroken pieces of a trial's line."""
     placed = [(k, up) for k, up in enumerate(strand.heights)]
     runs = groupby(placed, key=lambda pair: pair[1] is None)
     return [[(k, up or 0.0) for k, up in run] for gap, run in runs if not gap]

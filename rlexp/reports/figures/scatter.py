@@ -1,4 +1,4 @@
-"""Points of several kinds, with curves and marked heights behind them: one column wide."""
+"""Scatter plots for print, one column wide: points, with curves and marked heights behind them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from rlexp.reports.figures.canvas import (
     add_legend,
     axis_title,
     empty_figure,
-    height,
+    extra_height,
+    fit_text,
     legend_height,
-    say_nothing,
+    mark_empty,
     set_x,
     set_y,
     title,
-    within,
 )
 from rlexp.reports.figures.lines import draw_curves, legend_line
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT, WIDTH = 2.15, 2.7
-"""Inches: the height of the axes with their title, without the legend; the width without it."""
+"""Inches: height of the axes with the title but without the legend, and width of the axes."""
 
 TICKS = 5
 LONGEST_NAME = 16
 TURNED = 40
-"""Degrees by which the names of ticks are turned that do not fit beside each other."""
+"""Degrees by which tick names are turned if they do not fit side by side."""
 
 MARKERS: Mapping[str, tuple[str, float]] = {
     "disc": ("o", 3.0),
@@ -46,20 +46,24 @@ MARKERS: Mapping[str, tuple[str, float]] = {
     "ring": ("o", 3.2),
     "peak": ("^", 3.4),
 }
-"""Matplotlib's marker of each shape, and its size in points."""
+"""Matplotlib's marker and its size in points, by shape."""
 
 OPEN = frozenset({"ring"})
 
 
 def draw_scatter(figure: Scatter, styles: Mapping[str, Style]) -> "Figure":
-    """Lines below, then the points, cloud by cloud; the legend stands below the axes."""
+    """Draw lines, the points series by series in front, and the legend below the axes."""
     drawn = places(figure)
     if drawn is None:
         return _nothing(figure)
     dots = list(dict.fromkeys(cloud.label for cloud in figure.clouds))
     curves = [n for n in dict.fromkeys(line.label for line in figure.lines) if n not in dots]
     heading, below = title(figure.title, WIDTH), axis_title(figure.x.title, WIDTH)
-    more = height([heading]) + height([below]) + legend_height([*dots, *curves], SINGLE_COLUMN)
+    more = (
+        extra_height([heading])
+        + extra_height([below])
+        + legend_height([*dots, *curves], SINGLE_COLUMN)
+    )
     canvas = empty_figure(SINGLE_COLUMN, HEIGHT + more + _names_height(figure))
     axes = canvas.add_subplot()
     axes.set_title(heading)
@@ -78,21 +82,21 @@ def _nothing(figure: Scatter) -> "Figure":
     canvas = empty_figure(SINGLE_COLUMN, HEIGHT / 2)
     axes = canvas.add_subplot()
     axes.set_title(title(figure.title, SINGLE_COLUMN))
-    say_nothing(axes)
+    mark_empty(axes)
     return canvas
 
 
 def _clouds(axes: "Axes", figure: Scatter, drawn: Places, styles: Mapping[str, Style]) -> None:
-    for number, (cloud, own) in enumerate(zip(figure.clouds, drawn.clouds, strict=True)):
-        # An empty line that is not clipped would count as a point at the page's corner.
-        if own:
-            look = _look(styles[cloud.label]) | {"alpha": _alpha(own), "zorder": 5 + number}
-            xs, ys = [place.x for place in own], [place.y for place in own]
+    for number, (cloud, points) in enumerate(zip(figure.clouds, drawn.clouds, strict=True)):
+        # Matplotlib's layout would count an empty unclipped line as a point at the page's corner.
+        if points:
+            look = _look(styles[cloud.label]) | {"alpha": _alpha(points), "zorder": 5 + number}
+            xs, ys = [point.x for point in points], [point.y for point in points]
             axes.plot(xs, ys, linestyle="", clip_on=False, **look)
 
 
-def _alpha(own: Sequence[Place]) -> float:
-    return max(0.35, min(1.0, math.sqrt(100 / len(own))))
+def _alpha(points: Sequence[Place]) -> float:
+    return max(0.35, min(1.0, math.sqrt(100 / len(points))))
 
 
 def _look(style: Style) -> dict[str, Any]:
@@ -111,7 +115,7 @@ def _key(style: Style) -> Any:
 
 
 def _names(figure: Scatter) -> list[str]:
-    return [within(name, LONGEST_NAME) for name in figure.ticks]
+    return [fit_text(name, LONGEST_NAME) for name in figure.ticks]
 
 
 def _flat(figure: Scatter) -> bool:
@@ -120,7 +124,7 @@ def _flat(figure: Scatter) -> bool:
 
 
 def _names_height(figure: Scatter) -> float:
-    """Inches that turned names need."""
+    """The height of turned tick names in inches."""
     if _flat(figure):
         return 0.0
     return 0.7 * LETTER * max((len(name) for name in _names(figure)), default=0)

@@ -1,4 +1,4 @@
-"""Every table and figure as CSV (RFC 4180), with full precision, for spreadsheets and R."""
+"""Every table and figure of a report as CSV (RFC 4180) with full precision."""
 
 import csv
 import io
@@ -24,29 +24,29 @@ from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
 from rlexp.reports.drawing.marks import choice, tick_name
 from rlexp.stats.interval import Interval
 
-Row = Sequence[Value]
+CsvRow = Sequence[Value]
 
 INTERVAL = tuple(field.name for field in fields(Estimate))
 """Columns of an interval: estimate, low, high, level, method, repetitions, n, tasks, seed, …
 
-The last three are those of an estimate: digits, sizes (runs of each task), and runs.
+The last three exist for estimates only: digits, sizes (runs of each task), and runs.
 """
 
 EXECUTED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of a cell that a spreadsheet may take for a formula."""
+"""Beginnings of a cell that a spreadsheet may execute as a formula."""
 
 
 def render(study: Study) -> Mapping[str, bytes]:
-    """A file for each table and figure, `NAME.csv`.
+    """One file for each table and figure, `NAME.csv`.
 
-    Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a number that
-    is none `nan` or `inf`. A text that a spreadsheet would execute begins with an apostrophe.
+    Lines end in CRLF and the encoding is UTF-8. A missing value is an empty cell, a non-finite
+    number is `nan` or `inf`. A text that a spreadsheet would execute gets an apostrophe in front.
     """
     stems = file_stems(study)
-    return {f"{stems[b.name]}.csv": written(rows_of(b)) for b in drawn_blocks(study)}
+    return {f"{stems[b.name]}.csv": written(csv_rows(b)) for b in drawn_blocks(study)}
 
 
-def rows_of(block: Table | Figure) -> Iterator[Row]:  # noqa: PLR0911
+def csv_rows(block: Table | Figure) -> Iterator[CsvRow]:  # noqa: PLR0911
     """The header of a table or figure, then its rows."""
     match block:
         case Table():
@@ -65,7 +65,7 @@ def rows_of(block: Table | Figure) -> Iterator[Row]:  # noqa: PLR0911
             return _parallel(block)
 
 
-def written(rows: Iterator[Row]) -> bytes:
+def written(rows: Iterator[CsvRow]) -> bytes:
     """Rows as CSV."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
@@ -83,19 +83,19 @@ def _cell(value: Value | tuple[Any, ...]) -> str:
         case float():
             return repr(float(value))
         case tuple():
-            # Runs of a task are apart by a space, tasks by a semicolon.
+            # Runs of a task are separated by a space, tasks by a semicolon.
             nested = value and isinstance(value[0], tuple)
             return ("; " if nested else " ").join(map(_cell, value))
         case _:
             return str(value)
 
 
-def _of(interval: Interval | None) -> Row:
+def _interval_cells(interval: Interval | None) -> CsvRow:
     return [getattr(interval, name, None) if interval else None for name in INTERVAL]
 
 
-def _table(table: Table) -> Iterator[Row]:
-    wide = [any(isinstance(row[k], Interval) for row in table.rows) for k in _places(table)]
+def _table(table: Table) -> Iterator[CsvRow]:
+    wide = [any(isinstance(row[k], Interval) for row in table.rows) for k in _column_range(table)]
     titles = [column.title for column in table.columns]
     yield [
         name
@@ -103,21 +103,21 @@ def _table(table: Table) -> Iterator[Row]:
         for name in ([f"{title} {field}" for field in INTERVAL] if w else [title])
     ]
     for row in table.rows:
-        yield [v for value, w in zip(row, wide, strict=True) for v in _spread(value, w)]
+        yield [v for value, w in zip(row, wide, strict=True) for v in _cells_of(value, w)]
 
 
-def _places(table: Table) -> range:
+def _column_range(table: Table) -> range:
     return range(len(table.columns))
 
 
-def _spread(value: Value, wide: bool) -> Row:
+def _cells_of(value: Value, wide: bool) -> CsvRow:
     if isinstance(value, Interval):
-        return _of(value)
+        return _interval_cells(value)
     return [value, *[None] * (len(INTERVAL) - 1)] if wide else [value]
 
 
-def _lines(figure: Lines) -> Iterator[Row]:
-    """A row per point; `line` tells apart the lines of a label, of which single runs are many."""
+def _lines(figure: Lines) -> Iterator[CsvRow]:
+    """One row for each point; `line` numbers the lines, as a label has many single runs."""
     yield ["kind", "label", "line", "x", "y", "low", "high"]
     for number, line in enumerate(figure.lines):
         kind = "run" if line.faint else "aggregate"
@@ -127,61 +127,61 @@ def _lines(figure: Lines) -> Iterator[Row]:
         yield ["mark", name, None, None, y, None, None]
 
 
-def _points(line: Line) -> Iterator[Row]:
+def _points(line: Line) -> Iterator[CsvRow]:
     nothing = (None,) * len(line.x)
     return zip(line.x, line.y, line.low or nothing, line.high or nothing, strict=True)
 
 
-def _intervals(figure: Intervals) -> Iterator[Row]:
-    """A row per interval, per run (its score is the estimate) and per marked value."""
+def _intervals(figure: Intervals) -> Iterator[CsvRow]:
+    """One row for each interval, run (its score is the estimate) and marked value."""
     yield ["kind", "panel", "label", *INTERVAL]
     empty = [None] * (len(INTERVAL) - 1)
     for panel in figure.panels:
         for mark in panel.marks:
-            yield ["interval", panel.title, mark.label, *_of(mark.interval)]
+            yield ["interval", panel.title, mark.label, *_interval_cells(mark.interval)]
             for score in mark.dots:
                 yield ["run", panel.title, mark.label, score, *empty]
         for name, value in panel.marked:
             yield ["mark", panel.title, name, value, *empty]
 
 
-def _matrix(figure: Matrix) -> Iterator[Row]:
-    """A row per pair."""
+def _matrix(figure: Matrix) -> Iterator[CsvRow]:
+    """One row for each pair of labels."""
     yield ["row", "column", *INTERVAL]
     for label, values in zip(figure.labels, figure.values, strict=True):
         for other, value in zip(figure.labels, values, strict=True):
             if value is not None:
-                yield [label, other, *_of(value)]
+                yield [label, other, *_interval_cells(value)]
 
 
-def _heat_map(figure: HeatMap) -> Iterator[Row]:
-    """A row per cell that has a value."""
+def _heat_map(figure: HeatMap) -> Iterator[CsvRow]:
+    """One row for each cell with a value."""
     yield ["label", figure.x, figure.y, *INTERVAL]
     for row, values in zip(figure.rows, figure.values, strict=True):
         for column, value in zip(figure.columns, values, strict=True):
             if value is not None:
-                yield [figure.label, column, row, *_of(value)]
+                yield [figure.label, column, row, *_interval_cells(value)]
 
 
-def _scatter(figure: Scatter) -> Iterator[Row]:
-    """A row per point, per point of a line and per mark; a named tick stands for its number."""
+def _scatter(figure: Scatter) -> Iterator[CsvRow]:
+    """One row for each point and mark; a named tick replaces its number."""
     yield ["kind", "label", "name", "x", "y", "low", "high"]
     for cloud in figure.clouds:
         for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=True):
-            yield ["point", cloud.label, name, _named(figure, x), y, None, None]
+            yield ["point", cloud.label, name, _named_tick(figure, x), y, None, None]
     for line in figure.lines:
         for at, *heights in _points(line):
-            yield ["line", line.label, None, _named(figure, at), *heights]
+            yield ["line", line.label, None, _named_tick(figure, at), *heights]
     for name, y in figure.marks:
         yield ["mark", name, None, None, y, None, None]
 
 
-def _named(figure: Scatter, x: Value) -> Value:
+def _named_tick(figure: Scatter, x: Value) -> Value:
     return tick_name(figure, x) or x if isinstance(x, float) else x
 
 
-def _parallel(figure: Parallel) -> Iterator[Row]:
-    """A row per thread; a choice stands under its name."""
+def _parallel(figure: Parallel) -> Iterator[CsvRow]:
+    """One row for each trial; categorical values are written as names."""
     titles = [coordinate.title for coordinate in figure.coordinates]
     yield ["name", "marked", figure.colour.title, *titles]
     for thread in figure.threads:

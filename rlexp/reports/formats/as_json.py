@@ -1,4 +1,4 @@
-"""The whole study as JSON, for programs: every number, every interval with all its fields."""
+"""The report as JSON for programs: every number, and every interval with all its fields."""
 
 import dataclasses
 import json
@@ -12,19 +12,19 @@ SCHEMA_VERSION = 1
 
 
 def render(study: Study) -> Mapping[str, bytes]:
-    """The study as `report.json`.
+    """The report as `report.json`.
 
-    Keys stand in the order of the fields of `rlexp.reports.drawing.blocks`, and each block says its
-    `kind`. Numbers are kept to the last bit; one that is not finite is `null`, as JSON has none.
+    Keys have the order of the fields in `rlexp.reports.drawing.blocks`, and each block has its
+    `kind`. Numbers keep full precision; a non-finite number is `null`, as JSON has no other form.
     """
     content = {"schema_version": SCHEMA_VERSION, **plain(study)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    # A lone surrogate, as file names may hold, has no UTF-8, but has an escape in JSON.
+    # File names may contain lone surrogates, which UTF-8 cannot encode but JSON can escape.
     return {"report.json": f"{text}\n".encode(errors="backslashreplace")}
 
 
 def plain(value: Any) -> Any:
-    """A value of the study as JSON knows it."""
+    """A value of the report as a JSON value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):

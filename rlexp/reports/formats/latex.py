@@ -1,4 +1,8 @@
-"""The report as LaTeX: a file for each table, and a document that holds them and the figures."""
+"""The report as LaTeX: one file for each table, and a document with all tables and figures.
+
+The module has three parts: tables (`table_file`), escaping of text (`latex`, `breakable`,
+`verbatim`), and the document (`render`).
+"""
 
 import re
 import unicodedata
@@ -18,41 +22,41 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.drawing.file_names import drawn_blocks, file_stems
-from rlexp.reports.formats.cells import Worded, caption_notes, worded
-from rlexp.reports.formats.end_points import end_points
+from rlexp.reports.formats.figure_tables import summary_table
+from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
 from rlexp.text import one_line, spelled, visible
 
 LONG_TABLE = 40
-"""Rows beyond which a table runs over pages."""
+"""Number of rows above which a table may continue on the next page."""
 
 LONG_CELL = 40
-"""Characters of a cell beyond which its column is a paragraph."""
+"""Number of characters in a cell above which its column has line breaks."""
 
 LINE = 110
-"""Characters of a line in small letters."""
+"""Characters of a line in small print."""
 
 WIDE_TABLE = 160
-"""Characters of a row beyond which its columns stand in several tables, one below the other."""
+"""Characters of a row above which the columns are divided among several tables."""
 
 
 def table_file(table: Table, stem: str) -> str:
     """A table with its caption, its label (`tab:STEM`) and its notes.
 
-    It needs the packages array, booktabs and graphicx, and longtable if it is of more than 40
-    rows. One that is wider than the line is made smaller, and one that would become too small
-    for that is divided between its columns.
+    The file needs the packages array, booktabs and graphicx, and longtable for more than 40 rows.
+    A table that is wider than the line is scaled down; one that would become too small is divided
+    into several tables with some of the columns.
     """
-    words = worded(table)
+    table_text = as_text_table(table)
     heading = rf"\caption{{{latex(table.title)}}}\label{{tab:{stem}}}"
-    form = _long if len(words.rows) > LONG_TABLE else _short
-    return "\n".join(form(heading, list(_divided(words)), words.notes)) + "\n"
+    form = _long if len(table_text.rows) > LONG_TABLE else _short
+    return "\n".join(form(heading, list(_divided(table_text)), table_text.notes)) + "\n"
 
 
-def _short(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iterator[str]:
+def _short(heading: str, pieces: Sequence[TextTable], notes: Sequence[str]) -> Iterator[str]:
     yield from (r"\begin{table}[!htbp]", r"\centering", r"\small", heading)
     for number, piece in enumerate(pieces):
         yield from [r"\par\medskip"] if number else []
-        # Measured first: a table that fits keeps its size.
+        # Scaled only if it is wider than the line: a table that fits keeps its size.
         yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
         yield rf"\begin{{tabular}}{{{_columns(piece)}}}"
         yield from (r"\toprule", _head(piece), r"\midrule", *_rows(piece), r"\bottomrule")
@@ -61,7 +65,7 @@ def _short(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iter
     yield r"\end{table}"
 
 
-def _long(heading: str, pieces: Sequence[Worded], notes: Sequence[str]) -> Iterator[str]:
+def _long(heading: str, pieces: Sequence[TextTable], notes: Sequence[str]) -> Iterator[str]:
     yield r"{\footnotesize\setlength{\tabcolsep}{4pt}"
     for number, piece in enumerate(pieces):
         yield rf"\begin{{longtable}}{{{_columns(piece)}}}"
@@ -81,68 +85,68 @@ def _notes(notes: Sequence[str]) -> Iterator[str]:
         yield r"\end{minipage}"
 
 
-def _divided(words: Worded) -> Iterator[Worded]:
-    """Tables that are narrow enough, each of which begins with the first column."""
-    widths = [_width(words, k) for k in range(len(words.titles))]
+def _divided(table_text: TextTable) -> Iterator[TextTable]:
+    """The columns divided among narrow tables; each table repeats the first column."""
+    widths = [_width(table_text, k) for k in range(len(table_text.titles))]
     kept = list(range(len(widths)))
     if sum(widths) > WIDE_TABLE:
         kept = kept[:1]
         for k in range(1, len(widths)):
             if len(kept) > 1 and sum(widths[j] for j in kept) + widths[k] > WIDE_TABLE:
-                yield _chosen_columns(words, kept)
+                yield _chosen_columns(table_text, kept)
                 kept = [0]
             kept.append(k)
-    yield _chosen_columns(words, kept)
+    yield _chosen_columns(table_text, kept)
 
 
-def _width(words: Worded, column: int) -> int:
-    """Characters of a column, the space beside it included."""
-    cells = (words.titles[column], *(row[column] for row in words.rows))
+def _width(table_text: TextTable, column: int) -> int:
+    """Width of a column in characters, including the space beside it."""
+    cells = (table_text.titles[column], *(row[column] for row in table_text.rows))
     return min(LONG_CELL, max(map(len, cells))) + 3
 
 
-def _chosen_columns(words: Worded, columns: Sequence[int]) -> Worded:
-    return Worded(
-        titles=[words.titles[k] for k in columns],
-        rows=[[row[k] for k in columns] for row in words.rows],
-        numeric=[words.numeric[k] for k in columns],
-        notes=words.notes,
+def _chosen_columns(table_text: TextTable, columns: Sequence[int]) -> TextTable:
+    return TextTable(
+        titles=[table_text.titles[k] for k in columns],
+        rows=[[row[k] for k in columns] for row in table_text.rows],
+        numeric=[table_text.numeric[k] for k in columns],
+        notes=table_text.notes,
     )
 
 
-def _columns(words: Worded) -> str:
-    """The form of each column; columns of sentences share what the others leave of the line."""
-    widths = [_width(words, k) for k in range(len(words.titles))]
-    sentences = [_sentences(words, k) for k in range(len(words.titles))]
-    others = sum(w for w, long in zip(widths, sentences, strict=True) if not long)
+def _columns(table_text: TextTable) -> str:
+    """LaTeX's column specification; columns with long texts share the width that is left."""
+    widths = [_width(table_text, k) for k in range(len(table_text.titles))]
+    sentences = [_has_long_text(table_text, k) for k in range(len(table_text.titles))]
+    others = sum(w for w, is_long in zip(widths, sentences, strict=True) if not is_long)
     share = max(0.15, (1 - others / LINE) / max(1, sum(sentences)) - 0.02)
     paragraph = rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}"
-    forms = zip(words.numeric, sentences, strict=True)
-    return "".join("r" if right else paragraph if long else "l" for right, long in forms)
+    forms = zip(table_text.numeric, sentences, strict=True)
+    return "".join("r" if right else paragraph if is_long else "l" for right, is_long in forms)
 
 
-def _sentences(words: Worded, column: int) -> bool:
-    longest = max((len(row[column]) for row in words.rows), default=0)
-    return not words.numeric[column] and longest > LONG_CELL
+def _has_long_text(table_text: TextTable, column: int) -> bool:
+    longest = max((len(row[column]) for row in table_text.rows), default=0)
+    return not table_text.numeric[column] and longest > LONG_CELL
 
 
-def _head(words: Worded) -> str:
-    titles = zip(words.titles, words.numeric, strict=True)
+def _head(table_text: TextTable) -> str:
+    titles = zip(table_text.titles, table_text.numeric, strict=True)
     return _row(rf"\multicolumn{{1}}{{{'r' if r else 'l'}}}{{{latex(t)}}}" for t, r in titles)
 
 
-def _rows(words: Worded) -> Iterator[str]:
-    if not words.rows:
-        yield rf"\multicolumn{{{len(words.titles)}}}{{l}}{{nothing}} \\"
-    for row in words.rows:
-        yield _row(map(_cell, row, words.numeric))
+def _rows(table_text: TextTable) -> Iterator[str]:
+    if not table_text.rows:
+        yield rf"\multicolumn{{{len(table_text.titles)}}}{{l}}{{nothing}} \\"
+    for row in table_text.rows:
+        yield _row(map(_cell, row, table_text.numeric))
 
 
-def _cell(word: str, right: bool) -> str:
-    """A cell whose mark, in a column of numbers, stands beyond the digits."""
-    if right and word.endswith((" †", " ‡")):
-        return rf"{breakable(word[:-2])}\rlap{{\,{latex(word[-1])}}}"
-    return breakable(word)
+def _cell(text: str, right: bool) -> str:
+    """A cell; in a column of numbers, † and ‡ do not shift the digits."""
+    if right and text.endswith((" †", " ‡")):
+        return rf"{breakable(text[:-2])}\rlap{{\,{latex(text[-1])}}}"
+    return breakable(text)
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -166,14 +170,14 @@ SPECIAL: Mapping[str, str] = {
     '"': r"\textquotedbl{}",
     "`": r"\textasciigrave{}",
 }
-"""What LaTeX reads as commands or, in some fonts, as another character."""
+"""Characters that LaTeX reads as commands or, in some fonts, as other characters."""
 
-APART = re.compile(r"(?:^(?=[\[*])|(?<=-)(?=-)|(?<=,)(?=,)|(?<=')(?='))")
-"""Places that must be kept apart: two of these characters become one, and a bracket or a star at
-the beginning of a row becomes an argument of the end of the row before."""
+SEPARATED = re.compile(r"(?:^(?=[\[*])|(?<=-)(?=-)|(?<=,)(?=,)|(?<=')(?='))")
+"""Positions where `{}` is inserted: LaTeX would join two of these characters into one, and would read
+a bracket or a star at the beginning of a row as an argument of the line break before it."""
 
 BREAK = "\0"
-"""Marks where a word may break; a visible text has no such character."""
+"""Marks a possible line break in a word; escaped texts never contain this character."""
 
 SYMBOLS: Mapping[str, str] = {
     "−": "$-$",
@@ -227,7 +231,7 @@ GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
     "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 )
-"""Letters that have a command of their name; the others look like Latin ones."""
+"""Greek letters with a LaTeX command; the others look like Latin letters."""
 
 ACCENTS = {
     "\u0300": "`",
@@ -247,20 +251,20 @@ ACCENTS = {
 
 
 def latex(text: str) -> str:
-    """A text in one line, with every character that commands LaTeX made harmless.
+    """A text on one line with all special characters of LaTeX escaped.
 
-    What pdfLaTeX has no letter for is given by its number (`[U+1F916]`).
+    A character that pdfLaTeX cannot print is written as its code point (`[U+1F916]`).
     """
     return _set(one_line(text))
 
 
 def breakable(text: str) -> str:
-    """The same, with places where a word of more than 25 characters may break."""
+    """The escaped text in which words of more than 25 characters may break."""
     return _set(re.sub(r"[^ ]{25}(?=[^ ])", rf"\g<0>{BREAK}", one_line(text)))
 
 
 def verbatim(text: str) -> str:
-    """Lines as they are, in the typewriter font; long ones break between words."""
+    """The lines of a text for the typewriter font; long lines break between words."""
     return "\n".join(_line(visible(line)) for line in text.splitlines())
 
 
@@ -271,11 +275,11 @@ def _line(line: str) -> str:
 
 
 def _set(line: str) -> str:
-    pieces = APART.split(spelled(line, _known))
+    pieces = SEPARATED.split(spelled(line, _has_letter))
     return "{}".join("".join(map(_escaped, piece)) for piece in pieces)
 
 
-def _known(character: str) -> bool:
+def _has_letter(character: str) -> bool:
     return character.isascii() or _letter(character) is not None
 
 
@@ -292,11 +296,11 @@ def _letter(character: str) -> str | None:
 
 
 def _greek(character: str) -> str | None:
-    words = unicodedata.name(character, "").split(" ")
-    if len(words) != 4 or words[0] != "GREEK" or words[2] != "LETTER":
+    name_parts = unicodedata.name(character, "").split(" ")
+    if len(name_parts) != 4 or name_parts[0] != "GREEK" or name_parts[2] != "LETTER":
         return None
-    name = words[3].lower().replace("lamda", "lambda")
-    name = name.capitalize() if words[1] == "CAPITAL" else name
+    name = name_parts[3].lower().replace("lamda", "lambda")
+    name = name.capitalize() if name_parts[1] == "CAPITAL" else name
     return rf"$\{name}$" if name in GREEK.split(" ") else None
 
 
@@ -310,7 +314,7 @@ def _accented(character: str) -> str | None:
 TONES = {Tone.NOTE: "Note", Tone.GOOD: "Result", Tone.WARNING: "Warning", Tone.PROBLEM: "Problem"}
 
 FLOATS = 12
-"""Tables and figures after which those that wait are printed: LaTeX can hold 52."""
+"""Number of tables and figures after which `\\clearpage` prints them: LaTeX can hold 52."""
 
 PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[T1]{fontenc}
@@ -328,23 +332,23 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 
 
 def render(study: Study, figures: str = "figures") -> Mapping[str, bytes]:
-    """A file for each table and figure (`NAME.tex`), and `report.tex` that inputs them all.
+    """One file for each table and figure (`NAME.tex`), and `report.tex` that includes them all.
 
     The document needs pdfLaTeX or LuaLaTeX with the packages array, booktabs, geometry, graphicx
-    and longtable. It includes every figure that it finds drawn (`NAME.pdf`), and in place of
-    another a table of its end points.
+    and longtable. It includes each drawn figure that it finds (`NAME.pdf`), and a table in place
+    of a figure that it does not find.
 
     Args:
-        study: What is told.
+        study: The report.
         figures: Folder of the drawn figures, relative to the document.
 
     Raises:
-        ConfigError: LaTeX cannot read a folder of this name.
+        ConfigError: LaTeX cannot read a folder with this name.
     """
     if not re.fullmatch(r"[A-Za-z0-9./_+-]+", figures):
         raise ConfigError(
-            f"LaTeX cannot include figures from {figures!r}; choose a folder whose name has only "
-            "letters, digits, dots, dashes, underscores and slashes"
+            f"LaTeX cannot include figures from {figures!r}: choose a folder whose name contains "
+            "only letters, digits, dots, dashes, underscores and slashes"
         )
     stems = file_stems(study)
     files = {
@@ -356,7 +360,7 @@ def render(study: Study, figures: str = "figures") -> Mapping[str, bytes]:
 
 
 def _table(block: Table | Figure) -> Table:
-    return block if isinstance(block, Table) else end_points(block)
+    return block if isinstance(block, Table) else summary_table(block)
 
 
 def _document(study: Study, stems: Mapping[str, str], figures: str) -> Iterator[str]:

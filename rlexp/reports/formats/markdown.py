@@ -15,27 +15,27 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.drawing.file_names import file_stems
-from rlexp.reports.formats.cells import Worded, caption_notes, worded
-from rlexp.reports.formats.end_points import end_points
+from rlexp.reports.formats.figure_tables import summary_table
+from rlexp.reports.formats.text_tables import TextTable, as_text_table, caption_notes
 from rlexp.text import one_line, visible
 
 ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "$": "&#36;", "@": "&#64;", "|": "&#124;"}
-"""Written as entities: what reads HTML, formulas or cells first sees no backslash before them."""
+"""Characters written as entities: HTML, formulas and table cells are parsed before backslashes."""
 
 MARKUP = frozenset("\\`*_{}[]~#")
 
 BEGINNING = re.compile(r"^(?:[-+=](?=[-+=\s]|$)|\d{1,9}(?=[.)](?:\s|$)))")
-"""What makes a list, a rule or a heading where a line begins with it."""
+"""Beginnings of a line that Markdown reads as a list, a rule or a heading."""
 
 
 def inline(text: str) -> str:
-    """A text in one line, for a paragraph, a heading or a cell of a table."""
+    """A text escaped on one line, for a paragraph, a heading or a table cell."""
     escaped = "".join(map(_escaped, one_line(text)))
     return BEGINNING.sub(_set_off, escaped)
 
 
 def fenced(text: str) -> str:
-    """A text as it is, behind a fence that is longer than any within."""
+    """A text as a code block, with a fence longer than any run of backticks in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([fence, *map(visible, text.splitlines()), fence])
@@ -56,20 +56,20 @@ ALERTS = {
     Tone.WARNING: "WARNING",
     Tone.PROBLEM: "CAUTION",
 }
-"""GitHub's names of what its readers know as a note, a tip, a warning and a caution."""
+"""GitHub's names of alerts by tone."""
 
 
 def render(study: Study, figures: str | None = None) -> Mapping[str, bytes]:
-    """The study as `report.md`.
+    """The report as `report.md`.
 
     Args:
-        study: What is told.
-        figures: Folder of the drawn figures (`NAME.svg`), relative to the report. Without one,
-            each figure's end points stand in a table.
+        study: The report.
+        figures: Folder of the drawn figures (`NAME.svg`), relative to the report. None: each
+            figure is replaced by a table.
     """
     stems = file_stems(study) if figures else {}
     images = {name: f"{quote(figures or '')}/{stem}.svg" for name, stem in stems.items()}
-    blocks = [f"# {_words(study.title)}", inline(study.subtitle), *_failed(study)]
+    blocks = [f"# {_title(study.title)}", inline(study.subtitle), *_failed(study)]
     for part in study.parts:
         blocks.extend(_part(part, images))
     blocks.append(f"Written by rlexp {inline(study.version)}.")
@@ -84,7 +84,7 @@ def _failed(study: Study) -> Iterator[str]:
 
 
 def _part(part: Part, images: Mapping[str, str]) -> Iterator[str]:
-    yield f"## {_words(part.title)}"
+    yield f"## {_title(part.title)}"
     if part.folded:
         yield "<details><summary>Show</summary>"
     for block in part.blocks:
@@ -100,19 +100,19 @@ def _block(block: Block, images: Mapping[str, str]) -> Iterator[str]:
         case Notice():
             yield _alert(block.tone, [inline(block.text)])
         case Listing():
-            yield f"### {_words(block.title)}"
+            yield f"### {_title(block.title)}"
             yield fenced(block.text)
         case Table():
-            yield from _table(block, worded(block).notes)
+            yield from _table(block, as_text_table(block).notes)
         case _ if image := images.get(block.name):
-            yield f"### {_words(block.title)}"
+            yield f"### {_title(block.title)}"
             yield f"![{inline(block.title)}]({image})"
             yield from map(inline, caption_notes(block))
         case _:
-            yield from _table(end_points(block), list(caption_notes(block)))
+            yield from _table(summary_table(block), list(caption_notes(block)))
 
 
-def _words(text: str) -> str:
+def _title(text: str) -> str:
     return inline(text) or "—"
 
 
@@ -121,16 +121,16 @@ def _alert(tone: Tone, lines: Sequence[str]) -> str:
 
 
 def _table(table: Table, notes: Sequence[str]) -> Iterator[str]:
-    words = worded(table)
-    yield f"### {_words(table.title)}"
-    yield "\n".join(_rows(words)) if table.rows else "Nothing."
+    text_table = as_text_table(table)
+    yield f"### {_title(table.title)}"
+    yield "\n".join(_rows(text_table)) if table.rows else "Nothing."
     yield from map(inline, notes)
 
 
-def _rows(words: Worded) -> Iterator[str]:
-    yield _row(words.titles)
-    yield f"| {' | '.join('---:' if right else ':---' for right in words.numeric)} |"
-    yield from map(_row, words.rows)
+def _rows(text_table: TextTable) -> Iterator[str]:
+    yield _row(text_table.titles)
+    yield f"| {' | '.join('---:' if right else ':---' for right in text_table.numeric)} |"
+    yield from map(_row, text_table.rows)
 
 
 def _row(cells: Sequence[str]) -> str:

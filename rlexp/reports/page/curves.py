@@ -1,4 +1,4 @@
-"""Curves as SVG paths in a square of 10,000 units, which the page stretches to any size."""
+"""Line plots of the page: curves as SVG paths in a square of 10,000 units, stretched by the page."""
 
 import re
 from collections import Counter
@@ -16,12 +16,12 @@ TICKS = 5
 
 
 CROWDED = (10, 30)
-"""Single runs of one label beyond which each is drawn fainter."""
+"""Numbers of single runs of a label above which each run is drawn fainter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
-    """A path of one label: its `kind` is `band`, `faint`, `line` or `point` (between two gaps)."""
+class CurvePath:
+    """A path of one label; `kind` is `band`, `faint`, `line` or `point` (between two gaps)."""
 
     kind: str
     style: Style
@@ -29,53 +29,53 @@ class Path:
 
     @property
     def inside(self) -> bool:
-        """Whether nothing leaves the axes, so that a line on an end keeps its full width."""
+        """Whether nothing leaves the axes; then lines on the edge are drawn in full width."""
         return all(0 <= int(n) <= UNITS for n in re.findall(r"-?\d+", self.d))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinePlot:
-    """What the page shows of curves. Without scales there is nothing to draw.
+    """A line plot prepared for the page; it is empty if there is no value to draw.
 
     Attributes:
         marks: Name and height (per cent from the top) of each horizontal line.
-        data: What the script tells of the curves when it is asked.
+        data: Numbers that the script shows in tooltips.
     """
 
     figure: Lines
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
-    paths: Sequence[Path] = ()
+    paths: Sequence[CurvePath] = ()
     marks: Sequence[tuple[str, float]] = ()
     data: Mapping[str, Any] | None = None
 
     @property
     def dotted(self) -> tuple[str, ...]:
-        """Labels whose key is a point: none."""
+        """Labels whose legend entry is a point: none."""
         return ()
 
     @property
     def crowd(self) -> int:
-        """How faint single runs must be for their aggregate to be seen: 0, 1 or 2."""
+        """How faint single runs are drawn so that aggregates stay visible: 0, 1 or 2."""
         runs = Counter(line.label for line in self.figure.lines if line.faint)
         most = max(runs.values(), default=0)
         return sum(most > few for few in CROWDED)
 
     @property
     def inside(self) -> bool:
-        """Whether nothing leaves the axes, so that a line on an end keeps its full width."""
+        """Whether nothing leaves the axes; then lines on the edge are drawn in full width."""
         return all(path.inside for path in self.paths)
 
     @property
     def described(self) -> str:
-        """What a reader hears who does not see it."""
+        """The description for screen readers."""
         named = ", ".join(self.labels[:8]) + (" and others" if len(self.labels) > 8 else "")
         return f"{self.figure.title}: {self.figure.y.title} over {self.figure.x.title}; {named}"
 
 
 def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
-    """Draw curves on axes of their own."""
+    """Prepare curves with their axes."""
     labels = tuple(dict.fromkeys(line.label for line in figure.lines))
     scales = _scales(figure)
     if scales is None:
@@ -90,9 +90,9 @@ def line_plot(figure: Lines, styles: Mapping[str, Style]) -> LinePlot:
         paths=curve_paths(figure.lines, x, y, styles),
         marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
         data={
-            "x": told_axis(x, figure.x.title),
-            "y": told_axis(y, figure.y.title),
-            "curves": [_told(line, x, y, styles) for line in figure.lines if not line.faint],
+            "x": axis_data(x, figure.x.title),
+            "y": axis_data(y, figure.y.title),
+            "curves": [_curve_data(line, x, y, styles) for line in figure.lines if not line.faint],
         },
     )
 
@@ -111,19 +111,24 @@ def _scales(figure: Lines) -> tuple[Scale, Scale] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _told(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
+def _curve_data(line: Line, x: Scale, y: Scale, styles: Mapping[str, Style]) -> dict[str, Any]:
     pairs = zip(line.x, line.y, strict=True)
-    placed = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
-    told = {"label": styles[line.label].number, "x": rounded(line.x), "y": rounded(placed)}
+    visible = [None if x.at(a) is None or y.at(b) is None else b for a, b in pairs]
+    data = {
+        "label": styles[line.label].number,
+        "x": rounded_values(line.x),
+        "y": rounded_values(visible),
+    }
     if line.low is not None and line.high is not None:
-        told |= {"low": rounded(line.low), "high": rounded(line.high)}
-    return told
+        data |= {"low": rounded_values(line.low), "high": rounded_values(line.high)}
+    return data
 
 
 UNITS = 10_000
+"""Units of the square's side: fine enough for any screen, with short integers in the file."""
 
 
-Point = tuple[int, int]
+PathPoint = tuple[int, int]
 
 
 T = TypeVar("T")
@@ -131,24 +136,25 @@ T = TypeVar("T")
 
 def curve_paths(
     lines: Sequence[Line], x: Scale, y: Scale, styles: Mapping[str, Style]
-) -> list[Path]:
-    """Draw curves: bands first, then single runs, then the aggregates on top."""
+) -> list[CurvePath]:
+    """The paths of curves in drawing order: bands, single runs, and aggregates on top."""
     return [
-        Path(kind=kind, style=styles[line.label], d=d)
+        CurvePath(kind=kind, style=styles[line.label], d=d)
         for kind, line in _layers(lines)
         if (d := DRAWN[kind](line, x, y))
     ]
 
 
-def told_axis(drawn: Scale, title: str) -> dict[str, Any]:
-    """What the script knows of an axis."""
+def axis_data(drawn: Scale, title: str) -> dict[str, Any]:
+    """The data of an axis for the script."""
     digits = None if drawn.log else digits_for(drawn.high - drawn.low) + 1
     ends = {"low": drawn.low, "high": drawn.high, "log": drawn.log}
     return {**ends, "title": title, "digits": digits}
 
 
-def rounded(values: Sequence[float | None], digits: int = 6) -> list[float | None]:
-    """Values to so many digits that count; a gap where one is no number."""
+def rounded_values(values: Sequence[float | None], digits: int = 6) -> list[float | None]:
+    """Values rounded to significant digits; None for a non-finite value."""
+    # `v - v` is nan, and so not 0, for nan and infinities.
     return [None if v is None or v - v != 0 else float(f"{v:.{digits}g}") for v in values]
 
 
@@ -159,7 +165,7 @@ def _layers(lines: Sequence[Line]) -> Iterator[tuple[str, Line]]:
     yield from (("point", line) for line in lines)
 
 
-def _runs(line: Line, x: Scale, y: Scale) -> list[list[Point]]:
+def _runs(line: Line, x: Scale, y: Scale) -> list[list[PathPoint]]:
     return _unbroken([_point(a, b, x, y) for a, b in zip(line.x, line.y, strict=True)])
 
 
@@ -168,7 +174,8 @@ def _curve(line: Line, x: Scale, y: Scale) -> str:
     return "".join(_path(_stairs(run) if line.steps else run) for run in runs)
 
 
-def _lone(line: Line, x: Scale, y: Scale) -> str:
+def _single_points(line: Line, x: Scale, y: Scale) -> str:
+    # A path of one repeated point is drawn as a dot by its round line caps.
     return "".join(_path(run * 2) for run in _runs(line, x, y) if len(run) == 1)
 
 
@@ -186,17 +193,17 @@ def _band(line: Line, x: Scale, y: Scale) -> str:
     return "".join(_ring(run, line.steps) for run in _unbroken(both))
 
 
-def _ring(run: Sequence[tuple[Point, Point]], steps: bool) -> str:
+def _ring(run: Sequence[tuple[PathPoint, PathPoint]], steps: bool) -> str:
     low, high = [pair[0] for pair in run], [pair[1] for pair in run]
     if steps:
         low, high = _stairs(low), _stairs(high)
     return _path([*high, *reversed(low)]) + "Z"
 
 
-DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _lone}
+DRAWN = {"band": _band, "faint": _curve, "line": _curve, "point": _single_points}
 
 
-def _point(a: float, b: float | None, x: Scale, y: Scale) -> Point | None:
+def _point(a: float, b: float | None, x: Scale, y: Scale) -> PathPoint | None:
     across, up = x.at(a), y.at(b)
     if across is None or up is None:
         return None
@@ -208,10 +215,10 @@ def _unbroken(points: Sequence[T | None]) -> list[list[T]]:
     return [[p for p in run if p is not None] for gap, run in runs if not gap]
 
 
-def _stairs(points: Sequence[Point]) -> list[Point]:
+def _stairs(points: Sequence[PathPoint]) -> list[PathPoint]:
     corners = (((a, b), (c, b)) for (a, b), (c, _) in pairwise(points))
     return [*(corner for pair in corners for corner in pair), *points[-1:]]
 
 
-def _path(points: Sequence[Point]) -> str:
+def _path(points: Sequence[PathPoint]) -> str:
     return "M" + "L".join(f"{a} {b}" for a, b in points)

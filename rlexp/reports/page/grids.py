@@ -1,4 +1,4 @@
-"""Heat maps: a cell in the colour of its value for every pair of values of two quantities."""
+"""Shaded matrices (label against label) and heat maps (two quantities) of the page."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,35 +12,35 @@ from rlexp.stats.interval import Interval
 from rlexp.text import digits_for, number
 
 SHADES = 10
-"""Shades on each side of the neutral middle."""
+"""Number of shades on each side of the neutral middle."""
 
 DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A cell: `shade` runs from −10 (the low end of the scale) to 10."""
+class MatrixCell:
+    """A cell of a matrix; `shade` is between −10 (the low end of the scale) and 10."""
 
     style: Style
     shade: int = 0
     estimate: str = ""
     ends: str = ""
-    told: str = ""
+    tooltip: str = ""
     too_narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixRow:
-    """A label against every other."""
+    """A label compared with every other label."""
 
     label: str
     style: Style
-    pairs: Sequence[Pair]
+    pairs: Sequence[MatrixCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadedMatrix:
-    """What the page shows of a matrix."""
+    """A matrix prepared for the page."""
 
     figure: Matrix
     columns: Sequence[tuple[str, Style]]
@@ -49,7 +49,7 @@ class ShadedMatrix:
 
     @property
     def key(self) -> Sequence[tuple[int, str]]:
-        """Shades of the colour key; ends and middle have their value."""
+        """The shades of the colour key with texts; only the ends and the middle have a value."""
         low, high = self.figure.low, self.figure.high
         values = {-SHADES: low, 0: (low + high) / 2, SHADES: high}
         shades = range(-SHADES, SHADES + 1, 2)
@@ -57,7 +57,7 @@ class ShadedMatrix:
 
 
 def shaded_matrix(figure: Matrix, styles: Mapping[str, Style]) -> ShadedMatrix:
-    """Give each pair its shade and its words."""
+    """Compute the shade and texts of each pair of labels."""
     columns = [(label, styles[label]) for label in figure.labels]
     every = [value for row in figure.values for value in row if value is not None]
     return ShadedMatrix(
@@ -68,7 +68,7 @@ def shaded_matrix(figure: Matrix, styles: Mapping[str, Style]) -> ShadedMatrix:
                 label=label,
                 style=styles[label],
                 pairs=[
-                    _pair(figure, label, other, value, style)
+                    _matrix_cell(figure, label, other, value, style)
                     for value, (other, style) in zip(row, columns, strict=True)
                 ],
             )
@@ -79,62 +79,64 @@ def shaded_matrix(figure: Matrix, styles: Mapping[str, Style]) -> ShadedMatrix:
 
 
 def shade_step(value: float, low: float, high: float) -> int:
-    """The shade of a value between two ends; beyond them that of the end."""
+    """The shade of a value between two ends; a value outside gets the shade of the nearer end."""
     if not math.isfinite(value) or high <= low:
         return 0
     share = min(1.0, max(0.0, (value - low) / (high - low)))
     return round(SHADES * (2 * share - 1))
 
 
-def _pair(figure: Matrix, label: str, other: str, value: Interval | None, style: Style) -> Pair:
+def _matrix_cell(
+    figure: Matrix, label: str, other: str, value: Interval | None, style: Style
+) -> MatrixCell:
     if value is None:
-        return Pair(style=style, estimate="" if label == other else "—")
-    return Pair(
+        return MatrixCell(style=style, estimate="" if label == other else "—")
+    return MatrixCell(
         style=style,
         shade=shade_step(value.estimate, figure.low, figure.high),
         estimate=number(value.estimate, DIGITS),
         ends=ends(value, DIGITS) if value.low is not None else "no interval",
-        told=f"{label} against {other}\n{everything(value, DIGITS)}",
+        tooltip=f"{label} against {other}\n{everything(value, DIGITS)}",
         too_narrow=too_narrow(value),
     )
 
 
 ROOM, LETTER, LINE = 250, 7.5, 14
-"""Pixels across that every screen has for names, of one of their letters, and of a line."""
+"""Pixels: width for names on every screen, width of a character, and height of a line."""
 WRITTEN = ((6, 6), (12, 5))
-"""Cells across up to which numbers are written in them on any screen, or on wide ones, and the
-letters that these may have."""
+"""Largest numbers of columns, and of characters, with which numbers are written in the cells: on any
+screen, and on wide screens only."""
 PALE, DEEP = 2, 6
-"""Shades up to which a dark page needs light letters, and from which on a light page does."""
+"""Largest shade with light text on a dark page, and smallest shade with light text on a light page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatCell:
-    """A cell with a value; places and sizes are in per cent from the left and from the top."""
+    """A cell with a value; `left` and `top` are in per cent of the heat map."""
 
     left: float
     top: float
     shade: int
     estimate: str
-    told: str
+    tooltip: str
 
     @property
     def look(self) -> str:
-        """Which letters are read on its shade."""
+        """The CSS class of the text colour that is readable on the shade."""
         return "dim" if self.shade <= PALE else "deep" if self.shade >= DEEP else "mid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMapPlot:
-    """What the page shows of a heat map.
+    """A heat map prepared for the page.
 
     Attributes:
-        blank: Places of the cells without a value.
+        blank: Left and top of the cells without a value, in per cent.
         size: Width and height of a cell in per cent.
-        columns: Names from left to right; empty ones have no room.
-        rows: Names from the top to the bottom.
-        ends: What stands at the ends of the colour key.
-        written: `always` or `wide` where numbers stand in the cells, `never` where they have no room.
+        columns: Names from left to right; empty where there is no room.
+        rows: Names from top to bottom.
+        ends: Texts at the ends of the colour key.
+        written: When numbers are written in the cells: `always`, `wide` (screens) or `never`.
     """
 
     figure: HeatMap
@@ -149,12 +151,12 @@ class HeatMapPlot:
 
     @property
     def shades(self) -> range:
-        """Those of the colour key."""
+        """All shades of the colour key."""
         return range(len(RISING_LIGHT))
 
     @property
     def described(self) -> str:
-        """What a reader hears who does not see it."""
+        """The description for screen readers."""
         f = self.figure
         return (
             f"{f.title}: {f.colour.title} over {f.x} and {f.y}, {len(self.cells)} cells from "
@@ -163,12 +165,12 @@ class HeatMapPlot:
 
 
 def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
-    """Give each cell its place, its shade and its words."""
+    """Compute the position, shade and texts of each cell."""
     across, up = max(1, len(figure.columns)), max(1, len(figure.rows))
     size = round(100 / across, 4), round(100 / up, 4)
     low, high = figure.colour.low or 0.0, figure.colour.high or 0.0
     digits = digits_for(high - low if high > low else abs(high))
-    places = {
+    corners = {
         (i, j): (round(100 * i / across, 4), round(100 * (up - 1 - j) / up, 4))
         for j in range(up)
         for i in range(across)
@@ -180,12 +182,13 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
         if value is not None and math.isfinite(value.estimate)
     }
     cells = [
-        _cell(figure, at, value, places[at], (low, high), digits) for at, value in values.items()
+        _heat_cell(figure, at, value, corners[at], (low, high), digits)
+        for at, value in values.items()
     ]
     return HeatMapPlot(
         figure=figure,
         cells=cells,
-        blank=[place for at, place in places.items() if at not in values],
+        blank=[corner for at, corner in corners.items() if at not in values],
         size=size,
         columns=_spaced(figure.columns, LETTER * max(map(len, figure.columns), default=1), ROOM),
         rows=_spaced(figure.rows, LINE, ROOM)[::-1],
@@ -195,29 +198,29 @@ def heat_map_plot(figure: HeatMap) -> HeatMapPlot:
     )
 
 
-def _cell(
+def _heat_cell(
     figure: HeatMap,
     at: tuple[int, int],
     value: Interval,
-    place: tuple[float, float],
+    corner: tuple[float, float],
     ends: tuple[float, float],
     digits: int,
 ) -> HeatCell:
     i, j = at
     low, high = ends
     where = f"{figure.x} {figure.columns[i]}, {figure.y} {figure.rows[j]}"
-    stands = (Scale(low, high).at(value.estimate) if high > low else None) or 0.0
+    height = (Scale(low, high).at(value.estimate) if high > low else None) or 0.0
     return HeatCell(
-        left=place[0],
-        top=place[1],
-        shade=shade(stands if high > low else 0.5),
+        left=corner[0],
+        top=corner[1],
+        shade=shade(height if high > low else 0.5),
         estimate=number(value.estimate, digits),
-        told=f"{figure.label}\n{where}\n{everything(value, digits)}",
+        tooltip=f"{figure.label}\n{where}\n{everything(value, digits)}",
     )
 
 
 def _spaced(names: Sequence[str], size: float, room: float) -> list[str]:
-    """Names that have room, every so many of them; the others are empty."""
+    """Every n-th name, so that the names fit into the room; the others are empty."""
     every = max(1, math.ceil(len(names) * size / room))
     return [name if k % every == 0 else "" for k, name in enumerate(names)]
 

@@ -1,4 +1,4 @@
-"""A study as one HTML page: styles, script and numbers are in it, and nothing is fetched."""
+"""The report as one HTML page that contains its styles, script and numbers and loads nothing."""
 
 import json
 import re
@@ -38,7 +38,7 @@ from rlexp.reports.drawing.palette import (
 )
 from rlexp.reports.page.curves import LinePlot, line_plot
 from rlexp.reports.page.grids import SHADES, heat_map_plot, shaded_matrix
-from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
@@ -55,53 +55,53 @@ PATHS: Mapping[str, str] = {
     "ring": "M-3.4 0a3.4 3.4 0 1 1 6.8 0a3.4 3.4 0 1 1-6.8 0z",
     "peak": "M-4.6 3.2L4.6 3.2L0-4.8z",
 }
-"""By the names that `rlexp.reports.drawing.palette` gives to them."""
+"""SVG paths of the point shapes, by their names in `rlexp.reports.drawing.palette`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Neighbours of one kind; `blocks` are as the template of that kind draws them."""
+class BlockGroup:
+    """Consecutive blocks of one kind, prepared for the template of that kind."""
 
     kind: str
     blocks: Sequence[Any]
 
     @property
     def columns(self) -> int:
-        """How many figures stand beside each other where there is room."""
+        """Number of figures in one row on a wide screen."""
         return {1: 1, 2: 2, 4: 2}.get(len(self.blocks), 3)
 
     @property
     def note(self) -> str:
-        """The note that its figures share, if they have one and share it."""
+        """The note that all figures share; empty if their notes differ."""
         notes = {block.figure.note for block in self.blocks}
         return notes.pop() if len(notes) == 1 else ""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of its figures, once each."""
+        """The labels of its figures without repetition."""
         return tuple(dict.fromkeys(label for block in self.blocks for label in block.labels))
 
     @property
     def dotted(self) -> frozenset[str]:
-        """Labels whose key is a point, not a line."""
+        """Labels whose legend entry is a point instead of a line."""
         return frozenset(label for block in self.blocks for label in block.dotted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of the page."""
+class PageSection:
+    """A section of the page: its content, and its blocks in groups."""
 
     part: Part
-    groups: Sequence[Group]
+    groups: Sequence[BlockGroup]
 
 
-def sections(study: Study, styles: Mapping[str, Style]) -> list[Section]:
-    """Draw every part of a study, in its order."""
-    return [Section(part=part, groups=list(_groups(part, styles))) for part in study.parts]
+def draw_sections(study: Study, styles: Mapping[str, Style]) -> list[PageSection]:
+    """Prepare every section of a report, in their order."""
+    return [PageSection(part=part, groups=list(_groups(part, styles))) for part in study.parts]
 
 
-def numbers(drawn: Sequence[Section], styles: Mapping[str, Style]) -> dict[str, Any]:
-    """What the script needs to know: labels and names in their order, and what figures hold."""
+def script_data(drawn: Sequence[PageSection], styles: Mapping[str, Style]) -> dict[str, Any]:
+    """The data for the script: labels, names of trials, and the numbers of the figures."""
     plots = [
         block
         for section in drawn
@@ -110,12 +110,12 @@ def numbers(drawn: Sequence[Section], styles: Mapping[str, Style]) -> dict[str, 
         if isinstance(block, LinePlot | ScatterPlot | ParallelPlot) and block.data is not None
     ]
     names: dict[str, int] = {}
-    told = {plot.figure.name: _numbered(plot.data, names) for plot in plots}
-    return {"labels": list(styles), "names": list(names), "figures": told}
+    figures = {plot.figure.name: _numbered(plot.data, names) for plot in plots}
+    return {"labels": list(styles), "names": list(names), "figures": figures}
 
 
 def _numbered(data: Any, names: dict[str, int]) -> Any:
-    """Data with a number for each name, as many figures name the same trials."""
+    """The data with numbers in place of names, because many figures name the same trials."""
     if isinstance(data, list):
         return [_numbered(item, names) for item in data]
     if not isinstance(data, Mapping):
@@ -128,9 +128,9 @@ def _numbered(data: Any, names: dict[str, int]) -> Any:
     }
 
 
-def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[Group]:
+def _groups(part: Part, styles: Mapping[str, Style]) -> Iterator[BlockGroup]:
     for kind, blocks in groupby(part.blocks, key=_kind):
-        yield Group(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
+        yield BlockGroup(kind=kind, blocks=[_drawn(block, styles) for block in blocks])
 
 
 def _kind(block: Block) -> str:
@@ -152,7 +152,7 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
         case Lines():
             return line_plot(block, styles)
         case Intervals():
-            return forest(block, styles)
+            return forest_plot(block, styles)
         case Matrix():
             return shaded_matrix(block, styles)
         case HeatMap():
@@ -166,18 +166,18 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
 HERE = Path(__file__).parent
 CSS = ("style.css", "points.css", "print.css")
 SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
-"""In the order in which each builds on those before it."""
+"""Scripts in the order of their dependencies."""
 
 
 def render_html(study: Study) -> str:
-    """Write a study as a page that opens from disk, reads on any width, and prints.
+    """Render a report as a page that opens from disk, fits any screen width, and can be printed.
 
-    The same study gives the same text, which UTF-8 can hold. Everything in it is escaped, and the page's own policy
-    lets no script run but ours.
+    The same report gives the same text, which is valid UTF-8. All content is escaped, and the content
+    security policy of the page allows no script except the page's script.
     """
     looks = styles(study)
-    drawn = sections(study, looks)
-    css = "\n".join((_label_colours(), *map(_file, _sheets(study))))
+    drawn = draw_sections(study, looks)
+    css = "\n".join((_colour_rules(), *map(_file, _sheets(study))))
     script = "\n".join(map(_file, SCRIPTS))
     page: str = _template().render(
         study=study,
@@ -187,28 +187,30 @@ def render_html(study: Study) -> str:
         shapes=PATHS,
         css=css,
         script=script,
-        numbers=plain_json(numbers(drawn, looks)),
-        policy=policy(css, script),
+        numbers=plain_json(script_data(drawn, looks)),
+        policy=content_security_policy(css, script),
     )
     return (
+        # Control characters that reverse text could disguise what the page says; lone surrogates
+        # have no UTF-8.
         page.translate(dict.fromkeys(map(ord, TURNING), "�")).encode("utf-8", "replace").decode()
     )
 
 
 def _sheets(study: Study) -> tuple[str, ...]:
-    """Styles that every page needs, and those of heat maps where there is one."""
+    """Style sheets of the page; that of heat maps only if there is one."""
     blocks = (block for part in study.parts for block in part.blocks)
     return (*CSS, "heat_map.css") if any(isinstance(b, HeatMap) for b in blocks) else CSS
 
 
 def plain_json(data: Any) -> str:
-    """JSON that cannot end the element which it stands in."""
+    """JSON in which no text can close the surrounding `<script>` element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def policy(css: str, script: str) -> str:
-    """The content security policy: this style, this script, and nothing from anywhere."""
+def content_security_policy(css: str, script: str) -> str:
+    """The content security policy: allows this style and this script by hash, and nothing else."""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -225,7 +227,7 @@ def _hash(text: str) -> str:
 
 @cache
 def _template() -> Any:
-    """The page's template; to compile it takes longer than to render most pages."""
+    """The page's template, cached because compiling it takes longer than rendering most pages."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -235,16 +237,16 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["pieces"] = pieces
+    environment.filters["pieces"] = line_break_pieces
     return environment.get_template("page.jinja")
 
 
-def pieces(name: str) -> list[str]:
-    """A name in pieces between which a line may break: after dots, slashes and underscores."""
+def line_break_pieces(name: str) -> list[str]:
+    """The pieces of a name; a line may break after dots, slashes and underscores."""
     return re.findall(r"[^._/]+[._/]*|[._/]+", name)
 
 
-def _label_colours() -> str:
+def _colour_rules() -> str:
     hues = (
         f".{kind}{k}{{--hue:light-dark({light},{dark})}}"
         for kind, lights, darks in (("c", LIGHT, DARK), ("v", RISING_LIGHT, RISING_DARK))

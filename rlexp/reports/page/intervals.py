@@ -1,4 +1,4 @@
-"""Forest plots: a row for each label, its interval as a bar, its runs as dots."""
+"""Forest plots of the page: one row for each label, its interval as a bar, its runs as dots."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +12,16 @@ from rlexp.text import digits_for, number
 
 TICKS = 4
 NARROW = 8
-"""Characters of a name that have room in the narrowest panel."""
+"""Characters of the longest name that fits into the narrowest panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One label in one panel. Places are in per cent of the axis.
+class IntervalRow:
+    """One label in one panel. Positions are in per cent of the axis.
 
     Attributes:
-        at: Where the estimate stands; nothing where it is no number.
-        bar: Low and high end; nothing where no interval is possible.
+        at: Position of the estimate; None if it is not finite.
+        bar: Positions of the interval's ends; None without an interval.
     """
 
     label: str
@@ -31,31 +31,31 @@ class Row:
     dots: Sequence[float]
     estimate: str
     ends: str
-    told: str
+    tooltip: str
     too_narrow: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForestPanel:
-    """One panel; `ticks` are missing where there is nothing to draw."""
+    """One panel; `ticks` is empty if there is no value to draw."""
 
     title: str
     axis: str
-    rows: Sequence[Row]
+    rows: Sequence[IntervalRow]
     ticks: Sequence[Tick]
     marked: Sequence[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forest:
-    """What the page shows of intervals."""
+class ForestPlot:
+    """A forest plot prepared for the page."""
 
     figure: Intervals
     panels: Sequence[ForestPanel]
 
     @property
     def columns(self) -> int:
-        """How many panels stand beside each other where there is room."""
+        """Number of panels in one row on a wide screen."""
         n = len(self.panels)
         long = any(len(row.label) > NARROW for panel in self.panels for row in panel.rows)
         if n > 3 and long:
@@ -64,22 +64,22 @@ class Forest:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The figure's note, and the mark's meaning where it is used."""
+        """The figure's note, and the meaning of † if it is used."""
         narrow = any(row.too_narrow for panel in self.panels for row in panel.rows)
         note = (self.figure.note,) if self.figure.note else ()
         return (*note, "† Too narrow: expected coverage below 90 %.") if narrow else note
 
 
-def forest(figure: Intervals, styles: Mapping[str, Style]) -> Forest:
-    """Draw every panel on an axis of its own."""
-    return Forest(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
+def forest_plot(figure: Intervals, styles: Mapping[str, Style]) -> ForestPlot:
+    """Prepare all panels, each with a separate axis."""
+    return ForestPlot(figure=figure, panels=[_panel(panel, styles) for panel in figure.panels])
 
 
 def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
     marked = [value for _, value in panel.marked] if panel.marks else []
     drawn = scale(panel.axis, (*_values(panel), *marked), padding=0.05)
     digits = digits_for(drawn.high - drawn.low) if drawn else 2
-    places = ((name, _place(drawn, value)) for name, value in panel.marked)
+    places = ((name, _percentage(drawn, value)) for name, value in panel.marked)
     return ForestPanel(
         title=panel.title,
         axis=panel.axis.title,
@@ -94,24 +94,24 @@ def _values(panel: Panel) -> Iterator[float | None]:
         yield from (mark.interval.estimate, mark.interval.low, mark.interval.high, *mark.dots)
 
 
-def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> Row:
+def _row(mark: Mark, style: Style, drawn: Scale | None, digits: int) -> IntervalRow:
     interval = mark.interval
-    is_told = interval.low is not None or lacks_runs(interval)
-    low, high = _place(drawn, interval.low), _place(drawn, interval.high)
-    places = (_place(drawn, dot) for dot in mark.dots)
-    return Row(
+    shows_ends = interval.low is not None or lacks_runs(interval)
+    low, high = _percentage(drawn, interval.low), _percentage(drawn, interval.high)
+    places = (_percentage(drawn, dot) for dot in mark.dots)
+    return IntervalRow(
         label=mark.label,
         style=style,
-        at=_place(drawn, interval.estimate),
+        at=_percentage(drawn, interval.estimate),
         bar=None if low is None or high is None else (low, high),
         dots=[at for at in places if at is not None],
         estimate=number(interval.estimate, digits_of(interval, digits)),
-        ends=ends(interval, digits) if is_told else "no interval",
-        told=f"{mark.label}\n{everything(interval, digits)}",
+        ends=ends(interval, digits) if shows_ends else "no interval",
+        tooltip=f"{mark.label}\n{everything(interval, digits)}",
         too_narrow=too_narrow(interval),
     )
 
 
-def _place(drawn: Scale | None, value: float | None) -> float | None:
+def _percentage(drawn: Scale | None, value: float | None) -> float | None:
     at = drawn.at(value) if drawn else None
     return None if at is None or not math.isfinite(at) else round(100 * at, 2)

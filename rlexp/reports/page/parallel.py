@@ -1,4 +1,4 @@
-"""Parallel coordinates of the page: one path for all threads of a colour, and axes over them."""
+"""Parallel coordinates of the page: one path for all trials of a shade, and axes above them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from rlexp.reports.drawing.marks import (
     strands,
 )
 from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
-from rlexp.reports.page.curves import rounded, told_axis
+from rlexp.reports.page.curves import axis_data, rounded_values
 from rlexp.text import elided
 
 HEIGHT = 1000
-"""Units from the top of the figure to its bottom; a coordinate is 2 units wide."""
+"""Height of the figure in its units; a coordinate is 2 units wide."""
 
 CROWDED = (50, 300)
-"""Threads beyond which each is drawn fainter."""
+"""Numbers of trials above which each trial is drawn fainter."""
 
 LONGEST_CHOICE = 11
 LONGEST_NAME = 16
@@ -32,8 +32,8 @@ DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A coordinate: `at` is its place in per cent from the left."""
+class DrawnCoordinate:
+    """A coordinate; `at` is its position in per cent from the left."""
 
     title: str
     at: float
@@ -42,8 +42,8 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """All threads of one shade, or of none; `dots` are those on a single coordinate."""
+class LineBundle:
+    """All trials of one shade (or without a value); `dots` are values between two gaps."""
 
     look: str
     d: str
@@ -51,17 +51,17 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedThread:
-    """A thread that stands in front.
+class MarkedLine:
+    """A marked trial, drawn in front of the others.
 
     Attributes:
-        name_at: Where its name stands, in per cent from the top.
-        leader: A path from its end to its name; empty where it ends before the last coordinate.
+        name_at: Position of its name in per cent from the top.
+        leader: Path from its end to its name; empty if it ends before the last coordinate.
     """
 
     name: str
     full_name: str
-    bundle: Bundle
+    bundle: LineBundle
     dash: int
     name_at: float
     leader: str
@@ -69,79 +69,81 @@ class MarkedThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelPlot:
-    """What the page shows of parallel coordinates. Without data there is nothing to draw.
+    """Parallel coordinates prepared for the page; they are empty if there is no value to draw.
 
     Attributes:
-        ends: What stands at the ends of the colour key; nothing where no thread has a value.
-        grey: Whether there is a thread without a value.
-        data: What the script tells of the threads when it is asked.
+        ends: Texts at the ends of the colour key; None if no trial has a value.
+        grey: Whether there is a trial without a value.
+        data: Numbers that the script shows in tooltips.
     """
 
     figure: Parallel
-    columns: Sequence[Column] = ()
-    bundles: Sequence[Bundle] = ()
-    marked: Sequence[MarkedThread] = ()
+    columns: Sequence[DrawnCoordinate] = ()
+    bundles: Sequence[LineBundle] = ()
+    marked: Sequence[MarkedLine] = ()
     ends: tuple[str, str] | None = None
     grey: bool = False
     data: Mapping[str, Any] | None = None
 
     @property
     def box(self) -> str:
-        """The ends of the figure in its own units."""
+        """The view box of the figure in its units."""
         return f"0 0 {2 * len(self.columns)} {HEIGHT}"
 
     @property
     def shades(self) -> range:
-        """Every shade of the key."""
+        """All shades of the colour key."""
         return range(len(RISING_LIGHT))
 
     @property
     def crowd(self) -> int:
-        """How faint threads must be for others to be seen: 0, 1 or 2."""
+        """How faint trials are drawn so that marked ones stay visible: 0, 1 or 2."""
         return sum(len(self.figure.threads) > few for few in CROWDED)
 
     @property
     def described(self) -> str:
-        """What a reader hears who does not see it."""
+        """The description for screen readers."""
         titles = ", ".join(column.title for column in self.columns)
-        marked = "".join(f"; {one.full_name}" for one in self.marked[:8])
+        marked = "".join(f"; {line.full_name}" for line in self.marked[:8])
         count = f"{len(self.figure.threads):,} lines over {titles}"
         return f"{self.figure.title}: {count}, coloured by {self.figure.colour.title}{marked}"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The figure's note, and what else must be known."""
+        """The figure's note, and remarks on what is not shown."""
         note = (self.figure.note,) if self.figure.note else ()
         return (*note, *parallel_words(self.figure))
 
 
 def parallel_plot(figure: Parallel) -> ParallelPlot:
-    """Draw every thread: grey ones below, then the higher the later, marked ones in front."""
+    """Prepare all trials: grey ones behind, then in rising order of values, marked ones in front."""
     drawn = strands(figure)
     if drawn is None:
         return ParallelPlot(figure=figure)
-    plain = [strand for strand in drawn.strands if not strand.thread.marked]
+    unmarked = [strand for strand in drawn.strands if not strand.thread.marked]
     return ParallelPlot(
         figure=figure,
         columns=_columns(figure, drawn),
-        bundles=[_bundle(list(own)) for _, own in groupby(plain, key=_look)],
+        bundles=[
+            _bundle(list(strands_of_shade)) for _, strands_of_shade in groupby(unmarked, key=_look)
+        ],
         marked=_marked([strand for strand in drawn.strands if strand.thread.marked]),
         ends=colour_ends(figure, drawn.colour) if drawn.colour else None,
         grey=any(strand.shade is None for strand in drawn.strands),
-        data=_told(figure, drawn),
+        data=_lines_data(figure, drawn),
     )
 
 
-def _columns(figure: Parallel, drawn: Strands) -> list[Column]:
+def _columns(figure: Parallel, drawn: Strands) -> list[DrawnCoordinate]:
     count = len(figure.coordinates)
     return [
-        Column(
+        DrawnCoordinate(
             title=coordinate.title,
             at=round(100 * (2 * k + 1) / (2 * count), 3),
             x=2 * k + 1,
-            ticks=[_tick(tick) for tick in coordinate_ticks(coordinate, own)],
+            ticks=[_tick(tick) for tick in coordinate_ticks(coordinate, scale)],
         )
-        for k, (coordinate, own) in enumerate(zip(figure.coordinates, drawn.scales, strict=True))
+        for k, (coordinate, scale) in enumerate(zip(figure.coordinates, drawn.scales, strict=True))
     ]
 
 
@@ -153,27 +155,27 @@ def _look(strand: Strand) -> str:
     return "grey" if strand.shade is None else f"v{strand.shade}"
 
 
-def _bundle(own: Sequence[Strand]) -> Bundle:
-    runs = [run for strand in own for run in _runs(strand)]
-    return Bundle(
-        look=_look(own[0]),
+def _bundle(members: Sequence[Strand]) -> LineBundle:
+    runs = [run for strand in members for run in _runs(strand)]
+    return LineBundle(
+        look=_look(members[0]),
         d="".join("M" + " ".join(run) for run in runs if len(run) > 1),
         dots="".join(f"M{run[0]}h0" for run in runs if len(run) == 1),
     )
 
 
 def _runs(strand: Strand) -> Iterator[list[str]]:
-    """Points of a thread between its gaps."""
+    """The unbroken pieces of a trial's line."""
     placed = list(enumerate(strand.heights))
     for gap, run in groupby(placed, key=lambda pair: pair[1] is None):
         if not gap:
             yield [f"{2 * k + 1} {round(HEIGHT * (1 - (up or 0.0)))}" for k, up in run]
 
 
-def _marked(front: Sequence[Strand]) -> list[MarkedThread]:
+def _marked(front: Sequence[Strand]) -> list[MarkedLine]:
     ends = [_end(strand) for strand in front]
     return [
-        MarkedThread(
+        MarkedLine(
             name=elided(strand.thread.name, LONGEST_NAME),
             full_name=strand.thread.name,
             bundle=_bundle([strand]),
@@ -198,21 +200,21 @@ def _end(strand: Strand) -> float:
     return 100 * (1 - last)
 
 
-def _told(figure: Parallel, drawn: Strands) -> dict[str, Any]:
+def _lines_data(figure: Parallel, drawn: Strands) -> dict[str, Any]:
     scales = [
-        {**told_axis(own, c.title), "names": list(c.names)} if own else None
-        for c, own in zip(figure.coordinates, drawn.scales, strict=True)
+        {**axis_data(scale, c.title), "names": list(c.names)} if scale else None
+        for c, scale in zip(figure.coordinates, drawn.scales, strict=True)
     ]
     return {
         "coordinates": scales,
         "colour": figure.colour.title,
         "named": [strand.thread.name for strand in drawn.strands],
         "shades": [strand.shade for strand in drawn.strands],
-        "values": rounded([strand.thread.value for strand in drawn.strands], DIGITS),
-        "threads": [_placed(strand) for strand in drawn.strands],
+        "values": rounded_values([strand.thread.value for strand in drawn.strands], DIGITS),
+        "threads": [_visible_values(strand) for strand in drawn.strands],
     }
 
 
-def _placed(strand: Strand) -> list[float | None]:
+def _visible_values(strand: Strand) -> list[float | None]:
     pairs = zip(strand.thread.values, strand.heights, strict=True)
-    return rounded([None if up is None else value for value, up in pairs], DIGITS)
+    return rounded_values([None if up is None else value for value, up in pairs], DIGITS)

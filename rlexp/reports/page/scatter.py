@@ -1,4 +1,4 @@
-"""Scatter plots of the page: points as shapes at per cents of their axes, with curves behind."""
+"""Scatter plots of the page: points as shapes, positioned in per cent, with curves behind them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,85 +8,85 @@ from rlexp.reports.drawing.axes import Tick
 from rlexp.reports.drawing.blocks import Cloud, Scatter
 from rlexp.reports.drawing.marks import Place, Places, left_out_words, places
 from rlexp.reports.drawing.palette import Style
-from rlexp.reports.page.curves import Path, curve_paths, rounded, told_axis
+from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
 
 TICKS = 5
 CROWDED = (100, 400)
-"""Points of one cloud beyond which each is drawn smaller and fainter."""
+"""Numbers of points in a series above which each point is drawn smaller and fainter."""
 
 ACROSS, LONGEST = 6, 24
-"""Most named ticks that stand beside each other, and the longest of their names in letters."""
+"""Largest number of horizontal tick names, and characters of the longest one."""
 
-PLAIN = "disc"
+DEFAULT_SHAPE = "disc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Points:
-    """A cloud as it is drawn: `at` are places in per cent from the left and from the top."""
+class DrawnPoints:
+    """The drawn points of a series; `at` are positions in per cent from the left and the top."""
 
     style: Style
     at: Sequence[tuple[float, float]]
 
     @property
     def shape(self) -> str:
-        """The shape of each point."""
-        return self.style.shape or PLAIN
+        """The name of the points' shape."""
+        return self.style.shape or DEFAULT_SHAPE
 
     @property
     def crowd(self) -> int:
-        """How faint points must be for others to be seen: 0, 1 or 2."""
+        """How faint points are drawn so that overlaps stay visible: 0, 1 or 2."""
         return sum(len(self.at) > few for few in CROWDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScatterPlot:
-    """What the page shows of points. Without axes there is nothing to draw.
+    """A scatter plot prepared for the page; it is empty if there is no value to draw.
 
     Attributes:
-        labels: Of clouds, then of lines.
+        labels: Labels of the point series, then of the lines.
         marks: Name and height (per cent from the top) of each horizontal line.
-        data: What the script tells of the points when it is asked.
+        data: Numbers that the script shows in tooltips.
     """
 
     figure: Scatter
     labels: tuple[str, ...]
     x_ticks: Sequence[Tick] = ()
     y_ticks: Sequence[Tick] = ()
-    clouds: Sequence[Points] = ()
-    paths: Sequence[Path] = ()
+    clouds: Sequence[DrawnPoints] = ()
+    paths: Sequence[CurvePath] = ()
     marks: Sequence[tuple[str, float]] = ()
     data: Mapping[str, Any] | None = None
 
     @property
     def dotted(self) -> tuple[str, ...]:
-        """Labels whose key is a point."""
+        """Labels whose legend entry is a point."""
         return tuple(cloud.label for cloud in self.figure.clouds)
 
     @property
     def inside(self) -> bool:
-        """Whether no curve leaves the axes, so that what is on an end is drawn in full."""
+        """Whether no curve leaves the axes; then points and lines on the edge are drawn in full."""
         return all(path.inside for path in self.paths)
 
     @property
     def upright(self) -> bool:
-        """Whether the names of ticks are too many to be written across."""
+        """Whether tick names are written vertically, because they are too many or too long."""
         names = self.figure.ticks
         return len(names) > ACROSS or any(len(name) > LONGEST for name in names)
 
     @property
     def described(self) -> str:
-        """What a reader hears who does not see it."""
+        """The description for screen readers."""
         counts = ", ".join(f"{len(c.x):,} {c.label}" for c in self.figure.clouds[:8])
         return f"{self.figure.title}: {self.figure.y.title} over {self.figure.x.title}; {counts}"
 
     @property
     def remark(self) -> str:
-        """How many points are not shown; empty where all are."""
+        """The number of points that are not shown, in words; empty if all are shown."""
         return left_out_words(self.figure)
 
 
 def scatter_plot(figure: Scatter, styles: Mapping[str, Style]) -> ScatterPlot:
-    """Draw curves, and before them the points, in the order of the clouds."""
+    """Prepare the curves, and the points in front of them in the order of the series."""
     clouds, lines = figure.clouds, figure.lines
     labels = tuple(dict.fromkeys([*(c.label for c in clouds), *(n.label for n in lines)]))
     drawn = places(figure)
@@ -100,31 +100,35 @@ def scatter_plot(figure: Scatter, styles: Mapping[str, Style]) -> ScatterPlot:
         x_ticks=() if figure.ticks else x.ticks(TICKS),
         y_ticks=[Tick(round(100 - t.at, 3), t.text) for t in y.ticks(TICKS)],
         clouds=[
-            Points(style=styles[cloud.label], at=[_at(place, drawn) for place in own])
-            for cloud, own in zip(clouds, drawn.clouds, strict=True)
+            DrawnPoints(style=styles[cloud.label], at=[_at(point, drawn) for point in points])
+            for cloud, points in zip(clouds, drawn.clouds, strict=True)
         ],
         paths=curve_paths(lines, x, y, styles),
         marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
         data={
-            "x": told_axis(x, figure.x.title),
-            "y": told_axis(y, figure.y.title),
+            "x": axis_data(x, figure.x.title),
+            "y": axis_data(y, figure.y.title),
             "ticks": list(figure.ticks),
-            "clouds": [_told(*pair, styles) for pair in zip(clouds, drawn.clouds, strict=True)],
+            "clouds": [
+                _points_data(*pair, styles) for pair in zip(clouds, drawn.clouds, strict=True)
+            ],
         },
     )
 
 
-def _at(place: Place, drawn: Places) -> tuple[float, float]:
-    across, up = drawn.x.at(place.x) or 0.0, drawn.y.at(place.y) or 0.0
+def _at(point: Place, drawn: Places) -> tuple[float, float]:
+    across, up = drawn.x.at(point.x) or 0.0, drawn.y.at(point.y) or 0.0
     return round(100 * across, 2), round(100 - 100 * up, 2)
 
 
-def _told(cloud: Cloud, own: Sequence[Place], styles: Mapping[str, Style]) -> dict[str, Any]:
+def _points_data(
+    cloud: Cloud, points: Sequence[Place], styles: Mapping[str, Style]
+) -> dict[str, Any]:
     style = styles[cloud.label]
     return {
         "label": style.number,
-        "shape": style.shape or PLAIN,
-        "x": rounded([place.x for place in own]),
-        "y": rounded([place.y for place in own]),
-        "named": [cloud.names[place.number] for place in own],
+        "shape": style.shape or DEFAULT_SHAPE,
+        "x": rounded_values([point.x for point in points]),
+        "y": rounded_values([point.y for point in points]),
+        "named": [cloud.names[point.number] for point in points],
     }

@@ -1,4 +1,4 @@
-"""Tables: what stands in each cell, and what must be said below."""
+"""Tables of the page: the text of each cell, and the notes below the table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,41 +17,42 @@ from rlexp.stats.interval import Interval
 from rlexp.text import number
 
 LONG = 30
-"""Rows beyond which a table scrolls in its box on a screen."""
+"""Number of rows above which a table scrolls in its box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A cell: its `kind` is `missing`, `yes`, `no`, `words`, `label`, `number`, `interval` or `estimate`.
+class TableCell:
+    """A cell; `kind` is its CSS class.
 
-    An `estimate` is one that has no interval; `ends` says why.
+    Kinds are `missing`, `yes`, `no`, `words`, `label`, `number`, `interval` and `estimate`. An
+    `estimate` has no interval, and `ends` contains the reason.
     """
 
     kind: str
     text: str
     ends: str = ""
-    told: str = ""
+    tooltip: str = ""
     too_narrow: bool = False
     style: Style | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTable:
-    """What the page shows of a table; `numeric` says which columns are aligned as numbers."""
+    """A table prepared for the page; `numeric` says which columns are aligned as numbers."""
 
     table: Table
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     numeric: Sequence[bool]
     notes: Sequence[str]
 
     @property
     def long(self) -> bool:
-        """Whether it is too long to be shown at once."""
+        """Whether the table is so long that it scrolls."""
         return len(self.rows) > LONG
 
 
 def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:
-    """Put every value into words."""
+    """Convert every value of a table into a cell."""
     intervals = [value for row in table.rows for value in row if isinstance(value, Interval)]
     return DrawnTable(
         table=table,
@@ -67,29 +68,29 @@ def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:
     )
 
 
-def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> Cell:
-    """What a value looks like in its column."""
+def cell(value: Value, column: Column, styles: Mapping[str, Style]) -> TableCell:
+    """The cell of a value in its column."""
     match value:
         case None:
-            return Cell(kind="missing", text="—")
+            return TableCell(kind="missing", text="—")
         case bool():
-            return Cell(kind="yes", text="yes") if value else Cell(kind="no", text="no")
+            return TableCell(kind="yes", text="yes") if value else TableCell(kind="no", text="no")
         case int() | float():
             whole = isinstance(value, int)
-            return Cell(kind="number", text=number(value, 0 if whole else column.digits))
+            return TableCell(kind="number", text=number(value, 0 if whole else column.digits))
         case Interval():
             return _interval(value, column.digits)
         case _:
             style = styles.get(value) if column.label else None
-            return Cell(kind="label" if style else "words", text=value, style=style)
+            return TableCell(kind="label" if style else "words", text=value, style=style)
 
 
-def _interval(interval: Interval, digits: int) -> Cell:
-    return Cell(
+def _interval(interval: Interval, digits: int) -> TableCell:
+    return TableCell(
         kind="interval" if possible(interval) else "estimate",
         text=number(interval.estimate, digits_of(interval, digits)),
         ends=ends(interval, digits),
-        told=everything(interval, digits),
+        tooltip=everything(interval, digits),
         too_narrow=too_narrow(interval),
     )
 

@@ -109,7 +109,7 @@ def test_unequal_tasks_need_common_seeds(tmp_path: Path) -> None:
     for of, seeds in zip(own.experiment.configurations, ((0, 1), (0,)), strict=True):
         for seed in seeds:
             _complete(own, of.task, seed)
-    assert "--common-seeds takes the 1" in refused(tmp_path, "rliable", output="s.json")
+    assert "--common-seeds uses the 1" in refused(tmp_path, "rliable", output="s.json")
     write(tmp_path, "rliable", output="s.json", common_seeds=True)
     assert {"ppo": [[7.0, 7.0]]} == json.loads((tmp_path / "s.json").read_text())
     assert "Left out" in (tmp_path / "s.json.md").read_text()
@@ -132,7 +132,7 @@ def _complete(own: Stored, task: str, seed: int) -> None:
 def test_marl_eval_is_json_of_every_evaluation(tmp_path: Path) -> None:
     """Of the runs that have a score, with the same seeds for all labels."""
     alpha(tmp_path)
-    assert "--common-seeds takes the 2" in refused(tmp_path, "marl-eval", output="m.json")
+    assert "--common-seeds uses the 2" in refused(tmp_path, "marl-eval", output="m.json")
     write(tmp_path, "marl-eval", output="m.json", common_seeds=True)
     plain = json.loads((tmp_path / "m.json").read_text())["gymnasium"][CARTPOLE]
     assert {"ppo", "a2c"} == plain.keys()

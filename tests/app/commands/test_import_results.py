@@ -182,7 +182,7 @@ def test_other_content_is_refused() -> None:
         (("--experiment", "alpha", "--steps-unit", "frame"), "did you mean 'frames'"),
         (("--experiment", "alpha", "--steps-unit", "frames"), "needs --frame-skip N"),
         (("--experiment", "alpha", *UNIT, "--frame-skip", "4"), "goes with --steps-unit frames"),
-        (("--experiment", "alpha"), "csv does not say what a step is"),
+        (("--experiment", "alpha"), "csv does not define the unit of its steps"),
         (("--experiment", "alpha", *UNIT, "--label", " "), "--label ' ' is no name"),
         (("--experiment", "alpha", *UNIT, "--metric", "x"), "--metric is for tensorboard, mlflow"),
         (("--experiment", "alpha", *UNIT, "--mlflow-experiment", "x"), "and this is csv"),

@@ -1,4 +1,4 @@
-"""Publication figures: files that are the same everywhere, legible, with names that are words."""
+"""Publication figures: reproducible files, legible texts, and names that stay text."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.drawing.file_names import drawn_blocks
 from rlexp.reports.drawing.palette import LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, look
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, label, publication_style
 
 Text = pytest.importorskip("matplotlib.text").Text
 
@@ -38,7 +38,7 @@ GAPS = (("ppo", (1.0, 2.0)), ("a2c", (None, None)))
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 
@@ -75,7 +75,7 @@ def test_every_sample_is_drawn(name: str, kinds: tuple[str, ...]) -> None:
 
 
 def test_a_pdf_holds_its_fonts_and_no_date() -> None:
-    """TrueType fonts, as publishers ask for, and nothing of the moment."""
+    """A PDF embeds TrueType fonts, as publishers require, and contains no date."""
     content = _files("one_run", "pdf", "svg")["aggregates-figure.pdf"]
     assert b"/FontFile2" in content
     assert b"/Type3" not in content
@@ -84,7 +84,7 @@ def test_a_pdf_holds_its_fonts_and_no_date() -> None:
 
 
 def test_an_svg_holds_its_title_and_no_date() -> None:
-    """What it shows stands in the metadata."""
+    """The title and note are in the metadata, and no date is."""
     content = _files("typical", "svg")["improvement.svg"]
     assert b"<dc:title>Probability of improvement</dc:title>" in content
     assert b"How often a run of the row beats a run of the column." in content
@@ -92,8 +92,8 @@ def test_an_svg_holds_its_title_and_no_date() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    """The message names the formats that there are."""
-    with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(they can as:"):
+    """The message names the allowed formats."""
+    with pytest.raises(ConfigError, match=r"drawn as 'pdff'; did you mean 'pdf'\? \(allowed:"):
         draw(one_run(), ("pdff",))
 
 
@@ -162,7 +162,7 @@ def _without_runs() -> Study:
     ],
 )
 def test_nothing_overlaps(make: Callable[[], Study]) -> None:
-    """Legends stand clear of axes, ticks clear of each other, and all of it on the page."""
+    """Legends do not touch axes, ticks do not touch each other, and all is on the page."""
     for figure in _figures(make):
         figure.draw_without_rendering()
         page = figure.bbox.padded(1)
@@ -182,7 +182,7 @@ def test_nothing_overlaps(make: Callable[[], Study]) -> None:
 
 
 def test_widths_are_those_of_columns() -> None:
-    """Curves take one column, several panels two."""
+    """Curves are one column wide, several panels two columns."""
     widths = {figure.get_figwidth() for figure in _figures(many_labels)}
     assert {SINGLE_COLUMN, DOUBLE_COLUMN} == widths
     assert SINGLE_COLUMN == drawn(panels()).get_figwidth()
@@ -190,7 +190,7 @@ def test_widths_are_those_of_columns() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_only_words(name: str) -> None:
-    """No name is a formula, none is left out of the legend, and the font has every character."""
+    """No name is read as a formula or missing in the legend, and the font has every character."""
     figure = curves(Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0)), title=name, marks=((name, 0.5),))
     done = drawn(figure)
     assert [label(name)] == [text.get_text() for text in done.legends[0].get_texts()]

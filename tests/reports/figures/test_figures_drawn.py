@@ -9,7 +9,7 @@ from study_blocks import impossible, interval
 
 from rlexp.reports.drawing.blocks import Axis, Intervals, Line, Mark, Matrix, Panel
 from rlexp.reports.drawing.palette import LIGHT
-from rlexp.reports.figures.canvas import look
+from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.figures.grids import pair_colour
 
 pytest.importorskip("matplotlib")
@@ -17,19 +17,19 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 
 def test_ticks_are_short() -> None:
-    """Thousands are k, and a minus is a minus."""
+    """Thousands are written with k, and a minus as U+2212."""
     line = Line(label="ppo", x=(0.0, 1e5), y=(-200.0, 0.0))
     seen = texts(drawn(curves(line)))
     assert {"20k", "100k", "−200"} <= set(seen)
 
 
 def test_a_log_axis_has_decades() -> None:
-    """What has no logarithm is left out."""
+    """A logarithmic axis has ticks at powers of ten; zero is left out."""
     axis = Axis(title="steps", log=True)
     line = Line(label="ppo", x=(0.0, 1.0, 1e4), y=(5.0, 1.0, 2.0))
     figure = drawn(curves(line, x=axis))
@@ -38,7 +38,7 @@ def test_a_log_axis_has_decades() -> None:
 
 
 def test_what_has_no_logarithm_leaves_a_gap() -> None:
-    """Zero would be drawn as a line to the end of the page, on curves as on bars."""
+    """On a logarithmic axis zero is a gap, in curves and in bands."""
     axis = Axis(title="return", log=True)
     y = (1.0, 0.0, 10.0, 20.0)
     line = Line(label="ppo", x=(0.0, 1.0, 2.0, 3.0), y=y, low=y, high=(2.0, 2.0, 20.0, 30.0))
@@ -54,7 +54,7 @@ def test_what_has_no_logarithm_leaves_a_gap() -> None:
 
 
 def test_a_band_and_a_gap_are_drawn() -> None:
-    """A curve is broken where it has no value, and its band with it."""
+    """A curve and its band are interrupted where there is no value."""
     line = Line(
         label="ppo",
         x=(0.0, 1.0, 2.0, 3.0),
@@ -72,7 +72,7 @@ def test_a_band_and_a_gap_are_drawn() -> None:
 
 
 def test_stairs_keep_their_height_until_the_next_point() -> None:
-    """A share of runs above τ falls at the scores and nowhere else."""
+    """A performance profile falls at the scores only."""
     x, y = (0.0, 1.0, 2.0), (1.0, 0.5, 0.25)
     axes = drawn(curves(Line(label="ppo", x=x, y=y, low=y, high=y, steps=True))).axes[0]
     assert "steps-post" == axes.lines[0].get_drawstyle()
@@ -81,7 +81,7 @@ def test_stairs_keep_their_height_until_the_next_point() -> None:
 
 
 def test_many_runs_are_paler_than_few() -> None:
-    """A hundred runs must not hide the aggregate."""
+    """A hundred runs do not hide the aggregate."""
     runs = [Line(label="ppo", x=(0.0, 1.0), y=(0.0, float(k)), faint=True) for k in range(100)]
     few, many = (drawn(curves(*own)).axes[0].collections[0] for own in (runs[:4], runs))
     assert (4, 100) == (len(few.get_segments()), len(many.get_segments()))
@@ -89,7 +89,7 @@ def test_many_runs_are_paler_than_few() -> None:
 
 
 def test_runs_of_two_labels_keep_their_colours() -> None:
-    """Runs may stand in any order."""
+    """Runs keep the colour of their label in any order."""
     runs = [
         Line(label=name, x=(0.0, 1.0), y=(0.0, 1.0), faint=True) for name in ("ppo", "a2c", "ppo")
     ]
@@ -99,7 +99,7 @@ def test_runs_of_two_labels_keep_their_colours() -> None:
 
 
 def test_an_interval_is_a_bar_with_its_runs() -> None:
-    """The estimate is full, the bar reaches from end to end, the dots stand below."""
+    """The estimate is a filled marker, the interval a bar, and the runs are dots below."""
     mark = Mark(label="ppo", interval=interval(1.0, 0.5, coverage=0.85), dots=(0.75, 1.25))
     axes = drawn(panels(mark)).axes[0]
     dots, bar, estimate = axes.lines
@@ -110,7 +110,7 @@ def test_an_interval_is_a_bar_with_its_runs() -> None:
 
 
 def test_an_impossible_interval_is_an_open_marker() -> None:
-    """No bar, and the mark that the notes explain."""
+    """A value without an interval has an open marker, a ‡, and no bar."""
     axes = drawn(panels(Mark(label="ppo", interval=impossible(1.0)))).axes[0]
     (estimate,) = axes.lines
     assert "white" == estimate.get_markerfacecolor()
@@ -118,7 +118,7 @@ def test_an_impossible_interval_is_an_open_marker() -> None:
 
 
 def test_panels_share_their_rows() -> None:
-    """A label that a panel lacks leaves its row free there."""
+    """The row of a label is empty in a panel that lacks the label."""
     both = tuple(Mark(label=name, interval=interval(1.0, 0.5)) for name in ("ppo", "a2c"))
     both_panels = (
         Panel(title="one", axis=STEPS, marks=both),
@@ -130,7 +130,7 @@ def test_panels_share_their_rows() -> None:
 
 
 def test_panels_wrap() -> None:
-    """Four fit beside each other; more stand in rows of like length."""
+    """Up to four panels stand side by side; more form rows of similar length."""
     mark = Mark(label="ppo", interval=interval(1.0, 0.5))
     shapes = {}
     for n in (1, 2, 4, 5, 6, 7, 9, 12):
@@ -141,7 +141,7 @@ def test_panels_wrap() -> None:
 
 
 def test_a_matrix_shows_numbers_and_intervals() -> None:
-    """A value with its interval below it, a mark where there is none, and nothing twice."""
+    """A cell has its value and interval, or ‡; the diagonal is empty."""
     values = ((None, interval(0.75, 0.1)), (impossible(0.25), None))
     matrix = Matrix(name="f", title="Pairs", labels=("ppo", "a2c"), values=values)
     seen = texts(drawn(matrix))
@@ -149,7 +149,7 @@ def test_a_matrix_shows_numbers_and_intervals() -> None:
 
 
 def test_shades_run_from_orange_over_white_to_blue() -> None:
-    """The middle is neutral; beyond the ends it gets no darker."""
+    """The middle is white; values outside have the colour of the nearer end."""
     assert (1.0, 1.0, 1.0) == pair_colour(0.5, 0.0, 1.0) == pair_colour(float("nan"), 0.0, 1.0)
     assert pair_colour(1.0, 0.0, 1.0) == pair_colour(7.0, 0.0, 1.0)
     red, green, blue = pair_colour(1.0, 0.0, 1.0)
@@ -158,8 +158,8 @@ def test_shades_run_from_orange_over_white_to_blue() -> None:
     assert red > green > blue
 
 
-def test_nothing_is_said_plainly() -> None:
-    """An empty figure says that it is empty."""
+def test_an_empty_figure_says_so() -> None:
+    """A figure without values says that there is no value to show."""
     empty = (
         curves(),
         panels(),

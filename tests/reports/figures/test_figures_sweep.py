@@ -1,4 +1,4 @@
-"""Publication figures of sweeps: what is drawn of points and of threads."""
+"""Publication figures of sweeps: scatter plots and parallel coordinates."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.drawing.palette import LIGHT, RISING_LIGHT, styles
 from rlexp.reports.figures import draw, drawn_figure
-from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, look
+from rlexp.reports.figures.canvas import DOUBLE_COLUMN, SINGLE_COLUMN, publication_style
 from rlexp.reports.figures.scatter import MARKERS
 from rlexp.reports.page.html import PATHS
 
@@ -55,7 +55,7 @@ THREADS = Parallel(
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    with look():
+    with publication_style():
         yield
 
 
@@ -72,7 +72,7 @@ def drawn(block: Figure, **changes: Any) -> Any:
 
 
 def test_clouds_differ_in_colour_and_marker() -> None:
-    """In the axes as in the legend."""
+    """Point series differ in colour and marker, in the axes and in the legend."""
     figure = drawn(POINTS)
     done, pruned = figure.axes[0].lines
     assert ([1, 2], [0.25, 0.5]) == (list(done.get_xdata()), list(done.get_ydata()))
@@ -85,13 +85,13 @@ def test_clouds_differ_in_colour_and_marker() -> None:
 
 
 def test_every_shape_has_a_marker() -> None:
-    """Those of the page, each unlike the others."""
+    """Each shape of the page has a different marker."""
     assert PATHS.keys() == MARKERS.keys()
     assert len(MARKERS) - 1 == len({marker for marker, _ in MARKERS.values()})
 
 
 def test_stairs_and_marks_lie_behind_points() -> None:
-    """The line of the incumbent is a line in the legend, too."""
+    """The step line of the incumbent is a line in the legend too."""
     line = Line(label="best", x=(0.0, 4.0), y=(0.25, 0.75), steps=True)
     figure = drawn(POINTS, lines=(line,), marks=(("solved", 0.9),))
     stairs = next(n for n in figure.axes[0].lines if n.get_drawstyle() == "steps-post")
@@ -101,7 +101,7 @@ def test_stairs_and_marks_lie_behind_points() -> None:
 
 
 def test_named_ticks_are_turned_where_they_need_room() -> None:
-    """Short ones stand beside each other."""
+    """Short tick names are horizontal; long ones are turned."""
     flat, turned = (
         drawn(POINTS, ticks=names).axes[0].get_xticklabels()
         for names in (("a", "b", "c"), ("orthogonal", "leaky_relu", "none", "xavier"))
@@ -114,7 +114,7 @@ def test_named_ticks_are_turned_where_they_need_room() -> None:
 
 
 def test_a_log_axis_has_decades() -> None:
-    """What has no logarithm is left out."""
+    """A logarithmic axis has ticks at powers of ten; zero is left out."""
     cloud = Cloud(label="complete", x=(1e-4, 1e-2, 0.0), y=(0.5,) * 3, names=("a",) * 3)
     figure = drawn(POINTS, x=Axis(title="rate", log=True), clouds=(cloud,))
     assert [1e-4, 1e-2] == list(figure.axes[0].lines[0].get_xdata())
@@ -122,14 +122,14 @@ def test_a_log_axis_has_decades() -> None:
 
 
 def test_many_points_are_paler() -> None:
-    """Those of one cloud, by their number."""
+    """Points are the paler the more points their series has."""
     many = Cloud(label="complete", x=(1.0,) * 400, y=(0.5,) * 400, names=("a",) * 400)
     few, crowd = (drawn(POINTS, clouds=own).axes[0].lines[0] for own in (POINTS.clouds, (many,)))
     assert (1.0, 0.5) == (few.get_alpha(), crowd.get_alpha())
 
 
-def test_threads_have_the_colour_of_what_they_reached() -> None:
-    """Grey below, then from low to high, with a gap where there is no value."""
+def test_trials_have_the_colour_of_their_value() -> None:
+    """Grey trials are behind, then from low to high values, with gaps for missing ones."""
     from matplotlib.colors import to_hex
 
     figure = drawn(THREADS)
@@ -148,8 +148,8 @@ def test_threads_have_the_colour_of_what_they_reached() -> None:
     assert DOUBLE_COLUMN == figure.get_figwidth()
 
 
-def test_the_key_tells_the_ends_of_the_colours() -> None:
-    """With the title of what is told; without values there is no key."""
+def test_the_colour_key_has_both_ends() -> None:
+    """The key has its title and both ends; without values there is no key."""
     figure = drawn(THREADS)
     assert {"0", "1", "return", "tanh", "relu", "choice"} <= set(texts(figure))
     assert 2 == len(figure.axes)
@@ -158,7 +158,7 @@ def test_the_key_tells_the_ends_of_the_colours() -> None:
 
 
 def test_marked_threads_have_their_names() -> None:
-    """In front of the others, in different dashes."""
+    """Marked trials are in front, with names and different dashes."""
     two = tuple(replace(thread, marked=True) for thread in (THREADS.threads[0],) * 2)
     named = (replace(two[0], name="default"), replace(two[1], name="winner"))
     figure = drawn(THREADS, threads=(*THREADS.threads, *named))
@@ -168,15 +168,15 @@ def test_marked_threads_have_their_names() -> None:
     assert all(line.get_zorder() > 5 for line in front)
 
 
-def test_nothing_is_said_plainly() -> None:
-    """An empty figure says that it is empty."""
+def test_an_empty_figure_says_so() -> None:
+    """A figure without values says that there is no value to show."""
     for figure in (drawn(POINTS, clouds=()), drawn(THREADS, threads=())):
         assert "nothing to show" in texts(figure)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_only_words(name: str) -> None:
-    """No name is a formula, and the font has every character."""
+    """No name is read as a formula, and the font has every character."""
     cloud = replace(POINTS.clouds[0], label=name)
     points = replace(POINTS, title=name, clouds=(cloud,), ticks=(name, "b", "c", "d"))
     coordinate = Coordinate(title=name, names=(name,))
@@ -195,6 +195,6 @@ def _text() -> Any:
 
 
 def test_every_figure_of_a_sweep_has_its_file() -> None:
-    """Under its name, also where there is the default configuration alone."""
+    """Each figure has a file of its name, also for a sweep with only the default trial."""
     expected = {"history.svg", "threads.svg", *(f"slice-{k}.svg" for k in range(6))}
     assert expected == set(draw(sweep_of(1), ("svg",)))

@@ -48,7 +48,7 @@ def _cells(text: str) -> list[list[str]]:
 
 
 def test_a_table_is_written_in_full() -> None:
-    """Rows end in CRLF; words with commas and quotes are quoted; what is missing is empty."""
+    """Rows end in CRLF, texts with commas or quotes are quoted, missing values are empty."""
     rows = (("a,b", 1, 0.1 + 0.2, True), ('say "x"', None, float("nan"), False))
     columns = tuple(Column(title=title) for title in ("label", "runs", "score", "done"))
     expected = (
@@ -76,7 +76,7 @@ def test_an_interval_takes_fourteen_columns() -> None:
 
 
 def test_lines_are_written_point_by_point() -> None:
-    """A row per point of each line, then the marks."""
+    """There is one row for each point of each line, and then one for each mark."""
     figure = Lines(
         name="f",
         title="",
@@ -99,7 +99,7 @@ def test_lines_are_written_point_by_point() -> None:
 
 
 def test_panels_are_written_with_their_runs() -> None:
-    """A row per interval, per run and per marked value."""
+    """There is one row for each interval, each run and each marked value."""
     mark = Mark(label="ppo", interval=interval(1.0, 0.5), dots=(0.75,))
     panel = Panel(title="IQM", axis=Axis(title=""), marks=(mark,), marked=(("solved", 2.0),))
     expected = (
@@ -112,7 +112,7 @@ def test_panels_are_written_with_their_runs() -> None:
 
 
 def test_a_matrix_is_written_pair_by_pair() -> None:
-    """A row per pair that has a value."""
+    """There is one row for each pair with a value."""
     matrix = Matrix(
         name="f", title="", labels=("a", "b"), values=((None, interval(1.0, 0.5)), (None, None))
     )
@@ -121,7 +121,7 @@ def test_a_matrix_is_written_pair_by_pair() -> None:
 
 
 def test_points_are_written_one_by_one() -> None:
-    """A row per point with its name, then lines and marks; a tick stands under its name."""
+    """There is one row for each named point, then lines and marks; ticks have their names."""
     figure = Scatter(
         name="f",
         title="",
@@ -143,8 +143,8 @@ def test_points_are_written_one_by_one() -> None:
     assert "point,pruned,trial 1,0.0,2.0" in _file(replace(figure, ticks=()))
 
 
-def test_threads_are_written_one_by_one() -> None:
-    """A column per coordinate, in which choices have their names."""
+def test_trials_are_written_one_by_one() -> None:
+    """There is one column for each coordinate; choices are written as names."""
     figure = Parallel(
         name="f",
         title="",
@@ -164,7 +164,7 @@ def test_threads_are_written_one_by_one() -> None:
 
 
 def test_each_block_has_its_file() -> None:
-    """Tables and figures are files under their names."""
+    """Each table and figure has a file of its name."""
     expected = {"aggregates", "aggregates-figure", "curves-0", "curves-1", "curves-2"}
     expected |= {"profiles", "improvement", "checklist"}
     assert {f"{name}.csv" for name in expected} == set(render(typical()))
@@ -172,7 +172,7 @@ def test_each_block_has_its_file() -> None:
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_every_row_is_as_wide_as_its_header(name: str) -> None:
-    """Whatever the study holds, a reader finds a rectangle."""
+    """Every row has as many cells as its header."""
     for content in render(SAMPLES[name]()).values():
         rows = _cells(content.decode())
         assert {len(rows[0])} == {len(row) for row in rows}
@@ -186,7 +186,7 @@ def test_a_formula_is_inert(text: str) -> None:
 
 
 def test_a_negative_number_stays_one() -> None:
-    """Only words are made inert."""
+    """Only texts get an apostrophe; negative numbers do not."""
     table = Table(name="t", title="", columns=(Column(title="x"),), rows=((-1.5,), (-2,)))
     assert "x\r\n-1.5\r\n-2\r\n" == _file(table)
 
@@ -202,6 +202,6 @@ def test_any_text_comes_back(text: str) -> None:
 
 
 def test_a_single_run_says_why_it_has_no_interval() -> None:
-    """The reason stands in its column."""
+    """The column `reason` explains the missing interval."""
     rows = _cells(render(one_run())["aggregates-figure.csv"].decode())
     assert "one run has no spread; a second seed would give an interval" == rows[1][-4]

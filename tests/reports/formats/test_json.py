@@ -1,4 +1,4 @@
-"""The study as JSON: everything comes back."""
+"""The report as JSON: all content is preserved."""
 
 import dataclasses
 import json
@@ -95,7 +95,7 @@ def test_a_name_that_is_no_text_survives() -> None:
 
 
 def test_hostile_names_are_only_words() -> None:
-    """Names come back as they were given."""
+    """Hostile names are read back unchanged."""
     assert list(HOSTILE) == _read(hostile())["labels"]
 
 

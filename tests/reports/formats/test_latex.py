@@ -1,4 +1,4 @@
-"""The report as LaTeX: what it says, that hostile names are words, and that it compiles."""
+"""The report as LaTeX: its content, the escaping of hostile names, and compilation."""
 
 import re
 import shutil
@@ -62,22 +62,22 @@ def _compiled(files: dict[str, bytes], folder: Path) -> str:
     ],
 )
 def test_characters_lose_their_power(text: str, expected: str) -> None:
-    """Every character that LaTeX would act on is written as a letter."""
+    """Every special character of LaTeX is escaped."""
     assert expected == latex(text)
 
 
 def test_long_words_may_break() -> None:
-    """Every 25 characters, and nowhere in short words."""
+    """A word may break after every 25 characters."""
     assert r"a-b " + "x" * 25 + r"\allowbreak{}" + "x" * 5 == breakable("a-b " + "x" * 30)
 
 
 def test_lines_keep_their_spaces() -> None:
-    """A listing is set as it stands."""
+    """A listing keeps its lines and spaces."""
     assert r"\mbox{}if x:\\" + "\n" + r"\mbox{}~~y~~= 1 \# a\\" == verbatim("if x:\n  y  = 1 # a")
 
 
 def test_a_table_is_one_file() -> None:
-    """Caption, label, rules, intervals with their marks, and the notes."""
+    """The file has the caption, label, rules, intervals with marks, and notes."""
     table = Table(
         name="a/b",
         title="Score_1",
@@ -111,7 +111,7 @@ Over 3 tasks.\par
 
 
 def test_a_long_table_runs_over_pages() -> None:
-    """More than 40 rows are no float."""
+    """A table with more than 40 rows is not a float."""
     short, long = (render(_study(_table(n)))["t.tex"].decode() for n in (40, 41))
     assert ("longtable" in short, "longtable" in long) == (False, True)
     assert 41 == long.count("0 & 1")
@@ -128,7 +128,7 @@ def test_a_wide_table_is_divided() -> None:
 
 
 def test_the_document_holds_every_table_and_figure() -> None:
-    """A figure that is not drawn is replaced by a table of its end points."""
+    """A figure that is not drawn is replaced by a table."""
     files = render(typical(), figures="../figures")
     document = files["report.tex"].decode()
     assert r"\newcommand{\figures}{../figures}" in document
@@ -142,7 +142,7 @@ def test_the_document_holds_every_table_and_figure() -> None:
 
 def test_a_folder_that_latex_cannot_read_is_refused() -> None:
     """The message says which folder, and what is allowed."""
-    with pytest.raises(ConfigError, match=r"figures from 'my 50%'; choose a folder"):
+    with pytest.raises(ConfigError, match=r"figures from 'my 50%': choose a folder"):
         render(typical(), figures="my 50%")
 
 

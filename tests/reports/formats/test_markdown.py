@@ -1,4 +1,4 @@
-"""The report as Markdown: what it says, and that names stay words."""
+"""The report as Markdown: its content, and the escaping of names."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def _words(markdown: str) -> list[str]:
 
 
 def test_a_table_has_intervals_and_notes() -> None:
-    """Numbers stand to the right, a mark is explained below."""
+    """Numbers are aligned right, and the mark † is explained below."""
     table = Table(
         name="t",
         title="Aggregates",
@@ -75,7 +75,7 @@ def test_a_table_has_intervals_and_notes() -> None:
 
 
 def test_a_notice_is_a_quote() -> None:
-    """GitHub shows its tone."""
+    """A notice is an alert with its tone, which GitHub shows."""
     expected = "> [!WARNING]\n> 2 runs failed."
     assert expected == _report(Notice(tone=Tone.WARNING, text="2 runs\nfailed."))
 
@@ -87,13 +87,13 @@ def test_a_listing_is_fenced() -> None:
 
 
 def test_a_folded_part_opens_on_demand() -> None:
-    """Its heading stays in the outline."""
+    """The heading of a folded section stays visible."""
     expected = "<details><summary>Show</summary>\n\n> [!NOTE]\n> x\n\n</details>"
     assert expected == _report(Notice(tone=Tone.NOTE, text="x"), folded=True)
 
 
-def test_a_figure_comes_to_its_end_points() -> None:
-    """Without drawn figures, each aggregate's last value stands in a table, and no single run."""
+def test_a_figure_becomes_a_table() -> None:
+    """Without drawn figures a table has the last value of each aggregate, and no single run."""
     line = Line(label="ppo", x=(0.0, 2e4, 3e4), y=(1.0, 250.5, None), low=(0.5, 200.0, None))
     figure = Lines(
         name="f",
@@ -113,8 +113,8 @@ def test_a_figure_comes_to_its_end_points() -> None:
     assert expected == _report(figure)
 
 
-def test_points_come_to_their_ends() -> None:
-    """How many there are of each kind, and between which ends; what is not shown is said."""
+def test_points_become_counts_and_ranges() -> None:
+    """The table has the count and range of each series, and the number of points not shown."""
     figure = Scatter(
         name="f",
         title="History",
@@ -138,8 +138,8 @@ def test_points_come_to_their_ends() -> None:
     assert expected == _report(figure)
 
 
-def test_threads_come_to_those_that_matter() -> None:
-    """The marked ones with everything that they have, or else the highest and the lowest."""
+def test_trials_become_columns() -> None:
+    """The table has the marked trials, or else those with the highest and the lowest value."""
     threads = tuple(
         Thread(name=f"trial {k}", values=(10.0**-k, float(k % 2)), value=value, marked=k == 2)
         for k, value in enumerate((3.0, -12345.6, 7.0, None))
@@ -161,7 +161,7 @@ def test_threads_come_to_those_that_matter() -> None:
 
 
 def test_drawn_figures_are_linked() -> None:
-    """With drawn figures, their files stand in place of the tables, with what a caption says."""
+    """With drawn figures, links to their files replace the tables."""
     text = render(typical(), figures="my figures")["report.md"].decode()
     assert "![CartPole-v1](my%20figures/curves-1.svg)" in text
     expected = "![Probability of improvement](my%20figures/improvement.svg)\n\nHow often a run of "
@@ -169,12 +169,12 @@ def test_drawn_figures_are_linked() -> None:
 
 
 def test_failed_checks_stand_first() -> None:
-    """What `--strict` refuses is a list above everything else."""
+    """Checks that `--strict` refuses are listed first."""
     text = render(replace(typical(), failed_checks=("2 runs failed", "seeds")))["report.md"]
     assert b"\n\n> [!CAUTION]\n> Failed checks:\n>\n> - 2 runs failed\n> - seeds\n\n## " in text
 
 
-def test_nothing_is_said_plainly() -> None:
+def test_an_empty_table_says_so() -> None:
     """A table without rows says so."""
     assert "### No row\n\nNothing." == _report(
         Table(name="t", title="No row", columns=(), rows=())
@@ -182,7 +182,7 @@ def test_nothing_is_said_plainly() -> None:
 
 
 def test_hostile_names_are_only_words() -> None:
-    """No name becomes HTML, a link, a formula or a table of its own."""
+    """No name becomes HTML, a link, a formula or a table."""
     markdown = render(hostile())["report.md"].decode()
     kinds = {t.type for token in READER.parse(markdown) for t in [token, *(token.children or [])]}
     html = [t.content for t in READER.parse(markdown) if t.type == "html_block"]
@@ -194,7 +194,7 @@ def test_hostile_names_are_only_words() -> None:
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_every_table_of_a_study_is_read_as_one(name: str) -> None:
-    """A reader finds as many tables as there are, and no row is lost."""
+    """A Markdown parser finds every table with all its rows."""
     markdown = render(SAMPLES[name]())["report.md"].decode()
     tokens = [token.type for token in READER.parse(markdown)]
     lines = markdown.splitlines()
@@ -213,7 +213,7 @@ def test_every_table_of_a_study_is_read_as_one(name: str) -> None:
 @example(text="1) a")
 @given(text=st.text())
 def test_any_text_is_shown_as_it_is(text: str) -> None:
-    """A paragraph, a heading and a cell say the text, with single spaces."""
+    """A paragraph, a heading and a cell show any text with single spaces."""
     if shown := one_line(text):
         assert [shown] == _words(inline(text))
         assert [shown] == _words(f"## {inline(text)}")
@@ -222,7 +222,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
 
 @given(text=st.text(st.sampled_from("*_`~[]()<>#|!\\-+=:.1 &;@$ab\n")))
 def test_any_markup_is_shown_as_it_is(text: str) -> None:
-    """The same for what is nothing but markup."""
+    """A text that consists only of markup is shown as text."""
     if shown := one_line(text):
         assert [shown] == _words(inline(text))
         assert ["h", shown] == _words(f"| h |\n| :--- |\n| {inline(text)} |")

@@ -18,7 +18,7 @@ from study_samples import HOSTILE, typical
 
 from rlexp.reports.drawing.blocks import Axis, HeatMap, Part, Study
 from rlexp.reports.drawing.palette import RISING_DARK, RISING_LIGHT
-from rlexp.reports.figures.canvas import look
+from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.formats import as_csv, as_json, markdown
 from rlexp.reports.page.grids import heat_map_plot
 from rlexp.reports.page.html import render_html
@@ -51,7 +51,7 @@ def study(*figures: HeatMap) -> Study:
 
 
 def test_the_lowest_row_is_at_the_bottom() -> None:
-    """And the first column at the left, as on axes."""
+    """The first row is at the bottom and the first column at the left, as on axes."""
     plot = heat_map_plot(MAP)
     places = {cell.estimate: (cell.left, cell.top) for cell in plot.cells}
     assert {
@@ -65,22 +65,22 @@ def test_the_lowest_row_is_at_the_bottom() -> None:
 
 
 def test_shades_rise_with_the_values() -> None:
-    """From one end of the scale to the other; equal values have the one in the middle."""
+    """Shades rise from the low end to the high end; equal values get the middle shade."""
     shades = {cell.estimate: cell.shade for cell in heat_map_plot(MAP).cells}
     assert {"100": 0, "110": 1, "150": 6, "200": 11} == shades
     flat = replace(MAP, colour=Axis(title="mean return", low=100.0, high=100.0))
     assert {6} == {cell.shade for cell in heat_map_plot(flat).cells}
 
 
-def test_a_cell_tells_where_it_is_and_what_its_interval_is() -> None:
-    """Label, both values, the interval, how it was made and of how many runs."""
-    told = heat_map_plot(MAP).cells[0].told
+def test_a_tooltip_names_the_cell_and_its_interval() -> None:
+    """The tooltip of a cell has its label, both values, the interval, its method and n."""
+    told = heat_map_plot(MAP).cells[0].tooltip
     assert told.startswith("ppo\ngravity 8, length 0.5\n100 [95, 105]\n95 % interval")
     assert "10 runs" in told
 
 
 def test_names_that_have_no_room_are_left_out() -> None:
-    """Every so many stay; numbers are not written in cells that are too small."""
+    """Every n-th name is kept, and cells that are too small have no numbers."""
     columns = tuple(f"{k} to {k + 1}" for k in range(13))
     row = tuple(interval(1000.0 + k, 1.0) for k in range(13))
     wide = replace(MAP, columns=columns, rows=("1",), values=(row,))
@@ -101,7 +101,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("colours", [RISING_LIGHT, RISING_DARK])
 def test_numbers_can_be_read_on_every_shade(colours: tuple[str, ...]) -> None:
-    """At 4.5 : 1, on light pages and on dark ones."""
+    """The contrast of text is at least 4.5 : 1 on every shade, on light and dark pages."""
     row = tuple(interval(float(k), 1.0) for k in range(12))
     scale = Axis(title="mean return", low=-0.5, high=11.5)
     figure = replace(MAP, columns=("x",) * 12, rows=("1",), values=(row,), colour=scale)
@@ -113,22 +113,22 @@ def test_numbers_can_be_read_on_every_shade(colours: tuple[str, ...]) -> None:
 
 
 def test_pages_without_a_map_have_none_of_its_styles() -> None:
-    """They keep their bytes."""
+    """A page without a heat map contains no style sheet of heat maps."""
     assert "heat-cells" not in render_html(typical())
     assert ".heat-cells" in render_html(study(MAP))
 
 
-def test_a_map_of_nothing_says_so() -> None:
-    """On the page and in print."""
+def test_an_empty_heat_map_says_so() -> None:
+    """A heat map without values says so, on the page and in print."""
     empty = replace(MAP, values=((None,) * 3, (None,) * 3))
     assert "There is no value to draw." in render_html(study(empty))
     pytest.importorskip("matplotlib")
-    with look():
+    with publication_style():
         assert "nothing to show" in texts(drawn(empty))
 
 
 def test_notes_that_maps_share_stand_once() -> None:
-    """Others stay with their map."""
+    """A note shared by all heat maps is written once; other notes stay with their map."""
     other = replace(MAP, name="other", label="a2c")
     assert 1 == render_html(study(MAP, other)).count("Mean over runs.")
     differs = replace(other, note="Averaged over wind.")
@@ -137,7 +137,7 @@ def test_notes_that_maps_share_stand_once() -> None:
 
 
 def test_csv_has_a_row_for_each_cell_with_a_value() -> None:
-    """With every field of its interval, under the names of the parameters."""
+    """Each row has every field of the interval, under the names of the parameters."""
     text = as_csv.render(study(MAP))["map.csv"].decode()
     rows = list(csv.reader(io.StringIO(text)))
     assert ["label", "gravity", "length", "estimate", "low", "high"] == rows[0][:6]
@@ -150,22 +150,22 @@ def test_csv_has_a_row_for_each_cell_with_a_value() -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    """Under its kind; an empty cell is null."""
+    """The JSON contains the heat map under its kind; an empty cell is null."""
     block = json.loads(as_json.render(study(MAP))["report.json"])["parts"][0]["blocks"][0]
     assert ("heat_map", "gravity", None) == (block["kind"], block["x"], block["values"][0][1])
     assert 105.0 == block["values"][0][0]["high"]
 
 
 def test_markdown_has_a_table_of_the_estimates() -> None:
-    """The highest row first, as it is drawn."""
+    """The highest row of the map is the first row of the table."""
     text = markdown.render(study(MAP))["report.md"].decode()
     assert "| 1 | 150 | 110 | — |\n| 0.5 | 100 | — | 200 |" in text
 
 
 def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_none() -> None:
-    """In the colours of the page."""
+    """The printed cells have the colours of the page; empty cells have an outline."""
     pytest.importorskip("matplotlib")
-    with look():
+    with publication_style():
         figure = drawn(MAP)
     assert {"100", "110", "150", "200", "gravity", "length", "mean return"} <= set(texts(figure))
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
@@ -173,7 +173,7 @@ def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_non
 
 
 def test_a_browser_draws_it(browser: Browser, tmp_path: Path) -> None:
-    """A finger on a cell tells its value, words can be read, and the page fits a phone."""
+    """A tap on a cell shows its value, texts are readable, and the page fits a phone."""
     part = Generalisation(tail=0.1, mastery=None, parameters=None, bins=6).part(inquiry(sampled()))
     assert part is not None
     path = tmp_path / "page.html"

@@ -10,7 +10,7 @@ from study_samples import LABELS
 from rlexp.reports.drawing.blocks import Axis, Column, Intervals, Mark, Panel, Table, Value
 from rlexp.reports.drawing.palette import Style
 from rlexp.reports.page.grids import shade_step, shaded_matrix
-from rlexp.reports.page.intervals import forest
+from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.tables import cell, drawn_table
 
 LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
@@ -30,13 +30,13 @@ LOOKS = {label: Style(k) for k, label in enumerate(LABELS)}
     ],
 )
 def test_each_value_looks_like_what_it_is(value: Value, kind: str, text: str) -> None:
-    """A truth is no number, and what is missing is no zero."""
+    """A boolean is not shown as a number, and a missing value not as zero."""
     drawn = cell(value, Column(title="x"), LOOKS)
     assert (kind, text) == (drawn.kind, drawn.text)
 
 
 def test_a_label_has_its_colour() -> None:
-    """In a column of labels, if it is one."""
+    """A known label in a column of labels is shown with its colour."""
     column = Column(title="label", label=True)
     assert ("label", Style(1)) == (
         (drawn := cell("a2c", column, LOOKS)).kind,
@@ -46,7 +46,7 @@ def test_a_label_has_its_colour() -> None:
 
 
 def test_only_short_coverage_is_marked() -> None:
-    """Below nine in ten."""
+    """Only intervals with an expected coverage below 90 % are marked with †."""
     marked = [
         cell(interval(0.5, 0.1, coverage=c), Column(title="x"), LOOKS).too_narrow
         for c in (0.89, 0.9, 0.95)
@@ -57,7 +57,7 @@ def test_only_short_coverage_is_marked() -> None:
 
 
 def test_numbers_stand_to_the_right() -> None:
-    """With what is missing among them; words and truths do not."""
+    """Columns of numbers are aligned right; texts and booleans are not."""
     columns = tuple(Column(title=t) for t in "abcd")
     rows = ((1, "x", True, None), (None, 2, False, None))
     table = Table(name="t", title="t", columns=columns, rows=rows)
@@ -66,7 +66,7 @@ def test_numbers_stand_to_the_right() -> None:
 
 
 def test_long_tables_scroll() -> None:
-    """Beyond thirty rows."""
+    """A table with more than thirty rows scrolls."""
     table = Table(name="t", title="t", columns=(Column(title="n"),), rows=((1,),) * 30)
     assert not drawn_table(table, LOOKS).long
     assert drawn_table(replace(table, rows=((1,),) * 31), LOOKS).long
@@ -80,9 +80,9 @@ def panel(*marks: Mark, marked: tuple[tuple[str, float], ...] = ()) -> Intervals
 
 
 def test_an_interval_lies_on_its_axis() -> None:
-    """In per cent of it, with its runs and what is marked."""
+    """Intervals, runs and marked values are positioned in per cent of the axis."""
     mark = Mark(label="ppo", interval=interval(5.0, 2.0), dots=(1.0, 9.0, float("nan")))
-    (drawn,) = forest(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
+    (drawn,) = forest_plot(panel(mark, marked=(("solved", 7.5),)), LOOKS).panels
     (row,) = drawn.rows
     assert (50, (30, 70), [10, 90]) == (row.at, row.bar, row.dots)
     assert ("5.0", "[3.0, 7.0]") == (row.estimate, row.ends)
@@ -91,16 +91,18 @@ def test_an_interval_lies_on_its_axis() -> None:
 
 
 def test_no_interval_is_an_estimate_alone() -> None:
-    """Its reason is told on demand."""
-    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
+    """A value without an interval is an estimate, and its tooltip contains the reason."""
+    (drawn,) = forest_plot(panel(Mark(label="a2c", interval=impossible(5.0))), LOOKS).panels
     (row,) = drawn.rows
     assert (None, 50, "no interval") == (row.bar, row.at, row.ends)
-    assert "a2c\n5.0 (no interval: one run has no spread" in row.told
+    assert "a2c\n5.0 (no interval: one run has no spread" in row.tooltip
 
 
 def test_a_panel_without_numbers_has_no_axis() -> None:
-    """Its rows say so in words."""
-    (drawn,) = forest(panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS).panels
+    """The rows of a panel without finite values have texts only."""
+    (drawn,) = forest_plot(
+        panel(Mark(label="a2c", interval=impossible(float("nan")))), LOOKS
+    ).panels
     assert ([], None, "not a number") == (
         list(drawn.ticks),
         drawn.rows[0].at,
@@ -113,19 +115,19 @@ def test_a_panel_without_numbers_has_no_axis() -> None:
     [(1, "a", 1), (3, "a", 3), (4, "a", 4), (4, "a long name", 2), (6, "a", 3), (8, "a", 4)],
 )
 def test_panels_share_the_width(panels: int, label: str, expected: int) -> None:
-    """As many beside each other as their names leave room for."""
+    """As many panels stand side by side as their names leave room for."""
     one = panel(Mark(label=label, interval=interval(5.0, 2.0)))
     figure = replace(one, panels=one.panels * panels)
-    assert expected == forest(figure, {label: Style(0)}).columns
+    assert expected == forest_plot(figure, {label: Style(0)}).columns
 
 
 def test_the_mark_of_a_forest_plot_is_explained() -> None:
-    """Only where it is used."""
+    """The note on † appears only if † is used."""
     figure = forest_figure(LABELS)
-    assert ("Dots are runs.",) == forest(figure, LOOKS).notes
+    assert ("Dots are runs.",) == forest_plot(figure, LOOKS).notes
     narrow = panel(Mark(label="ppo", interval=interval(5.0, 2.0, coverage=0.7)))
-    assert ("† Too narrow: expected coverage below 90 %.",) == forest(narrow, LOOKS).notes
-    assert ("Dots are runs.",) == forest(single(figure), LOOKS).notes
+    assert ("† Too narrow: expected coverage below 90 %.",) == forest_plot(narrow, LOOKS).notes
+    assert ("Dots are runs.",) == forest_plot(single(figure), LOOKS).notes
 
 
 @pytest.mark.parametrize(
@@ -133,28 +135,28 @@ def test_the_mark_of_a_forest_plot_is_explained() -> None:
     [(0.0, -10), (0.5, 0), (1.0, 10), (0.71, 4), (2.0, 10), (-1.0, -10), (float("nan"), 0)],
 )
 def test_shades_are_even(value: float, expected: int) -> None:
-    """Ten on each side of the middle, and no more beyond the ends."""
+    """There are ten shades on each side of the middle; values outside get the last one."""
     assert expected == shade_step(value, 0.0, 1.0)
     assert -expected == shade_step(-value, -1.0, 0.0)
 
 
 def test_a_scale_without_width_has_no_shades() -> None:
-    """Rather than a division by zero."""
+    """A scale whose ends are equal gives the middle shade and no division by zero."""
     assert 0 == shade_step(1.0, 1.0, 1.0)
 
 
 def test_pairs_stand_row_against_column() -> None:
-    """Each with its number, its ends, and its names on demand; the diagonal is empty."""
+    """Each pair has its number, interval and tooltip; the diagonal is empty."""
     shaded = shaded_matrix(matrix(("ppo", "a2c")), LOOKS)
     first = shaded.rows[0].pairs
     assert ["", "0.92"] == [pair.estimate for pair in first]
     assert ("[0.85, 0.99]", 8) == (first[1].ends, first[1].shade)
-    assert first[1].told.startswith("ppo against a2c\n0.92 [0.85, 0.99]\n")
+    assert first[1].tooltip.startswith("ppo against a2c\n0.92 [0.85, 0.99]\n")
     assert [(-10, "0.00"), (0, "0.50"), (10, "1.00")] == [k for k in shaded.key if k[1]]
 
 
 def test_a_missing_pair_is_told_from_the_diagonal() -> None:
-    """By a dash."""
+    """A missing pair is shown as a dash, a cell of the diagonal is empty."""
     figure = replace(matrix(("ppo", "a2c")), values=((None, None), (None, None)))
     pairs = [[pair.estimate for pair in row.pairs] for row in shaded_matrix(figure, LOOKS).rows]
     assert [["", "—"], ["—", ""]] == pairs

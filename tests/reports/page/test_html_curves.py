@@ -29,31 +29,31 @@ def paths(plot: LinePlot) -> list[tuple[str, str]]:
 
 
 def test_a_curve_goes_from_point_to_point() -> None:
-    """With y downwards, as a page counts."""
+    """A path connects the points, with y downwards as on a page."""
     assert [("line", "M0 10000L5000 5000L10000 0")] == paths(drawn(RISE))
 
 
 def test_a_gap_stays_a_gap() -> None:
-    """No line crosses it, and a point between two gaps is a dot."""
+    """No line crosses a gap, and a point between two gaps is a dot."""
     line = Line(label="ppo", x=(0, 1, 2, 3, 4), y=(0, 0, None, float("nan"), 1))
     assert [("line", "M0 10000L2500 10000"), ("point", "M10000 0L10000 0")] == paths(drawn(line))
 
 
 def test_stairs_hold_their_value_until_the_next() -> None:
-    """A distribution does not fall before it falls."""
+    """A step line keeps its value until the next point."""
     line = replace(RISE, y=(1, 0.5, 0), steps=True)
     assert [("line", "M0 0L5000 0L5000 5000L10000 5000L10000 10000")] == paths(drawn(line))
 
 
 def test_a_band_is_a_ring_behind_its_line() -> None:
-    """Along the high end and back along the low one."""
+    """The path of a band follows the high ends, and returns along the low ends."""
     line = replace(RISE, low=(0, 0.25, None), high=(0.5, 0.75, 1))
     ring = "M0 5000L5000 2500L5000 7500L0 10000Z"
     assert [("band", ring), ("line", "M0 10000L5000 5000L10000 0")] == paths(drawn(line))
 
 
 def test_single_runs_lie_between_bands_and_aggregates() -> None:
-    """Whatever their order in the study."""
+    """The drawing order does not depend on the order in the report."""
     line = replace(RISE, low=RISE.y, high=RISE.y)
     kinds = [kind for kind, _ in paths(drawn(line, replace(RISE, faint=True)))]
     assert ["band", "faint", "line"] == kinds
@@ -61,14 +61,14 @@ def test_single_runs_lie_between_bands_and_aggregates() -> None:
 
 @pytest.mark.parametrize(("runs", "expected"), [(0, 0), (10, 0), (11, 1), (30, 1), (31, 2)])
 def test_many_runs_are_fainter(runs: int, expected: int) -> None:
-    """So that their aggregate is seen; other labels' runs do not count."""
+    """Many runs of one label are drawn fainter; runs of other labels do not count."""
     others = [replace(RISE, label="a2c", faint=True)] * 5
     faint = [replace(RISE, faint=True)] * runs
     assert expected == drawn(RISE, *faint, *others).crowd
 
 
-def test_the_script_is_told_of_aggregates_only() -> None:
-    """With six significant digits, and gaps where there is no number."""
+def test_the_script_gets_aggregates_only() -> None:
+    """The data has six significant digits, and null for non-finite values."""
     line = replace(RISE, y=(0.12345678, float("inf"), None), low=(0, None, 1), high=(1, 1, 1))
     data = drawn(line, replace(RISE, faint=True)).data
     assert data is not None
@@ -83,8 +83,8 @@ def test_the_script_is_told_of_aggregates_only() -> None:
     assert [expected] == data["curves"]
 
 
-def test_what_has_no_logarithm_is_not_told() -> None:
-    """It has no place on the axes, neither on the page nor under the pointer."""
+def test_zero_has_no_position_on_a_log_axis() -> None:
+    """A value without a logarithm appears neither in the path nor in the data."""
     line = Line(label="ppo", x=(0, 1, 10, 100), y=(5, 2, 0, 1))
     log = Axis(title="x", log=True)
     plot = line_plot(Lines(name="f", title="f", x=log, y=log, lines=(line,)), LOOK)
@@ -94,7 +94,7 @@ def test_what_has_no_logarithm_is_not_told() -> None:
 
 
 def test_a_threshold_is_in_view() -> None:
-    """The axis reaches to it, and it stands at its height."""
+    """The axis includes a marked height, and the mark has its position."""
     bare = Axis(title="y")
     figure = Lines(
         name="f", title="f", x=UNIT, y=bare, lines=(RISE,), marks=(("solved", 3.0), ("no", -1.0))
@@ -112,7 +112,7 @@ def test_lines_beyond_the_axes_are_cut() -> None:
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    """Neither of no line nor of gaps alone."""
+    """A figure without lines, or with gaps only, has no paths."""
     figures = [b for b in empty().parts[0].blocks if isinstance(b, Lines)]
     plots = [line_plot(figure, LOOK) for figure in figures]
     assert [([], None)] * 2 == [(list(plot.paths), plot.data) for plot in plots]
@@ -120,7 +120,7 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=2, max_size=20))
 def test_paths_are_pairs_within_the_square(y: list[float | None]) -> None:
-    """The script reads them back as such."""
+    """Paths consist of pairs of integers, which the script parses."""
     line = Line(label="a2c", x=tuple(map(float, range(len(y)))), y=tuple(y))
     figure = Lines(name="f", title="f", x=Axis(title="x"), y=Axis(title="y"), lines=(line,))
     plot = line_plot(figure, LOOK)

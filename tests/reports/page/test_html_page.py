@@ -1,4 +1,4 @@
-"""The page as text: complete, the same each time, and closed to what studies bring along."""
+"""The page as text: complete, reproducible, and safe against any content of a report."""
 
 import json
 import re
@@ -72,26 +72,26 @@ def outline(name: str) -> Outline:
 
 @pytest.mark.parametrize("name", ["typical", "hostile", "empty", "hostile_sweep"])
 def test_the_same_study_gives_the_same_page(name: str) -> None:
-    """Byte for byte."""
+    """Two renderings of one report are equal byte for byte."""
     assert text_of(name) == render_html(SAMPLES[name]())
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_element_is_closed(name: str) -> None:
-    """In order, whatever a study brings along."""
+    """Every element is closed in order, for any content of a report."""
     assert [] == outline(name).open
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_names_of_places_are_unique(name: str) -> None:
-    """So that a link has one target."""
+    """Ids of elements are unique, so that each link has one target."""
     places = Counter(outline(name).attributes("id"))
     assert [] == [place for place, times in places.items() if times > 1]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_link_has_its_target(name: str) -> None:
-    """Contents lead to parts that are there, and names to what is named."""
+    """Every link of the contents and of the text leads to an existing id."""
     page = outline(name)
     links = {href[1:] for href in page.attributes("href") if href.startswith("#")}
     named = set(page.attributes("aria-labelledby"))
@@ -100,7 +100,7 @@ def test_every_link_has_its_target(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_nothing_comes_from_elsewhere(name: str) -> None:
-    """No address, no image, no handler, no style in an attribute."""
+    """The page has no external address, image, event handler or style attribute."""
     page = outline(name)
     assert {"data:,"} == {h for h in page.attributes("href") if not h.startswith("#")}
     assert [] == page.attributes("src")
@@ -115,7 +115,7 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_policy_lets_in_what_is_there(name: str) -> None:
-    """This style and this script by their hashes, and nothing by a word that opens more."""
+    """The policy allows this style and this script by hash, and nothing else."""
     page = outline(name)
     (policy,) = (a["content"] or "" for tag, a in page.elements if "http-equiv" in a)
     (style,), (_, script) = page.texts["style"], page.texts["script"]
@@ -126,7 +126,7 @@ def test_the_policy_lets_in_what_is_there(name: str) -> None:
 
 
 def test_hostile_names_are_words() -> None:
-    """They are all shown, and none is read as markup or as a template."""
+    """Hostile names are shown as text, never read as markup or template code."""
     page = outline("hostile")
     shown = {text for texts in page.texts.values() for text in texts}
     assert set(HOSTILE) <= shown
@@ -167,7 +167,7 @@ def words(text: str) -> str:
 @example("</style></script><!--")
 @example("{{ 7 * 7 }}")
 def test_any_text_is_shown_as_it_is(text: str) -> None:
-    """In every kind of block that holds words, and without another element."""
+    """Every kind of block shows any text unchanged and creates no other element."""
     plain, page = outline_of_a_letter(), Outline(words(text))
     assert [tag for tag, _ in plain.elements] == [tag for tag, _ in page.elements]
     for tag in ("h1", "h3", "li", "td", "th", "code", "bdi", "p"):
@@ -181,20 +181,20 @@ def test_a_name_that_is_no_text_can_be_written() -> None:
 
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | inner))
 def test_numbers_cannot_leave_their_element(data: Any) -> None:
-    """And are read back as they were."""
+    """The data cannot close its script element, and is parsed unchanged."""
     text = plain_json(data)
     assert not set("<>&") & set(text)
     assert data == json.loads(text)
 
 
 def test_a_number_that_is_none_is_refused_as_data() -> None:
-    """It is no JSON; curves have a gap instead."""
+    """NaN is refused as data, because JSON lacks it; curves have null instead."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         plain_json(float("nan"))
 
 
 def test_every_block_is_on_the_page() -> None:
-    """Each figure, table and listing under its name, in the order of the study."""
+    """Each figure, table and listing is on the page, in the order of the report."""
     parts = typical().parts
     expected = [
         f"{'listing' if isinstance(b, Listing) else 'table' if isinstance(b, Table) else 'figure'}"
@@ -209,41 +209,41 @@ def test_every_block_is_on_the_page() -> None:
 
 
 def test_folded_parts_are_folded() -> None:
-    """And no others."""
+    """Only the sections marked as folded are folded."""
     kinds = [tag for tag, _ in outline("typical").elements]
     assert sum(part.folded for part in typical().parts) == kinds.count("details")
 
 
 def test_tables_say_which_cells_are_heads() -> None:
-    """Of a column or of a row."""
+    """Header cells have a scope of column or row."""
     page = outline("typical")
     heads = [attributes.get("scope") for tag, attributes in page.elements if tag == "th"]
     assert {"col", "row"} == set(heads)
 
 
 def test_a_missing_value_is_a_dash() -> None:
-    """And never a zero or a word of Python."""
+    """A missing value is shown as a dash, never as zero or None."""
     cells = outline("typical").texts["td"]
     assert "—" in cells
     assert not {"None", "nan", "True", "False"} & set(cells)
 
 
 def test_failed_checks_come_first() -> None:
-    """Before every part, in words."""
+    """Failed checks are listed before every section."""
     page = render_html(replace(typical(), failed_checks=("2 runs are missing",)))
     assert page.index("2 runs are missing") < page.index('<section class="part"')
     assert "Checks that failed" not in text_of("typical")
 
 
 def test_figures_of_one_kind_share_a_legend() -> None:
-    """Each label once for the whole page, and once beside each group of curves."""
+    """Each label is in the page's legend once, and once beside each group of curves."""
     buttons = outline("typical").attributes("data-label")
     groups = 2
     assert Counter({str(k): 1 + groups for k in range(len(LABELS))}) == Counter(buttons)
 
 
 def test_a_shared_note_is_said_once() -> None:
-    """Below the group; notes that differ stay with their figures."""
+    """A shared note stands below the group; different notes stay with their figures."""
     plain = typical()
     curves = next(part for part in plain.parts if part.name == "curves")
     note = next(block.note for block in curves.blocks if isinstance(block, Lines))

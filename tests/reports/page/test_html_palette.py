@@ -87,7 +87,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_any_two_colours_differ(colours: tuple[str, ...], sight: str) -> None:
-    """Under each kind of sight, by three times what can just be seen (0.02)."""
+    """Under each kind of colour vision, colours differ by three just noticeable steps (0.02)."""
     pairs = combinations(colours, 2)
     distances = [float(np.linalg.norm(seen(a, sight) - seen(b, sight))) for a, b in pairs]
     assert min(distances) > 0.06
@@ -95,19 +95,19 @@ def test_any_two_colours_differ(colours: tuple[str, ...], sight: str) -> None:
 
 @pytest.mark.parametrize(("colours", "paper"), [(LIGHT, "#FFFFFF"), (DARK, "#101216")])
 def test_colours_stand_out_from_the_page(colours: tuple[str, ...], paper: str) -> None:
-    """At 3 : 1, as WCAG asks of graphics."""
+    """Every colour has a contrast of at least 3 : 1, as WCAG requires of graphics."""
     assert [] == [colour for colour in colours if contrast(colour, paper) < 2.95]
 
 
 def test_labels_have_the_colour_of_their_place() -> None:
-    """In the study's order, whatever a figure shows."""
+    """A label's colour follows from its position in the report, in every figure."""
     assert dict(zip(LABELS, map(Style, range(3)), strict=True)) == styles(typical())
     fewer = replace(typical(), labels=LABELS[1:])
     assert ["a2c", "dqn", "ppo"] == list(styles(fewer))
 
 
 def test_labels_of_one_colour_differ_in_dash_and_marker() -> None:
-    """The ninth is the first in dashes."""
+    """The ninth label has the first colour with dashes."""
     looks = list(styles(many_labels()).values())
     assert (looks[0].colour, looks[0].light) == (looks[8].colour, looks[8].light)
     assert (looks[0].dash, looks[0].marker) != (looks[8].dash, looks[8].marker)
@@ -119,7 +119,7 @@ def test_labels_of_one_colour_differ_in_dash_and_marker() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_drawn_label_has_a_look(name: str) -> None:
-    """Also one that a figure alone names."""
+    """A label that occurs only in a figure has a style too."""
     study = SAMPLES[name]()
     assert set(study.labels) <= styles(study).keys()
 
@@ -133,7 +133,7 @@ def scattered(*labels: str) -> Study:
 
 
 def test_states_of_trials_have_shapes_of_their_own() -> None:
-    """The same in every report; what is in no cloud has none."""
+    """Each trial state has the same shape in every report; other labels have none."""
     looks = styles(sweep())
     shapes = {name: looks[name].shape for name in ("complete", "pruned", "failed", "default")}
     expected = {"complete": "disc", "pruned": "cross", "failed": "triangle", "default": "diamond"}
@@ -142,7 +142,7 @@ def test_states_of_trials_have_shapes_of_their_own() -> None:
 
 
 def test_other_clouds_take_the_further_shapes() -> None:
-    """One after the other, so that no two in a figure look alike."""
+    """Other point series take the remaining shapes in order, so that none is repeated."""
     labels = ("complete", "one", "two", "screened", "three")
     looks = styles(scattered(*labels))
     assert ["disc", "square", "peak", "ring", "plus"] == [looks[name].shape for name in labels]
@@ -177,5 +177,5 @@ def test_rising_colours_are_seen(colours: tuple[str, ...], paper: str) -> None:
 
 
 def test_shades_share_the_axis() -> None:
-    """Evenly, and what is beyond an end has that of the end."""
+    """Shades divide the axis evenly; values outside get the shade of the nearer end."""
     assert [0, 0, 5, 6, 11, 11, 11] == [shade(at) for at in (-1.0, 0.0, 0.49, 0.5, 0.99, 1.0, 9.0)]

@@ -1,4 +1,4 @@
-"""Parallel coordinates of the page: threads as paths, in the colour of what they reached."""
+"""Parallel coordinates of the page: trials as paths, in the colour of their value."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ def drawn(
 
 
 def test_a_thread_goes_from_coordinate_to_coordinate() -> None:
-    """Two units apart, with a thousand from the top to the bottom."""
+    """Coordinates are two units apart, and the figure is a thousand units high."""
     plot = drawn(thread(0, 2, 4))
     assert [("v0", "M1 1000 3 500 5 0", "")] == [(b.look, b.d, b.dots) for b in plot.bundles]
     assert "0 0 6 1000" == plot.box
@@ -44,7 +44,7 @@ def test_a_thread_goes_from_coordinate_to_coordinate() -> None:
 
 
 def test_threads_of_a_shade_are_one_path() -> None:
-    """Grey ones first, then shade by shade."""
+    """Grey trials are drawn first, then one path for each shade."""
     plot = drawn(
         thread(0, 0, 0, value=1),
         thread(4, 4, 4),
@@ -67,7 +67,7 @@ def test_a_gap_is_no_line() -> None:
 
 
 def test_marked_threads_stand_in_front_with_their_names() -> None:
-    """Each in dashes of its own, and led to its name."""
+    """Each marked trial has a dash pattern and a leader to its name."""
     plot = drawn(marked(0, 0, 4), marked(0, 0, 4, name="a winner with a long name"))
     assert [] == plot.bundles
     assert [("a winner w… name", 0, 0, "M5 0L6 0"), ("default", 1, 5.5, "M5 0L6 55")] == [
@@ -77,27 +77,27 @@ def test_marked_threads_stand_in_front_with_their_names() -> None:
 
 
 def test_a_name_without_an_end_has_no_leader() -> None:
-    """Where a thread ends before the last coordinate; its name stands at its last height."""
+    """A trial that ends before the last coordinate has its name at its last height."""
     (one,) = drawn(marked(0, 3, None)).marked
     assert ("", 25) == (one.leader, one.name_at)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(50, 0), (51, 1), (300, 1), (301, 2)])
 def test_many_threads_are_fainter(count: int, expected: int) -> None:
-    """So that those behind are seen."""
+    """Many trials are drawn fainter, so that those behind stay visible."""
     assert expected == drawn(*[thread(0, 1, 2)] * count).crowd
 
 
 def test_choices_are_ticks_of_few_letters() -> None:
-    """Their full name is told on demand."""
+    """Long names of choices are shortened; the tooltip has the full name."""
     plot = drawn(thread(0, 1), coordinates=(UNIT, CHOICE))
     assert [(75, "tanh", "tanh"), (25, "a_name_…ers", "a_name_of_many_letters")] == [
         *plot.columns[1].ticks
     ]
 
 
-def test_the_script_is_told_of_threads() -> None:
-    """In the order in which they are drawn; what has no place is not told."""
+def test_the_script_gets_all_trials() -> None:
+    """The data lists trials in drawing order, without values outside the axes."""
     data = drawn(
         thread(0, 2 / 3, None, value=1 / 3), thread(1, 1, float("inf"), value=None, name="grey")
     ).data
@@ -109,7 +109,7 @@ def test_the_script_is_told_of_threads() -> None:
 
 
 def test_the_key_has_every_shade_and_its_ends() -> None:
-    """And grey, where a trial has no value."""
+    """The colour key has every shade, and grey if a trial has no value."""
     page = render_html(sweep())
     key = page.split('<div class="shades rising">')[1].split("</div></div>")[0]
     assert [str(k) for k in range(12)] == re.findall(r'class="v(\d+)"', key)
@@ -118,20 +118,20 @@ def test_the_key_has_every_shade_and_its_ends() -> None:
     assert "no value" not in render_html(one_trial())
 
 
-def test_nothing_is_said_to_be_nothing() -> None:
-    """No thread, no coordinate, no value."""
+def test_an_empty_figure_says_so() -> None:
+    """A figure without trials, coordinates or values says so."""
     for plot in (drawn(), drawn(thread(), coordinates=()), drawn(thread(None, None, None))):
         assert (None, [], None) == (plot.data, list(plot.bundles), plot.ends)
 
 
-def test_a_reader_who_does_not_see_it_hears_of_it() -> None:
-    """How many lines, over what, in which colour, and which are marked."""
+def test_screen_readers_get_a_description() -> None:
+    """The description has the number of lines, coordinates, colour and marked trials."""
     expected = "f: 1 lines over unit, unit, unit, coloured by return; default"
     assert expected == drawn(marked(0, 1, 2)).described
 
 
 def test_hostile_names_are_words() -> None:
-    """Of coordinates, choices and marked trials."""
+    """Hostile names of coordinates, choices and trials are shown as text."""
     page = render_html(hostile_sweep())
     figure = page.split('id="figure-threads"')[1].split("</figure>")[0]
     assert "<script" not in figure

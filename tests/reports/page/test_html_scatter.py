@@ -1,4 +1,4 @@
-"""Points of the page: shapes at per cents of the axes, and what the script knows of them."""
+"""Scatter plots of the page: positions of the points, and the data for the script."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from trial_samples import many_coordinates
 
 from rlexp.reports.drawing.blocks import Axis, Cloud, Line, Part, Scatter, Study
 from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
-from rlexp.reports.page.html import PATHS, pieces, render_html
+from rlexp.reports.page.html import PATHS, line_break_pieces, render_html
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 
 LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
@@ -42,13 +42,13 @@ def page_of(*figures: Scatter) -> str:
 
 
 def test_points_are_placed_in_per_cent() -> None:
-    """From the left and from the top, in the shape of their label."""
+    """Points have positions from the left and the top, and the shape of their label."""
     (cloud,) = drawn().clouds
     assert ([(25, 75), (50, 0)], "disc", 0) == (cloud.at, cloud.shape, cloud.crowd)
 
 
 def test_curves_lie_behind_and_marks_have_names() -> None:
-    """Stairs keep their height until the next point."""
+    """Step lines keep their height until the next point, and marks have names."""
     line = Line(label="best", x=(0, 2, 4), y=(0.25, 0.5, 1), steps=True)
     plot = drawn(lines=(line,), marks=(("solved", 0.75),))
     expected = "M0 7500L5000 7500L5000 5000L10000 5000L10000 0"
@@ -59,21 +59,21 @@ def test_curves_lie_behind_and_marks_have_names() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(100, 0), (101, 1), (400, 1), (401, 2)])
 def test_many_points_are_fainter(count: int, expected: int) -> None:
-    """So that those behind are seen."""
+    """Many points are drawn fainter, so that those behind stay visible."""
     many = Cloud(label="complete", x=(1.0,) * count, y=(0.5,) * count, names=("a",) * count)
     assert expected == drawn(clouds=(many,)).clouds[0].crowd
 
 
 def test_ticks_with_names_have_no_numbers() -> None:
-    """They stand across where there are few, and upright where there are many or long ones."""
+    """Few short names are horizontal; many or long names are vertical."""
     assert ([], False) == (list(drawn(ticks=("a", "b", "c")).x_ticks), drawn(ticks=("a",)).upright)
     assert drawn(ticks=tuple("abcdefg")).upright
     assert drawn(ticks=("a" * 25,)).upright
     assert ["0", "1", "2", "3", "4"] == [tick.text for tick in drawn().x_ticks]
 
 
-def test_the_script_is_told_of_points_that_are_drawn() -> None:
-    """Their names, values and shapes; a point without a place is not there."""
+def test_the_script_gets_drawn_points_only() -> None:
+    """The data has names, values and shapes, without points outside the axes."""
     lost = replace(CLOUD, y=(float("nan"), 1 / 3))
     data = drawn(clouds=(lost,)).data
     assert data is not None
@@ -82,8 +82,8 @@ def test_the_script_is_told_of_points_that_are_drawn() -> None:
     assert "1 point is not shown" in page_of(replace(FIGURE, clouds=(lost,)))
 
 
-def test_each_name_is_told_once() -> None:
-    """Figures of the same trials share their names, which numbers stand for."""
+def test_each_name_is_in_the_data_once() -> None:
+    """Figures of the same trials refer to shared names by number."""
     known = told(
         page_of(FIGURE, replace(FIGURE, name="g", clouds=(replace(CLOUD, names=NAMES[::-1]),)))
     )
@@ -94,7 +94,7 @@ def test_each_name_is_told_once() -> None:
 
 
 def test_shapes_are_drawn_once() -> None:
-    """Every shape there is has a path; points refer to theirs."""
+    """Every shape has one path, to which points refer."""
     assert {*SHAPES.values(), *FURTHER_SHAPES} == PATHS.keys()
     page = render_html(sweep())
     assert 1 == page.count('<path id="s-disc"')
@@ -103,7 +103,7 @@ def test_shapes_are_drawn_once() -> None:
 
 
 def test_keys_show_points_or_lines() -> None:
-    """As the figure draws them; a label under comparison is a line beside the contents."""
+    """Legend entries are points or lines as in the figure."""
     page = render_html(sweep())
     keys = re.findall(r'<svg class="swatch (cloud \w+|c\d).*?<bdi>(.*?)</bdi>', page)
     aside, graph = keys[:6], keys[6:11]
@@ -114,15 +114,15 @@ def test_keys_show_points_or_lines() -> None:
     assert "c5" == {name: look for look, name in graph}["best so far"]
 
 
-def test_nothing_is_said_to_be_nothing() -> None:
-    """A figure without points says so; one trial alone is drawn."""
+def test_an_empty_figure_says_so() -> None:
+    """A figure without points says so; a single trial is drawn."""
     assert None is drawn(clouds=()).data
     assert 1 == page_of(replace(FIGURE, clouds=())).count("There is no value to draw.")
     assert "There is no value to draw." not in render_html(one_trial())
 
 
 def test_hostile_names_are_words() -> None:
-    """Of trials, choices and kinds: in attributes, in words, and in what the script reads."""
+    """Hostile names are text in attributes, on the page, and in the data."""
     page = render_html(hostile_sweep())
     assert "<script>alert" not in page
     assert "<img" not in page
@@ -132,11 +132,11 @@ def test_hostile_names_are_words() -> None:
 
 
 def test_names_break_where_words_end() -> None:
-    """After dots, slashes and underscores; nothing is lost."""
+    """Names may break after dots, slashes and underscores, and lose no character."""
     expected = ["algorithm.", "policy_", "kwargs.", "net/", "arch"]
-    assert expected == pieces("algorithm.policy_kwargs.net/arch")
-    assert ["__", "a..", "b"] == pieces("__a..b")
-    assert [] == pieces("")
+    assert expected == line_break_pieces("algorithm.policy_kwargs.net/arch")
+    assert ["__", "a..", "b"] == line_break_pieces("__a..b")
+    assert [] == line_break_pieces("")
 
 
 def test_a_thousand_trials_stay_light() -> None:
@@ -146,8 +146,8 @@ def test_a_thousand_trials_stay_light() -> None:
     assert len(page.encode()) < 1_200_000
 
 
-def test_a_reader_who_does_not_see_it_hears_of_it() -> None:
-    """How many points there are of each kind."""
+def test_screen_readers_get_a_description() -> None:
+    """The description has the number of points of each kind."""
     page = render_html(sweep())
     expected = (
         "mean return over environment steps of the search; 30 complete, 6 pruned, 3 failed, "

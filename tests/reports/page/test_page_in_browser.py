@@ -1,4 +1,4 @@
-"""The page in a browser: it draws, can be read, prints, and runs nothing of what it shows."""
+"""The page in a browser: it is drawn, readable and printable, and executes no content."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytest_plugins = ("browser_pages",)
 def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     opened: Open, name: str
 ) -> None:
-    """An empty figure says so; wide tables scroll in their boxes, and letters keep their size."""
+    """Empty figures say so, wide tables scroll in their boxes, and letters keep their size."""
     page = opened(name)
     for figure in page.locator("figure.figure").all():
         drawn = figure.locator(
@@ -37,7 +37,7 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
 
 @pytest.mark.parametrize("name", ["typical", "hostile", "one_run", "sweep"])
 def test_every_word_can_be_read(opened: Open, name: str) -> None:
-    """Text stands out from what is behind it at 4.5 : 1, in light and in dark."""
+    """The contrast of text is at least 4.5 : 1, in light and in dark mode."""
     page = opened(name)
     page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
     for scheme in SCHEMES:
@@ -61,7 +61,7 @@ def test_runs_are_not_hidden_by_the_interval(opened: Open) -> None:
 
 
 def test_hostile_names_stay_words(opened: Open) -> None:
-    """Also where the script shows them."""
+    """Hostile names stay text where the script shows them too."""
     page = opened("hostile")
     point(page.locator("#figure-curves-0 .area"))
     shown = page.locator("#tip").inner_text()
@@ -71,8 +71,8 @@ def test_hostile_names_stay_words(opened: Open) -> None:
     assert 2 == page.locator("script").count()
 
 
-def test_what_is_not_ours_may_not_run(browser: Browser, tmp_path: Path) -> None:
-    """The policy refuses a script that gets into the page all the same."""
+def test_the_policy_stops_other_scripts(browser: Browser, tmp_path: Path) -> None:
+    """The policy blocks a script that was inserted into the page."""
     path = tmp_path / "page.html"
     path.write_text(text_of("typical").replace("</body>", "<script>intruder = 1</script></body>"))
     page = browser.new_page()
@@ -90,7 +90,7 @@ def colour(page: Page) -> str:
 
 
 def test_dark_and_light(opened: Open) -> None:
-    """As the reader's system is, or as the reader says; labels have colours for each."""
+    """The mode follows the system or the reader's choice; labels have colours for each."""
     light, dark = "rgb(250, 250, 248)", "rgb(16, 18, 22)"
     page = opened("typical", color_scheme="light")
     curve = "getComputedStyle(document.querySelector('.line')).stroke"
@@ -106,7 +106,7 @@ def test_dark_and_light(opened: Open) -> None:
 
 
 def test_a_link_opens_a_folded_part(opened: Open) -> None:
-    """And brings it into view."""
+    """A link to a folded section opens the section and scrolls to it."""
     page = opened("typical")
     assert not page.get_by_text("diff --git").is_visible()
     page.locator(".contents a[href='#provenance']").click()
@@ -115,7 +115,7 @@ def test_a_link_opens_a_folded_part(opened: Open) -> None:
 
 
 def test_paper_is_light_open_and_without_controls(opened: Open) -> None:
-    """Also for a reader in the dark, with a label hidden and a part folded."""
+    """Print is light, unfolded and complete, whatever the state of the page."""
     page = opened("typical", color_scheme="dark")
     page.get_by_label("Switch between light and dark").focus()
     page.emulate_media(media="print", color_scheme="dark")
@@ -129,7 +129,7 @@ def test_paper_is_light_open_and_without_controls(opened: Open) -> None:
 
 
 def test_the_page_is_whole_without_its_script(browser: Browser, tmp_path: Path) -> None:
-    """Curves, ticks and words are there before it runs."""
+    """Curves, ticks and texts exist before the script runs."""
     path = tmp_path / "page.html"
     path.write_text(text_of("typical"), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False)

@@ -1,4 +1,4 @@
-"""The page in a browser: it answers to pointer, finger and keyboard."""
+"""The page in a browser: reactions to pointer, touch and keyboard."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ pytest_plugins = ("browser_pages",)
 
 
 def test_a_label_hides_everywhere(opened: Open) -> None:
-    """From any legend, in every figure, and comes back."""
+    """A click in any legend hides the label in every figure; a second click shows it."""
     page = opened("typical")
     parts = page.locator("[data-of='1']")
     keys = page.locator(".key[data-label='1']")
@@ -88,7 +88,7 @@ AXES = [
 
 
 def test_the_script_draws_the_same_ticks(opened: Open) -> None:
-    """As Python does, on axes of any length, linear or logarithmic."""
+    """The script computes the same ticks as Python, on linear and logarithmic axes."""
     page = opened("one_run")
     told = [{"low": a.low, "high": a.high, "log": a.log} for a in AXES]
     found = page.evaluate("(axes) => axes.map((a) => axis(a).ticks(0, 1, 5))", told)
@@ -100,7 +100,7 @@ def test_the_script_draws_the_same_ticks(opened: Open) -> None:
 
 
 def test_a_zoom_fits_the_height(opened: Open) -> None:
-    """To what is visible in it, without what is hidden."""
+    """A zoom fits the vertical axis to the visible values, without hidden labels."""
     page = opened("typical")
     drag(page, "#figure-curves-1", 0.5, 0.95)
     everything = [
@@ -115,8 +115,8 @@ def test_a_zoom_fits_the_height(opened: Open) -> None:
     assert min(first) > min(everything)
 
 
-def test_the_pointer_is_told_the_values(opened: Open) -> None:
-    """Of every visible label at the nearest x, with its band."""
+def test_the_pointer_shows_the_values(opened: Open) -> None:
+    """The tooltip has the value and band of every visible label at the nearest x."""
     page = opened("typical")
     area = page.locator("#figure-curves-1 .area")
     point(area)
@@ -134,8 +134,8 @@ def test_the_pointer_is_told_the_values(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("name", ["logarithmic", "one_run", "many_labels"])
-def test_every_place_tells_something(opened: Open, name: str) -> None:
-    """On any axis, also where curves have gaps or no logarithm."""
+def test_every_position_shows_a_value(opened: Open, name: str) -> None:
+    """There is a tooltip at any x, also near gaps and values without a logarithm."""
     page = opened(name)
     for area in page.locator(".area").all():
         point(area)
@@ -149,8 +149,8 @@ def test_every_place_tells_something(opened: Open, name: str) -> None:
             assert page.locator("#tip .row").count() > 0
 
 
-def test_the_keyboard_is_told_the_values(opened: Open) -> None:
-    """Arrows go along a curve, plus and escape zoom in and out."""
+def test_the_keyboard_shows_the_values(opened: Open) -> None:
+    """Arrow keys move along a curve; plus and escape zoom in and out."""
     page = opened("typical")
     page.locator("#figure-curves-0 .area").focus()
     page.keyboard.press("ArrowRight")
@@ -164,8 +164,8 @@ def test_the_keyboard_is_told_the_values(opened: Open) -> None:
     assert came == ticks(page, "#figure-curves-0")
 
 
-def test_an_interval_tells_how_it_was_made(opened: Open) -> None:
-    """In tables, forest plots and matrices."""
+def test_a_tooltip_explains_the_interval(opened: Open) -> None:
+    """Tooltips in tables, forest plots and matrices have the method of the interval."""
     page = opened("typical")
     for place in ("td.interval", ".rows li", ".cells td[class^=q]"):
         point(page.locator(place).first)
@@ -173,8 +173,8 @@ def test_an_interval_tells_how_it_was_made(opened: Open) -> None:
         assert "expected coverage" in page.locator("#tip").inner_text()
 
 
-def test_no_interval_tells_why(opened: Open) -> None:
-    """In the table at once, in a figure on demand."""
+def test_a_missing_interval_is_explained(opened: Open) -> None:
+    """The reason is visible in tables, and in the tooltip of figures."""
     page = opened("all_impossible")
     assert "one run has no spread" in page.locator("td.estimate").first.inner_text()
     point(page.locator(".rows li").first)
@@ -182,8 +182,8 @@ def test_no_interval_tells_why(opened: Open) -> None:
     assert page.locator(".strip.open").count() == page.locator(".strip").count()
 
 
-def test_a_finger_is_told_the_values(opened: Open) -> None:
-    """It cannot hover: a tap tells, in figures and in tables."""
+def test_a_tap_shows_the_values(opened: Open) -> None:
+    """A tap shows the tooltip, in figures and in tables."""
     page = opened("typical", touch=True)
     page.locator("#figure-curves-1 .area").tap()
     assert "environment steps" in page.locator("#tip").inner_text()

@@ -1,4 +1,4 @@
-"""Points and threads of the page in a browser: told to pointer, finger and keyboard."""
+"""Points and trials of the page in a browser: tooltips by pointer, touch and keyboard."""
 
 import pytest
 from browser_questions import TICKS, Open, point
@@ -46,8 +46,8 @@ def tip(page: Page) -> Locator:
     return page.locator("#tip")
 
 
-def test_the_nearest_point_is_told(opened: Open) -> None:
-    """With its name, its kind and its values; the first trial is the default."""
+def test_the_nearest_point_is_shown(opened: Open) -> None:
+    """The tooltip has the name, kind and values; the first trial is the default."""
     page = opened("sweep")
     onto(page, page.locator(f"{HISTORY} .cloud.diamond use"))
     assert ["trial 0", "default"] == tip(page).inner_text().split("\n")[:2]
@@ -58,8 +58,8 @@ def test_the_nearest_point_is_told(opened: Open) -> None:
     assert not page.locator(f"{HISTORY} .halo").is_visible()
 
 
-def test_a_hidden_kind_is_not_told(opened: Open) -> None:
-    """Its points are gone, and the nearest of the others is told."""
+def test_a_hidden_kind_is_not_shown(opened: Open) -> None:
+    """Hidden points are removed, and the nearest other point is shown."""
     page = opened("sweep")
     default = page.locator(f"{HISTORY} .cloud.diamond use")
     place = onto(page, default)
@@ -72,8 +72,8 @@ def test_a_hidden_kind_is_not_told(opened: Open) -> None:
     assert 0 == page.locator(f"{HISTORY} .cloud.diamond:visible").count()
 
 
-def test_a_choice_is_told_by_its_name(opened: Open) -> None:
-    """Not by its place on the axis, nor by how far the point was moved aside."""
+def test_a_choice_is_shown_by_its_name(opened: Open) -> None:
+    """The tooltip has the name of the choice, not its position or its offset."""
     page = opened("sweep")
     move(page, SLICE, 0.5, 0.5)
     assert "agent.activation\nrelu" in tip(page).inner_text()
@@ -81,7 +81,7 @@ def test_a_choice_is_told_by_its_name(opened: Open) -> None:
 
 
 def test_points_follow_a_zoom(opened: Open) -> None:
-    """A point keeps its value on the new axis; escape leads back."""
+    """A point keeps its value on the zoomed axis; escape resets the zoom."""
     page = opened("sweep")
     came = page.evaluate(TICKS, HISTORY)
     first = page.locator(f"{HISTORY} .points")
@@ -104,8 +104,8 @@ def test_points_follow_a_zoom(opened: Open) -> None:
     assert "100%" == first.get_attribute("width")
 
 
-def test_a_thread_is_told_with_all_its_values(opened: Open) -> None:
-    """A parameter that it lacks is left out; what it reached comes first."""
+def test_a_trial_is_shown_with_all_its_values(opened: Open) -> None:
+    """The tooltip begins with the result, and leaves out inactive parameters."""
     page = opened("sweep")
     focus(page, THREADS)
     page.keyboard.press("ArrowRight")
@@ -122,24 +122,24 @@ def test_a_thread_is_told_with_all_its_values(opened: Open) -> None:
     assert not tip(page).is_visible()
 
 
-def test_the_pointer_finds_a_thread(opened: Open) -> None:
-    """On a coordinate and between two; a thread without a value there is no answer."""
+def test_the_pointer_finds_a_trial(opened: Open) -> None:
+    """Trials are found on and between coordinates; one without a value there is not."""
     page = opened("sweep")
     for share in (0.08, 0.21, 0.5, 0.75, 0.98):
         move(page, THREADS, share, 0.4)
         assert tip(page).inner_text().startswith("trial ")
 
 
-def test_a_thread_alone_is_found_from_everywhere(opened: Open) -> None:
-    """On either side of the coordinates, too."""
+def test_a_single_trial_is_found_from_everywhere(opened: Open) -> None:
+    """A single trial is found on either side of the coordinates too."""
     page = opened("one_trial")
     for share in (0.02, 0.3, 0.5, 0.98):
         move(page, THREADS, share, 0.5)
         assert tip(page).inner_text().startswith("trial 0\nmean return\n")
 
 
-def test_a_finger_is_told_of_points_and_threads(opened: Open) -> None:
-    """A tap tells; threads of many coordinates scroll in their box."""
+def test_a_tap_shows_points_and_trials(opened: Open) -> None:
+    """A tap shows the tooltip; many coordinates scroll in their box."""
     page = opened("sweep", touch=True)
     for figure in (HISTORY, THREADS):
         page.locator(f"{figure} .area").tap()
@@ -148,7 +148,7 @@ def test_a_finger_is_told_of_points_and_threads(opened: Open) -> None:
 
 
 def test_hostile_names_stay_words(opened: Open) -> None:
-    """Also where the script shows them."""
+    """Hostile names stay text where the script shows them too."""
     page = opened("hostile_sweep")
     focus(page, THREADS)
     seen = ""
@@ -159,8 +159,8 @@ def test_hostile_names_stay_words(opened: Open) -> None:
     assert 0 == page.locator("img").count()
 
 
-def test_the_same_thread_has_other_colours_in_the_dark(opened: Open) -> None:
-    """The higher the brighter, where it was the darker on white."""
+def test_a_trial_has_other_colours_in_dark_mode(opened: Open) -> None:
+    """Higher values are brighter in dark mode, and darker in light mode."""
     page = opened("sweep", color_scheme="light")
     stroke = "getComputedStyle(document.querySelector('.thread.v11')).stroke"
     assert "rgb(66, 39, 127)" == page.evaluate(stroke)

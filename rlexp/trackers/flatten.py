@@ -1,11 +1,11 @@
-"""A configuration as services take it: one level, dotted keys."""
+"""Flattening of nested configurations into one level of dotted keys, as services expect."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 def flattened(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted key (`algorithm.learning_rate`); positions in lists are keys, too."""
+    """Values by dotted key (`algorithm.learning_rate`); list positions become keys too."""
     return dict(_leaves("", configuration))
 
 

@@ -1,4 +1,4 @@
-"""The numbers at the ends of a figure, as a small table for where it is not drawn."""
+"""A small table in place of a figure, for formats in which the figure is not drawn."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,13 +25,13 @@ from rlexp.text import digits_for, number
 Content = tuple[tuple[Column, ...], tuple[tuple[Value, ...], ...]]
 
 
-def end_points(figure: Figure) -> Table:
-    """What a figure comes to, in a table with its name, title and note.
+def summary_table(figure: Figure) -> Table:
+    """A table that summarises a figure, with the figure's name, title and note.
 
-    Of each curve the last point that has a value, of single runs only where there is no
-    aggregate; of panels and matrices every estimate with its interval; of points how many there
-    are, and between which ends; of threads those that are marked, or else the highest and the
-    lowest; of heat maps the estimate of every cell.
+    Its rows contain: the last value of each curve (of single runs only if there is no aggregate);
+    every estimate of panels and matrices with its interval; the number and range of points in a
+    scatter plot; the marked trials of parallel coordinates, else those with the highest and
+    the lowest value; the estimate of every cell of a heat map.
     """
     match figure:
         case Lines():
@@ -75,27 +75,31 @@ def _last(line: Line) -> tuple[Value, ...]:
 
 def _intervals(figure: Intervals) -> Content:
     labels = dict.fromkeys(mark.label for panel in figure.panels for mark in panel.marks)
-    found = [{mark.label: mark.interval for mark in panel.marks} for panel in figure.panels]
+    intervals = [{mark.label: mark.interval for mark in panel.marks} for panel in figure.panels]
     columns = [
-        Column(title=panel.title, digits=_digits(i.estimate for i in own.values()))
-        for panel, own in zip(figure.panels, found, strict=True)
+        Column(title=panel.title, digits=_digits(i.estimate for i in panel_intervals.values()))
+        for panel, panel_intervals in zip(figure.panels, intervals, strict=True)
     ]
-    rows = tuple((label, *(own.get(label) for own in found)) for label in labels)
+    rows = tuple(
+        (label, *(panel_intervals.get(label) for panel_intervals in intervals)) for label in labels
+    )
     return (Column(title="label", label=True), *columns), rows
 
 
 def _matrix(figure: Matrix) -> Content:
     columns = (Column(title=label, label=True) for label in figure.labels)
     pairs = zip(figure.labels, figure.values, strict=True)
-    return (Column(title="", label=True), *columns), tuple((label, *own) for label, own in pairs)
+    return (Column(title="", label=True), *columns), tuple(
+        (label, *values) for label, values in pairs
+    )
 
 
 def _heat_map(figure: HeatMap) -> Content:
-    """Estimates without their intervals, for which so many columns have no room."""
-    found = [[value and value.estimate for value in row] for row in figure.values]
-    digits = _digits(value for row in found for value in row)
+    """Estimates without intervals, because a heat map has too many columns for intervals."""
+    estimates = [[value and value.estimate for value in row] for row in figure.values]
+    digits = _digits(value for row in estimates for value in row)
     columns = (Column(title=name, digits=digits) for name in figure.columns)
-    pairs = reversed(list(zip(figure.rows, found, strict=True)))
+    pairs = reversed(list(zip(figure.rows, estimates, strict=True)))
     corner = Column(title=f"{figure.y} \\ {figure.x}")
     return (corner, *columns), tuple((name, *row) for name, row in pairs)
 
@@ -119,18 +123,18 @@ def _extent(part: Cloud | Line) -> tuple[Value, ...]:
 
 
 def _parallel(figure: Parallel) -> Content:
-    """A column for each thread that matters, as there are few of them and many coordinates."""
-    shown = _outstanding(figure.threads)
+    """One column for each trial shown: there are few trials and many coordinates."""
+    shown = _shown_trials(figure.threads)
     columns = (Column(title=""), *(Column(title=thread.name) for thread in shown))
-    reached = (figure.colour.title, *(_worded(thread.value) for thread in shown))
+    values = (figure.colour.title, *(_number_text(thread.value) for thread in shown))
     rows = (
         (c.title, *(_chosen(c, thread.values[k]) for thread in shown))
         for k, c in enumerate(figure.coordinates)
     )
-    return columns, (reached, *rows) if shown else ()
+    return columns, (values, *rows) if shown else ()
 
 
-def _outstanding(threads: Sequence[Thread]) -> list[Thread]:
+def _shown_trials(threads: Sequence[Thread]) -> list[Thread]:
     marked = [thread for thread in threads if thread.marked]
     valued = [t for t in threads if t.value is not None and math.isfinite(t.value)]
     if marked or not valued:
@@ -141,11 +145,11 @@ def _outstanding(threads: Sequence[Thread]) -> list[Thread]:
 
 def _chosen(coordinate: Coordinate, value: float | None) -> str | None:
     chosen = choice(coordinate, value)
-    return chosen if isinstance(chosen, str) else _worded(chosen)
+    return chosen if isinstance(chosen, str) else _number_text(chosen)
 
 
-def _worded(value: float | None) -> str | None:
-    """A number with four digits that count, as coordinates differ by orders of magnitude."""
+def _number_text(value: float | None) -> str | None:
+    """A number with four significant digits: coordinates differ by orders of magnitude."""
     if value is None or not math.isfinite(value) or abs(value) >= 1e4:
         return None if value is None else number(value, 0)
     return f"{value:.4g}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""Turns of processes that mirror the same sweep."""
+"""Locks between processes that mirror the same sweep."""
 
 import errno
 import fcntl
@@ -11,23 +11,23 @@ from mirroring import expected, mirror, shown, study
 from race import TRIALS
 from racing import race, racer
 
+from rlexp.exchange.locks import file_lock
 from rlexp.exchange.optuna_study import JOURNAL
-from rlexp.exchange.turns import file_turn
 
 
 def test_processes_on_a_fresh_journal(tmp_path: Path) -> None:
-    """Two processes make one journal, with every trial once."""
+    """Two processes create one journal, with every trial once."""
     race(tmp_path)
 
 
 @pytest.mark.slow
 def test_processes_on_a_fresh_sqlite(tmp_path: Path) -> None:
-    """Two processes make one database, with every trial once."""
+    """Two processes create one database, with every trial once."""
     race(tmp_path, f"sqlite:///{tmp_path}/x.db")
 
 
 def test_killed_writer(tmp_path: Path) -> None:
-    """A process that is killed while it writes leaves a study that the next one completes."""
+    """The next process completes a study whose writer was killed."""
     journal = tmp_path / JOURNAL
     starter = tmp_path / "go"
     starter.touch()
@@ -40,15 +40,15 @@ def test_killed_writer(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    """The second waits for the first, and gets its turn."""
+    """The second process waits for the first, and then gets the lock."""
     order: list[str] = []
 
     def second() -> None:
-        with file_turn(tmp_path / "turn"):
+        with file_lock(tmp_path / "turn"):
             order.append("second")
 
     waiting = Thread(target=second)
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         waiting.start()
         waiting.join(0.2)
         order.append("first")
@@ -57,20 +57,20 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that knows no locks does not stop the mirror."""
+    """A file system without locks does not stop the mirror."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         reached = True
     assert reached
 
 
 def test_errors_go_through(tmp_path: Path) -> None:
-    """A fault inside a turn ends it, and is the one that is raised."""
-    with pytest.raises(OSError, match="disk"), file_turn(tmp_path / "turn"):
+    """An error inside the lock releases it and is raised."""
+    with pytest.raises(OSError, match="disk"), file_lock(tmp_path / "turn"):
         raise OSError(errno.ENOSPC, "disk")
-    with file_turn(tmp_path / "turn"):
+    with file_lock(tmp_path / "turn"):
         pass

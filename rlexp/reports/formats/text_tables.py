@@ -1,4 +1,4 @@
-"""Tables in words, as Markdown and LaTeX print them before they escape them."""
+"""Tables and notes as unescaped text, which Markdown and LaTeX then escape."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from rlexp.text import number, plain_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
-    """A table of words: `numeric` says which columns stand to the right."""
+class TextTable:
+    """A table of texts; `numeric` says which columns are aligned to the right."""
 
     titles: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -36,11 +36,11 @@ class Worded:
     notes: Sequence[str]
 
 
-def worded(table: Table) -> Worded:
-    """Put every value of a table into words."""
+def as_text_table(table: Table) -> TextTable:
+    """Convert every value of a table into text."""
     every = [value for row in table.rows for value in row if isinstance(value, Interval)]
     columns = range(len(table.columns))
-    return Worded(
+    return TextTable(
         titles=[column.title for column in table.columns],
         rows=[
             [cell(v, column) for v, column in zip(row, table.columns, strict=True)]
@@ -52,9 +52,10 @@ def worded(table: Table) -> Worded:
 
 
 def cell(value: Value, column: Column) -> str:
-    """A value in words: `yes`, `—` for a missing one, `0.84 [0.79, 0.90]` for an interval.
+    """A value as text: `yes`, `—` for a missing one, `0.84 [0.79, 0.90]` for an interval.
 
-    A † says that the interval is too narrow, a ‡ that none is possible; the notes say more.
+    A † marks an interval that is too narrow, a ‡ an estimate without an interval; the notes explain
+    both.
     """
     if isinstance(value, Interval):
         return _interval(value, column.digits)
@@ -62,7 +63,7 @@ def cell(value: Value, column: Column) -> str:
 
 
 def interval_notes(intervals: Iterable[Interval]) -> list[str]:
-    """How intervals were made, what the marks mean, and every reason that one of them gives."""
+    """Notes on how intervals were computed, on the meaning of † and ‡, and on their reasons."""
     every = list(intervals)
     missing = dict.fromkeys(map(_why_not, (i for i in every if not possible(i))))
     caveats = dict.fromkeys(i.reason for i in every if possible(i) and i.reason)
@@ -74,22 +75,22 @@ def interval_notes(intervals: Iterable[Interval]) -> list[str]:
 
 
 def caption_notes(figure: Figure) -> Iterator[str]:
-    """What a caption must say of a figure: its note, how many runs, how intervals were made."""
+    """The sentences of a figure's caption: its note, the number of runs, notes on its intervals."""
     every = list(_intervals(figure))
     if figure.note:
         yield figure.note
     yield from _remarks(figure)
     counts = sorted({interval.n for interval in every})
     if counts:
-        spread = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
-        yield f"n = {spread}."
+        counts_text = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
+        yield f"n = {counts_text}."
     yield from interval_notes(every)
 
 
 def _remarks(figure: Figure) -> Iterator[str]:
     match figure:
-        case Scatter() if words := left_out_words(figure):
-            yield words
+        case Scatter() if text := left_out_words(figure):
+            yield text
         case Parallel():
             yield from parallel_words(figure)
 
@@ -110,14 +111,14 @@ def _interval(interval: Interval, digits: int) -> str:
 
 
 def _why_not(interval: Interval) -> str:
-    """That there is no interval, and why, as a sentence begins."""
-    known = interval if interval.reason else replace(interval, reason="the data allow none")
-    words = no_interval(known)
-    return words[:1].upper() + words[1:]
+    """The sentence on why there is no interval, with a capital letter."""
+    explained = interval if interval.reason else replace(interval, reason="the data allow none")
+    text = no_interval(explained)
+    return text[:1].upper() + text[1:]
 
 
-def _sentence(words: str) -> str:
-    return words if words.endswith((".", "!", "?")) else f"{words}."
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _numeric(values: Sequence[Value]) -> bool:

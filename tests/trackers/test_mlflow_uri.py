@@ -1,4 +1,4 @@
-"""Where MLflow is: what can be named, and a database that is whole or not there."""
+"""The location of MLflow: allowed URIs, and a database that is complete or missing."""
 
 import os
 import sqlite3
@@ -15,7 +15,7 @@ from tracked_samples import ended, experiment_of, pushed, rows, run_of, variable
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
 from rlexp.trackers.mlflow import MLflow
-from rlexp.trackers.mlflow_places import check_database, find_place, make_database
+from rlexp.trackers.mlflow_uri import check_database, find_location, make_database
 
 CANARY = "opensesame"
 PUSHES = """
@@ -60,7 +60,7 @@ def python(program: str, folder: Path, *words: str) -> "subprocess.CompletedProc
 
 @long
 def test_plain_mlflow_shows_what_was_mirrored(tmp_path: Path) -> None:
-    """MLflow without arguments, in a folder of any name, finds the runs; nothing was printed."""
+    """MLflow without arguments finds the runs in a folder of any name."""
     project = tmp_path / "ü ö#a"
     project.mkdir()
     (project / "some.zip").write_bytes(b"model")
@@ -75,20 +75,20 @@ def test_plain_mlflow_shows_what_was_mirrored(tmp_path: Path) -> None:
 
 
 def test_settings_go_before_variables(tmp_path: Path) -> None:
-    """The address that is set, else MLFLOW_TRACKING_URI, else a file beside runs/."""
+    """The setting overrides MLFLOW_TRACKING_URI, which overrides the file beside runs/."""
     told = {"MLFLOW_TRACKING_URI": "http://there:5000"}
-    assert find_place("http://here/", tmp_path, told).shown == "http://here"
-    assert find_place(None, tmp_path, told).shown == "http://there:5000"
-    assert find_place(None, tmp_path, {}).file == tmp_path / "mlflow.db"
-    assert find_place("sqlite:///sub/x.db", tmp_path, told).file == tmp_path / "sub" / "x.db"
+    assert find_location("http://here/", tmp_path, told).shown == "http://here"
+    assert find_location(None, tmp_path, told).shown == "http://there:5000"
+    assert find_location(None, tmp_path, {}).file == tmp_path / "mlflow.db"
+    assert find_location("sqlite:///sub/x.db", tmp_path, told).file == tmp_path / "sub" / "x.db"
 
 
-def test_a_place_is_named_without_credentials(tmp_path: Path) -> None:
-    """And with the experiment, if that is set: its runs are others."""
+def test_a_destination_has_no_credentials(tmp_path: Path) -> None:
+    """The destination has no credentials, and contains the experiment if set."""
     uri = f"https://me:{CANARY}@host:8443/mlflow/?token={CANARY}"
-    assert MLflow(uri=uri).place(tmp_path) == "https://host:8443/mlflow"
-    assert MLflow(uri=uri, experiment="x").place(tmp_path) == "https://host:8443/mlflow x"
-    assert MLflow(uri=f"http://[{CANARY}").place(tmp_path) == "tracker.mlflow.uri"
+    assert MLflow(uri=uri).destination(tmp_path) == "https://host:8443/mlflow"
+    assert MLflow(uri=uri, experiment="x").destination(tmp_path) == "https://host:8443/mlflow x"
+    assert MLflow(uri=f"http://[{CANARY}").destination(tmp_path) == "tracker.mlflow.uri"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_place_is_named_without_credentials(tmp_path: Path) -> None:
         "sqlite:///mlflow.db?mode=ro",
     ],
 )
-def test_what_is_no_place_is_refused(uri: str, tmp_path: Path) -> None:
-    """In one line that says what to write, and no password."""
+def test_an_invalid_uri_is_refused(uri: str, tmp_path: Path) -> None:
+    """The error has the allowed forms in one line, and no password."""
     with pytest.raises(TrackerRefused) as refused:
         MLflow(uri=uri).open(experiment_of(tmp_path))
     text = str(refused.value)
@@ -120,13 +120,13 @@ def test_what_is_no_place_is_refused(uri: str, tmp_path: Path) -> None:
 
 
 def test_a_misspelt_scheme_is_named(tmp_path: Path) -> None:
-    """With what was probably meant."""
+    """The error suggests the nearest scheme."""
     with pytest.raises(TrackerRefused, match=r"htp: .* did you mean 'http'\?"):
         MLflow(uri="htp://host").open(experiment_of(tmp_path))
 
 
 def test_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package that is missing is named."""
+    """The error names the missing package."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "mlflow"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mlflow", None)
@@ -139,11 +139,11 @@ def test_without_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ("statement", "said"),
     [
         ("UPDATE alembic_version SET version_num = 'older'", "mlflow db upgrade"),
-        ("DROP TABLE alembic_version", "none of MLflow's"),
+        ("DROP TABLE alembic_version", "not one of MLflow"),
     ],
 )
 def test_another_database_is_left_alone(statement: str, said: str, tmp_path: Path) -> None:
-    """One of another version, or of another program, is refused as it is."""
+    """A database of another version or program is refused and not changed."""
     file = tmp_path / "mlflow.db"
     file.write_bytes(template())
     with closing(sqlite3.connect(file)) as database:
@@ -156,15 +156,15 @@ def test_another_database_is_left_alone(statement: str, said: str, tmp_path: Pat
 
 
 def test_another_file_is_left_alone(tmp_path: Path) -> None:
-    """What is no database is refused as it is."""
+    """A file that is not a database is refused and not changed."""
     (tmp_path / "mlflow.db").write_bytes(b"my thesis" * 1000)
-    with pytest.raises(TrackerRefused, match="no SQLite database"):
+    with pytest.raises(TrackerRefused, match="not a SQLite database"):
         MLflow().open(experiment_of(tmp_path))
     assert (tmp_path / "mlflow.db").read_bytes() == b"my thesis" * 1000
 
 
 def test_a_locked_database_is_no_reason_to_give_up(tmp_path: Path) -> None:
-    """It may be free later."""
+    """A locked database is unreachable, and not refused."""
     file = tmp_path / "mlflow.db"
     file.write_bytes(template())
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
@@ -174,7 +174,7 @@ def test_a_locked_database_is_no_reason_to_give_up(tmp_path: Path) -> None:
 
 
 def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
-    """What a killed process left is made anew; nothing remains beside it."""
+    """The rest of a killed process is replaced, and no other file remains."""
     file = tmp_path / "mlflow.db"
 
     def dies(half: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_faster_of_two_makes_the_database(tmp_path: Path) -> None:
-    """What another process made meanwhile stays."""
+    """A database that another process created meanwhile is kept."""
     file = tmp_path / "mlflow.db"
 
     def slow(half: Path) -> None:
@@ -208,16 +208,16 @@ def test_the_faster_of_two_makes_the_database(tmp_path: Path) -> None:
 
 
 def test_registration_needs_models(tmp_path: Path) -> None:
-    """What contradicts itself is refused before anything is opened."""
+    """Contradicting settings are refused before a connection is opened."""
     with pytest.raises(TrackerRefused, match="models=true"):
         MLflow(register="best", models=False).open(experiment_of(tmp_path))
-    with pytest.raises(TrackerRefused, match="without / and :"):
+    with pytest.raises(TrackerRefused, match="must not contain / or :"):
         MLflow(register="a/b").open(experiment_of(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_deleted_experiment_is_not_revived(tmp_path: Path) -> None:
-    """Who deleted it is told how to get it back, or to name another one."""
+    """The error has the command that restores the experiment."""
     (tmp_path / "mlflow.db").write_bytes(template())
     experiment = experiment_of(tmp_path)
     MLflow().open(experiment).close()
@@ -236,7 +236,7 @@ def test_a_deleted_experiment_is_not_revived(tmp_path: Path) -> None:
 
 
 def test_no_database_is_kept_where_several_machines_write(tmp_path: Path) -> None:
-    """SQLite in a shared folder is refused, with what to do; nothing is made there."""
+    """SQLite in a shared folder is refused with advice, and no file is created."""
     with pytest.raises(TrackerRefused, match="to its address"):
         MLflow().open(experiment_of(tmp_path, shared=True))
     assert [] == list(tmp_path.iterdir())
