@@ -30,18 +30,18 @@ CHANGES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class LabelLines:
     """What is drawn of a label: its line, and in words what that rests on."""
 
     lines: tuple[Line, ...]
-    words: str
+    description: str
 
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RunCurve:
     """The evaluations of one run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
+class LabelCurves:
     """The curves of a label on a task.
 
     Attributes:
@@ -75,20 +75,22 @@ class Curves:
     label: str
     task: str
     planned: int
-    curves: tuple[Curve, ...]
+    curves: tuple[RunCurve, ...]
     remarks: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def remark(self) -> str:
         """The remarks, or why there is nothing to remark on."""
         return "; ".join(self.remarks) if self.planned else "not asked for on this task"
 
-    def scaled(self, x: float = 1.0, y: Callable[[Array], Array] = np.asarray) -> "Curves":
+    def scaled(self, x: float = 1.0, y: Callable[[Array], Array] = np.asarray) -> "LabelCurves":
         """The same with x in units of `x`, and y as a function of it."""
         return replace(self, curves=tuple(replace(c, x=c.x / x, y=y(c.y)) for c in self.curves))
 
 
-def aggregate(tasks: Sequence[Curves], settings: Settings, ends: Ends = (None, None)) -> Drawn:
+def aggregate(
+    tasks: Sequence[LabelCurves], settings: Settings, ends: Ends = (None, None)
+) -> LabelLines:
     """The aggregate of a label's runs over one or several tasks, with a band.
 
     Where fewer than `FEWEST` runs are left there is no band: of two, it is so wide that it hides
@@ -102,24 +104,24 @@ def aggregate(tasks: Sequence[Curves], settings: Settings, ends: Ends = (None, N
     label, planned = tasks[0].label, sum(curves.planned for curves in tasks)
     x = common_points(tasks, settings.curve_points)
     if not len(x):
-        return Drawn(lines=(), words="no point at which half of the runs are evaluated")
+        return LabelLines(lines=(), description="no point at which half of the runs are evaluated")
     aligned = [align([(c.x, c.y) for c in curves.curves], x) for curves in tasks]
-    found = band(aligned, settings.curve_resampling, method=settings.interval)
-    shown = found.runs >= FEWEST
-    some = not found.reason and bool(shown.any())
-    low, high = _cut(found, shown, ends)
+    curve_band = band(aligned, settings.curve_resampling, method=settings.interval)
+    shown = curve_band.runs >= FEWEST
+    some = not curve_band.reason and bool(shown.any())
+    low, high = _cut(curve_band, shown, ends)
     line = Line(
         label=label,
         x=tuple(x.tolist()),
-        y=_values(found.estimate),
+        y=_values(curve_band.estimate),
         low=_values(low) if some else None,
         high=_values(high) if some else None,
     )
-    words = [runs_in_words(x, found.runs, planned), *_doubts(found)]
-    return Drawn(lines=(line,), words="; ".join(words))
+    remarks = [runs_in_words(x, curve_band.runs, planned), *_doubts(curve_band)]
+    return LabelLines(lines=(line,), description="; ".join(remarks))
 
 
-def single_lines(curves: Curves, points: int) -> tuple[Line, ...]:
+def single_lines(curves: LabelCurves, points: int) -> tuple[Line, ...]:
     """Single runs, faint: all of them, or `SHOWN` evenly spread in the order of their means."""
     lines = []
     for curve in _representative(curves):
@@ -159,50 +161,52 @@ def number_in_words(value: float) -> str:
     return f"{value:,.0f}" if whole else f"{value:.3g}"
 
 
-def _cut(found: Band, shown: NDArray[np.bool_], ends: Ends) -> tuple[Array, Array]:
+def _cut(curve_band: Band, shown: NDArray[np.bool_], ends: Ends) -> tuple[Array, Array]:
     """The band where it is shown, without what no run can reach; an end below it is no end."""
     least, greatest = (np.nan if end is None else end for end in ends)
-    low = np.where(found.estimate >= least, np.fmax(found.low, least), found.low)
-    high = np.where(found.estimate <= greatest, np.fmin(found.high, greatest), found.high)
-    possible = shown & np.isfinite(found.low)
+    low = np.where(curve_band.estimate >= least, np.fmax(curve_band.low, least), curve_band.low)
+    high = np.where(
+        curve_band.estimate <= greatest, np.fmin(curve_band.high, greatest), curve_band.high
+    )
+    possible = shown & np.isfinite(curve_band.low)
     return np.where(possible, low, np.nan), np.where(possible, high, np.nan)
 
 
-def _doubts(found: Band) -> Iterator[str]:
+def _doubts(curve_band: Band) -> Iterator[str]:
     """Where there is no band, and where it is known to be too narrow."""
-    if found.reason:
-        yield f"no band: {found.reason}"
+    if curve_band.reason:
+        yield f"no band: {curve_band.reason}"
         return
-    if found.gaps:
-        yield f"no band in places: {found.gaps}"
-    if (found.runs < FEWEST).any():
+    if curve_band.gaps:
+        yield f"no band in places: {curve_band.gaps}"
+    if (curve_band.runs < FEWEST).any():
         yield f"no band of fewer than {FEWEST} runs"
-    if found.coverage is not None and found.coverage < SHORT_OF_NOMINAL:
-        yield f"the band is too narrow: expected coverage {per_cent(found.coverage)}"
+    if curve_band.coverage is not None and curve_band.coverage < SHORT_OF_NOMINAL:
+        yield f"the band is too narrow: expected coverage {per_cent(curve_band.coverage)}"
 
 
-def _representative(curves: Curves) -> Sequence[Curve]:
+def _representative(curves: LabelCurves) -> Sequence[RunCurve]:
     if len(curves.curves) <= SHOWN:
         return curves.curves
     ordered = sorted(curves.curves, key=lambda c: (_height(c), c.order))
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, SHOWN).round().astype(int)]
 
 
-def _height(curve: Curve) -> float:
-    known = curve.y[np.isfinite(curve.y)]
-    return float(known.mean()) if len(known) else -np.inf
+def _height(curve: RunCurve) -> float:
+    finite = curve.y[np.isfinite(curve.y)]
+    return float(finite.mean()) if len(finite) else -np.inf
 
 
 def _values(y: Array) -> tuple[float | None, ...]:
     return tuple(float(v) if np.isfinite(v) else None for v in y)
 
 
-def by_steps(evidence: Evidence, label: str, task: str) -> Curves:
+def by_steps(evidence: Evidence, label: str, task: str) -> LabelCurves:
     """The evaluations of a label's runs on a task over environment steps."""
     return _curves(evidence, label, task, lambda member: member.steps)
 
 
-def by_seconds(evidence: Evidence, label: str, task: str) -> Curves:
+def by_seconds(evidence: Evidence, label: str, task: str) -> LabelCurves:
     """The same over the seconds since a run started.
 
     Of a run with several attempts, the first that the others continue is its start: what lies
@@ -219,12 +223,12 @@ def seconds_of(member: Member) -> Array:
     return np.asarray([e.time - begun for e in member.record.evaluations], dtype=np.float64)
 
 
-def curve_of(member: Member, x: Callable[[Member], Array]) -> Curve:
+def curve_of(member: Member, x: Callable[[Member], Array]) -> RunCurve:
     """The evaluations of a run over x."""
-    return Curve(x(member), member.returns, member.record.state is State.COMPLETED)
+    return RunCurve(x(member), member.returns, member.record.state is State.COMPLETED)
 
 
-def common_points(tasks: Sequence[Curves], points: int) -> Array:
+def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:
     """Where curves are brought together: at most `points` of their own x, rising.
 
     Every completed run has begun there and is not over, and so have at least half of all runs of
@@ -241,7 +245,7 @@ def common_points(tasks: Sequence[Curves], points: int) -> Array:
     return thinned(union[enough], points)
 
 
-def _under_way(curves: Sequence[Curve], x: Array) -> NDArray[np.int64]:
+def _under_way(curves: Sequence[RunCurve], x: Array) -> NDArray[np.int64]:
     """How many curves have begun and are not over, of shape (T,)."""
     begun = np.searchsorted(np.sort([c.x[0] for c in curves]), x, side="right")
     over = np.searchsorted(np.sort([c.x[-1] for c in curves]), x, side="left")
@@ -255,13 +259,15 @@ def thinned(x: Array, points: int) -> Array:
     return np.asarray(x[np.linspace(0, len(x) - 1, points).round().astype(int)])
 
 
-def _curves(evidence: Evidence, label: str, task: str, x: Callable[[Member], Array]) -> Curves:
+def _curves(
+    evidence: Evidence, label: str, task: str, x: Callable[[Member], Array]
+) -> LabelCurves:
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
     evaluated = [member for member in members if member.record.evaluations]
     curves = [curve_of(member, x) for member in evaluated]
     rising = [c for c in curves if c.x[0] >= 0 and (np.diff(c.x) > 0).all()]
-    return Curves(
+    return LabelCurves(
         label=label,
         task=task,
         planned=len(members),
@@ -271,15 +277,18 @@ def _curves(evidence: Evidence, label: str, task: str, x: Callable[[Member], Arr
 
 
 def _remarks(
-    members: Sequence[Member], evaluated: Sequence[Member], disordered: int, kept: Sequence[Curve]
+    members: Sequence[Member],
+    evaluated: Sequence[Member],
+    disordered: int,
+    kept: Sequence[RunCurve],
 ) -> Iterator[str]:
     total, runs = len(members), counted(len(members), "run")
     if len(evaluated) < total:
-        told = states([m for m in members if not m.record.evaluations])
-        yield f"{total - len(evaluated)} of {runs} without an evaluation ({told})"
+        state_counts = states([m for m in members if not m.record.evaluations])
+        yield f"{total - len(evaluated)} of {runs} without an evaluation ({state_counts})"
     if disordered:
         yield f"{disordered} of {runs} left out, the times of their evaluations not rising"
     gaps = sum(int(np.isnan(c.y).sum()) for c in kept)
     if gaps:
-        own = sum(bool(np.isnan(c.y).any()) for c in kept)
-        yield f"evaluations that are no finite number: {gaps}, in {own} of {runs}"
+        affected = sum(bool(np.isnan(c.y).any()) for c in kept)
+        yield f"evaluations that are no finite number: {gaps}, in {affected} of {runs}"

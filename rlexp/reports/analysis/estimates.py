@@ -36,7 +36,7 @@ UNBOUNDED = LARGEST_SCORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class AggregateBounds:
     """Where an aggregate would lie, had all of a label's runs a score.
 
     Attributes:
@@ -58,43 +58,43 @@ class Bounds:
     reason: str | None = None
 
 
-def bounds(inquiry: Inquiry) -> tuple[Bounds, ...]:
+def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
     """Bounds on every aggregate over all tasks, of every label that has a run without a score.
 
     Such a run stands for anything between the least and the greatest score that its task
     declares. It holds for metrics that rise, or fall, with every score.
     """
-    scale, known = (
-        common_scale(inquiry.evidence, inquiry.settings),
-        scales(inquiry.evidence, inquiry.settings),
+    scale, all_scales = (
+        common_scale(report.evidence, report.settings),
+        scales(report.evidence, report.settings),
     )
-    found = []
-    for label in inquiry.evidence.labels:
-        cells = inquiry.evidence.of_label(label)
+    every = []
+    for label in report.evidence.labels:
+        cells = report.evidence.of_label(label)
         if any(len(cell.scored) < cell.planned for cell in cells):
-            for name, metric in inquiry.metrics.items():
-                own = known if is_capped(metric) else scale
-                found.append(_bounds(name, metric, cells, inquiry, own))
-    return tuple(found)
+            for name, metric in report.metrics.items():
+                metric_scale = all_scales if is_capped(metric) else scale
+                every.append(_bounds(name, metric, cells, report, metric_scale))
+    return tuple(every)
 
 
 def _bounds(
-    name: str, metric: Metric, cells: list[Cell], inquiry: Inquiry, scale: Scales | None
-) -> Bounds:
+    name: str, metric: Metric, cells: list[Cell], report: Inquiry, scale: Scales | None
+) -> AggregateBounds:
     label, absent = cells[0].label, sum(c.planned - len(c.scored) for c in cells)
-    lacking = [t for t in inquiry.evidence.tasks if t not in {c.task for c in cells}]
+    lacking = [t for t in report.evidence.tasks if t not in {c.task for c in cells}]
     reason = f"{label} was not asked for on {listed(lacking)}" if lacking else None
     if reason is None and scale is not None:
-        reason = without_anchors(scale, inquiry)
+        reason = without_anchors(scale, report)
     if reason is not None:
-        return Bounds(label=label, metric=name, absent=absent, reason=reason)
-    references = {c.task: inquiry.evidence.reference(c.task) for c in cells}
+        return AggregateBounds(label=label, metric=name, absent=absent, reason=reason)
+    references = {c.task: report.evidence.reference(c.task) for c in cells}
     ends = [
         _finite(metric, _scores(cells, scale, {t: r.get(key) for t, r in references.items()}, far))
         for key, far in (("minimum", -UNBOUNDED), ("maximum", UNBOUNDED))
     ]
     low, high = ends if metric.higher_is_better else ends[::-1]
-    return Bounds(
+    return AggregateBounds(
         label=label,
         metric=name,
         absent=absent,
@@ -110,12 +110,12 @@ def _undeclared(
 ) -> str | None:
     """Which end has no bound, and which tasks declare none."""
     short = [c.task for c in cells if len(c.scored) < c.planned]
-    told = []
+    reasons = []
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
-            told.append(f"no bound: {listed(bare)} declares no environment.reference.{key}")
-    return "; ".join(told) or None
+            reasons.append(f"no bound: {listed(bare)} declares no environment.reference.{key}")
+    return "; ".join(reasons) or None
 
 
 def _scores(
@@ -132,8 +132,8 @@ def _scores(
             end = ends[cell.task]
             scores += [far if end is None else end] * (cell.planned - len(scores))
         values = np.asarray(scores, dtype=np.float64)
-        own = scale[cell.task] if scale else None
-        scaled = own.normalised(values) if own else values
+        anchors = scale[cell.task] if scale else None
+        scaled = anchors.normalised(values) if anchors else values
         # `far` stays within what a score may be, however narrow the scale.
         tasks.append(np.clip(scaled, -UNBOUNDED, UNBOUNDED))
     return TaskScores.from_tasks(tasks)
@@ -172,7 +172,7 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class LabelPair:
     """Two labels on the tasks that both have scores on.
 
     Attributes:
@@ -197,35 +197,35 @@ def unit(evidence: Evidence) -> str:
     return "normalised score" if len(evidence.tasks) > 1 else "return"
 
 
-def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
+def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label over all tasks, in the order of the labels.
 
     There is none for a label that was not asked for on every task or has no score on one, nor
     for any label where a task has no anchors.
     """
-    scale = common_scale(inquiry.evidence, inquiry.settings)
-    found = []
-    for label in inquiry.evidence.labels:
-        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale, inquiry))
-        found.append(_estimates(label, inquiry, inquiry.evidence.tasks, scale, reason or None))
-    return tuple(found)
+    scale = common_scale(report.evidence, report.settings)
+    every = []
+    for label in report.evidence.labels:
+        reason = _gap(label, report.evidence) or (scale and without_anchors(scale, report))
+        every.append(_estimates(label, report, report.evidence.tasks, scale, reason or None))
+    return tuple(every)
 
 
-def per_task(inquiry: Inquiry) -> tuple[Estimates, ...]:
+def per_task(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label on every task, in units of its return; tasks outermost.
 
     A label that was not asked for on a task stands there with that as the reason.
     """
-    found = []
-    for task in inquiry.evidence.tasks:
-        for label in inquiry.evidence.labels:
-            cell = inquiry.evidence.cell(label, task)
+    every = []
+    for task in report.evidence.tasks:
+        for label in report.evidence.labels:
+            cell = report.evidence.cell(label, task)
             reason = f"{label} was not asked for on {task}" if cell is None else _empty([cell])
-            found.append(_estimates(label, inquiry, (task,), None, reason))
-    return tuple(found)
+            every.append(_estimates(label, report, (task,), None, reason))
+    return tuple(every)
 
 
-def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
+def pairs(report: Inquiry) -> tuple[LabelPair, ...]:
     """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
 
     Verdicts are about the mean over tasks of the difference of the means, decided by a
@@ -233,20 +233,20 @@ def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
     `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
     scores, it gets no verdict. One that is compared and cannot be tested is.
     """
-    if "pairs" not in inquiry.computed:
-        inquiry.computed["pairs"] = _pairs(inquiry)
-    known: tuple[Pair, ...] = inquiry.computed["pairs"]
-    return known
+    if "pairs" not in report.computed:
+        report.computed["pairs"] = _pairs(report)
+    compared: tuple[LabelPair, ...] = report.computed["pairs"]
+    return compared
 
 
-def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
-    settings, scale = inquiry.settings, common_scale(inquiry.evidence, inquiry.settings)
-    labels = combinations(inquiry.evidence.labels, 2)
-    found = [_joined(a, b, inquiry.evidence) for a, b in labels]
-    scored = [_scores_of_both(pair, inquiry, scale) for pair in found]
+def _pairs(report: Inquiry) -> tuple[LabelPair, ...]:
+    settings, scale = report.settings, common_scale(report.evidence, report.settings)
+    labels = combinations(report.evidence.labels, 2)
+    joined = [_joined(a, b, report.evidence) for a, b in labels]
+    scored = [_scores_of_both(pair, report, scale) for pair in joined]
     compared = [
-        (both, _furthest(pair, inquiry.evidence, scale))
-        for pair, both in zip(found, scored, strict=True)
+        (both, _furthest(pair, report.evidence, scale))
+        for pair, both in zip(joined, scored, strict=True)
         if not isinstance(both, str)
     ]
     decisions = iter(
@@ -264,7 +264,7 @@ def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
         replace(pair, reason=both)
         if isinstance(both, str)
         else replace(pair, decision=next(decisions))
-        for pair, both in zip(found, scored, strict=True)
+        for pair, both in zip(joined, scored, strict=True)
     )
 
 
@@ -275,13 +275,13 @@ def is_capped(metric: Metric) -> bool:
 
 
 def _estimates(
-    label: str, inquiry: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
+    label: str, report: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
 ) -> Estimates:
-    cells = [c for c in inquiry.evidence.of_label(label) if c.task in tasks]
+    cells = [c for c in report.evidence.of_label(label) if c.task in tasks]
     computed: dict[str, Estimate] = {}
-    reasons = dict.fromkeys(inquiry.metrics, reason or "")
+    reasons = dict.fromkeys(report.metrics, reason or "")
     if reason is None:
-        computed, reasons = _computed(cells, inquiry, scale)
+        computed, reasons = _computed(cells, report, scale)
     alone = cells[0].scores if len(tasks) == 1 and cells else ()
     return Estimates(
         label=label,
@@ -295,26 +295,28 @@ def _estimates(
 
 
 def _computed(
-    cells: list[Cell], inquiry: Inquiry, scale: Scales | None
+    cells: list[Cell], report: Inquiry, scale: Scales | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
     reasons: dict[str, str] = {}
-    capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
-    plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
-    known = scale or _scales_of(cells, inquiry)
-    if capped and (reason := without_anchors(known, inquiry)):
+    capped = {name: m for name, m in report.metrics.items() if is_capped(m)}
+    uncapped = {name: m for name, m in report.metrics.items() if name not in capped}
+    anchors = scale or _scales_of(cells, report)
+    if capped and (reason := without_anchors(anchors, report)):
         reasons, capped = dict.fromkeys(capped, reason), {}
-    found: dict[str, Estimate] = {}
-    for metrics, own in ((plain, scale), (capped, known)):
+    estimates: dict[str, Estimate] = {}
+    for metrics, metric_scale in ((uncapped, scale), (capped, anchors)):
         if metrics:
-            ends = possible_scores(cells, own)
-            found |= inquiry.settings.estimator.estimates(task_scores(cells, own), metrics, ends)
-    return {name: found[name] for name in inquiry.metrics if name in found}, reasons
+            ends = possible_scores(cells, metric_scale)
+            estimates |= report.settings.estimator.estimates(
+                task_scores(cells, metric_scale), metrics, ends
+            )
+    return {name: estimates[name] for name in report.metrics if name in estimates}, reasons
 
 
-def _scales_of(cells: Sequence[Cell], inquiry: Inquiry) -> Scales:
-    known = scales(inquiry.evidence, inquiry.settings)
-    return {cell.task: known[cell.task] for cell in cells}
+def _scales_of(cells: Sequence[Cell], report: Inquiry) -> Scales:
+    all_scales = scales(report.evidence, report.settings)
+    return {cell.task: all_scales[cell.task] for cell in cells}
 
 
 def _gap(label: str, evidence: Evidence) -> str | None:
@@ -328,22 +330,22 @@ def _gap(label: str, evidence: Evidence) -> str | None:
 
 def _empty(cells: Sequence[Cell]) -> str | None:
     """Where a label has no score, and why."""
-    told = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
-    return f"{cells[0].label} has no score on {listed(told)}" if told else None
+    empty = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
+    return f"{cells[0].label} has no score on {listed(empty)}" if empty else None
 
 
-def _furthest(pair: Pair, evidence: Evidence, scale: Scales | None) -> float | None:
+def _furthest(pair: LabelPair, evidence: Evidence, scale: Scales | None) -> float | None:
     """The largest difference that the tasks of a pair allow."""
     cells = [evidence.cells[pair.first, task] for task in pair.tasks]
     return largest_difference(possible_ends(cells, scale))
 
 
-def _joined(first: str, second: str, evidence: Evidence) -> Pair:
+def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
     scored = [
         {cell.task for cell in evidence.of_label(name) if cell.n} for name in (first, second)
     ]
     both = scored[0] & scored[1]
-    return Pair(
+    return LabelPair(
         first=first,
         second=second,
         tasks=tuple(task for task in evidence.tasks if task in both),
@@ -352,16 +354,16 @@ def _joined(first: str, second: str, evidence: Evidence) -> Pair:
 
 
 def _scores_of_both(
-    pair: Pair, inquiry: Inquiry, scale: Scales | None
+    pair: LabelPair, report: Inquiry, scale: Scales | None
 ) -> tuple[TaskScores, TaskScores] | str:
     """The scores of both labels, or why they cannot be compared."""
     if not pair.tasks:
         return f"{pair.first} and {pair.second} have scores on no common task"
-    own = {task: scale[task] for task in pair.tasks} if scale else {}
-    if reason := without_anchors(own, inquiry):
+    anchors = {task: scale[task] for task in pair.tasks} if scale else {}
+    if reason := without_anchors(anchors, report):
         return reason
     first, second = (
-        task_scores([inquiry.evidence.cells[label, task] for task in pair.tasks], scale)
+        task_scores([report.evidence.cells[label, task] for task in pair.tasks], scale)
         for label in (pair.first, pair.second)
     )
     try:

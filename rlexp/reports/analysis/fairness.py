@@ -24,25 +24,25 @@ def efforts(evidence: Evidence, task: str) -> dict[str, Effort | None]:
     """
     if evidence.phase is not Phase.TEST:
         return {}
-    winners = [(test_cell(own, evidence, tuned=True), own) for own in evidence.sweeps]
-    defaults = [test_cell(own, evidence, tuned=False) for own in evidence.sweeps]
-    found: dict[str, Effort | None] = {}
+    winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
+    defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
+    spent: dict[str, Effort | None] = {}
     for cell in evidence.of_task(task):
-        own = next((sweep for winner, sweep in winners if winner is cell), None)
-        if own is not None or not _among(cell, defaults):
-            found[cell.label] = None if own is None else effort(own)
-    return found
+        sweep = next((winning for winner, winning in winners if winner is cell), None)
+        if sweep is not None or not _among(cell, defaults):
+            spent[cell.label] = None if sweep is None else effort(sweep)
+    return spent
 
 
 def untuned(evidence: Evidence) -> tuple[str, ...]:
     """Labels that no sweep here found, and that are no sweep's default either."""
-    found = {
+    bare = {
         label
         for task in evidence.tasks
         for label, spent in efforts(evidence, task).items()
         if spent is None
     }
-    return tuple(label for label in evidence.labels if label in found)
+    return tuple(label for label in evidence.labels if label in bare)
 
 
 def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
@@ -51,7 +51,11 @@ def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
         return
     for task in evidence.tasks:
         spent = efforts(evidence, task)
-        tuned = {label: one for label, one in spent.items() if one is not None}
+        tuned = {
+            label: label_effort
+            for label, label_effort in spent.items()
+            if label_effort is not None
+        }
         bare = [label for label in spent if label not in tuned]
         if tuned and bare:
             were = "was" if len(tuned) == 1 else "were"
@@ -61,21 +65,23 @@ def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
                 "difference may be that of tuning."
             )
         if are_unequal(list(tuned.values())):
-            told = "; ".join(f"{label} with {one}" for label, one in tuned.items())
+            efforts_text = "; ".join(
+                f"{label} with {label_effort}" for label, label_effort in tuned.items()
+            )
             yield _warning(
-                f"On {task} labels were tuned with different budgets: {told}. So whoever searched "
+                f"On {task} labels were tuned with different budgets: {efforts_text}. So whoever searched "
                 "longer has an advantage."
             )
 
 
 def are_unequal(spent: list[Effort]) -> bool:
     """Whether they differ by more than pruning and failures explain."""
-    steps = [one.steps for one in spent]
+    steps = [label_effort.steps for label_effort in spent]
     return bool(steps) and max(steps) > SAME * min(steps)
 
 
 def _among(cell: Cell, cells: list[Cell | None]) -> bool:
-    return any(one is cell for one in cells)
+    return any(other is cell for other in cells)
 
 
 def _warning(text: str) -> Notice:
@@ -109,7 +115,7 @@ Facts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Criterion:
     """Something in which the runs of a task should not differ, and what it means if they do."""
 
     facts: Callable[[Member], Facts]
@@ -123,8 +129,8 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
     Labels are compared task by task: in steps, evaluation, environment, known scores, packages,
     code, compute, seeds and tuning. Then each label with itself: its hyperparameters on its tasks.
     """
-    found = [notice for kind in KINDS for notice in _differences(kind, evidence)]
-    found += [
+    notices = [notice for kind in CRITERIA for notice in _differences(kind, evidence)]
+    notices += [
         *imported_notices(evidence),
         *_failures(evidence),
         *tuned_unequally(evidence),
@@ -132,7 +138,7 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
         *_seeds(evidence),
         *_hyperparameters(evidence),
     ]
-    return tuple(sorted(found, key=lambda notice: notice.tone is not Tone.WARNING))
+    return tuple(sorted(notices, key=lambda notice: notice.tone is not Tone.WARNING))
 
 
 def packages(member: Member) -> Facts:
@@ -155,16 +161,16 @@ def _evaluation(member: Member) -> Facts:
     budget, imported = member.record.spec.budget, member.imported
     returns = {RETURNS: said(imported.get("returns")) if imported else "evaluations"}
     unknown = "not known" if imported else said(None)
-    values = {words: budget.get(key) for key, words in EVALUATION.items()}
+    values = {meaning: budget.get(key) for key, meaning in EVALUATION.items()}
     return returns | {w: unknown if v is None else said(v) for w, v in values.items()}
 
 
 def _environment(member: Member) -> Facts:
     if member.imported:
         return {}
-    found = leaves(member.record.spec.environment, "environment")
+    settings = leaves(member.record.spec.environment, "environment")
     apart = ("environment.vector", COMPONENTS)
-    return {name: value for name, value in found if not name.startswith(apart)}
+    return {name: value for name, value in settings if not name.startswith(apart)}
 
 
 def _components(member: Member) -> Facts:
@@ -177,9 +183,9 @@ def _vector(member: Member) -> Facts:
 
 
 def _reference(member: Member) -> Facts:
-    known = member.configuration.reference
+    reference = member.configuration.reference
     keys = ("random", "threshold", "minimum", "maximum")
-    return {f"environment.reference.{key}": said(known.get(key)) for key in keys}
+    return {f"environment.reference.{key}": said(reference.get(key)) for key in keys}
 
 
 def _packages(member: Member) -> Facts:
@@ -198,39 +204,57 @@ def _compute(member: Member) -> Facts:
     return {name: said(compute.get(name)) for name in ("threads", "device")}
 
 
-KINDS = (
-    Kind(_steps, Tone.WARNING, "whoever trains longer has an advantage"),
-    Kind(_evaluation, Tone.WARNING, "their scores do not measure the same"),
-    Kind(_environment, Tone.WARNING, "they are not the same task"),
-    Kind(
+CRITERIA = (
+    Criterion(_steps, Tone.WARNING, "whoever trains longer has an advantage"),
+    Criterion(_evaluation, Tone.WARNING, "their scores do not measure the same"),
+    Criterion(_environment, Tone.WARNING, "they are not the same task"),
+    Criterion(
         _components,
         Tone.NOTE,
         "the components' stages say whether the task is another one, or only the training",
     ),
-    Kind(_reference, Tone.WARNING, "the first label's are used"),
-    Kind(_packages, Tone.WARNING, "a score may differ for that reason alone"),
-    Kind(_commit, Tone.WARNING, "a score may differ for that reason alone"),
-    Kind(_compute, Tone.NOTE, "numbers differ in the last digits, and times are not comparable"),
-    Kind(_vector, Tone.NOTE, "training environments are set up differently, evaluations are not"),
+    Criterion(_reference, Tone.WARNING, "the first label's are used"),
+    Criterion(_packages, Tone.WARNING, "a score may differ for that reason alone"),
+    Criterion(_commit, Tone.WARNING, "a score may differ for that reason alone"),
+    Criterion(
+        _compute, Tone.NOTE, "numbers differ in the last digits, and times are not comparable"
+    ),
+    Criterion(
+        _vector, Tone.NOTE, "training environments are set up differently, evaluations are not"
+    ),
 )
 
 
-def _differences(kind: Kind, evidence: Evidence) -> Iterator[Notice]:
+def _differences(kind: Criterion, evidence: Evidence) -> Iterator[Notice]:
     """A notice for everything of the kind that differs, with the tasks on which it does."""
     where: dict[str, list[str]] = {}
     for task in evidence.tasks:
         # Runs of which nothing is known do not count.
-        known = {
+        facts_by_label = {
             cell.label: [facts for m in _unlike(cell.members) if (facts := kind.facts(m))]
             for cell in evidence.of_task(task)
         }
-        for name in sorted({name for own in known.values() for facts in own for name in facts}):
-            values = {k: sorted({f.get(name, "unset") for f in own}) for k, own in known.items()}
+        for name in sorted(
+            {
+                name
+                for label_facts in facts_by_label.values()
+                for facts in label_facts
+                for name in facts
+            }
+        ):
+            values = {
+                k: sorted({f.get(name, "unset") for f in label_facts})
+                for k, label_facts in facts_by_label.items()
+            }
             if len(set(chain.from_iterable(values.values()))) > 1:
-                told = "; ".join(f"{label} {listed(own)}" for label, own in values.items() if own)
-                where.setdefault(f"{name}: {told}", []).append(task)
-    for words, tasks in where.items():
-        text = f"On {_named(tasks, evidence)} runs differ in {words}. So {kind.meaning}."
+                difference = "; ".join(
+                    f"{label} {listed(label_values)}"
+                    for label, label_values in values.items()
+                    if label_values
+                )
+                where.setdefault(f"{name}: {difference}", []).append(task)
+    for difference, tasks in where.items():
+        text = f"On {_named(tasks, evidence)} runs differ in {difference}. So {kind.meaning}."
         yield Notice(tone=kind.tone, text=text)
 
 
@@ -251,8 +275,8 @@ def _failures(evidence: Evidence) -> Iterator[Notice]:
     """Experiments in which a failed run does not count as the same."""
     rules = {experiment.name: experiment.failures for experiment in evidence.experiments}
     if len(set(rules.values())) > 1:
-        told = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
-        text = f"A failed run does not count as the same everywhere: {told}."
+        rules_text = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
+        text = f"A failed run does not count as the same everywhere: {rules_text}."
         yield Notice(tone=Tone.WARNING, text=text)
 
 
@@ -275,18 +299,20 @@ def _seeds(evidence: Evidence) -> Iterator[Notice]:
         cells = evidence.of_task(task)
         counts = {cell.label: cell.planned for cell in cells}
         if len(set(counts.values())) > 1:
-            told = "; ".join(f"{label} {count}" for label, count in counts.items())
+            counts_text = "; ".join(f"{label} {count}" for label, count in counts.items())
             text = (
-                f"On {task} labels have different numbers of runs: {told}. Intervals "
+                f"On {task} labels have different numbers of runs: {counts_text}. Intervals "
                 "take that into account; for a verdict Welch's test must agree with the permutation "
                 "test, which is exact only if both labels had the same distribution of scores."
             )
             yield Notice(tone=Tone.WARNING, text=text)
         seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}
         if len(set(seeds.values())) > 1:
-            told = "; ".join(f"{label} {own}" for label, own in seeds.items())
+            seeds_text = "; ".join(
+                f"{label} {label_seeds}" for label, label_seeds in seeds.items()
+            )
             text = (
-                f"On {task} labels have different seeds: {told}. Runs are not compared in pairs, "
+                f"On {task} labels have different seeds: {seeds_text}. Runs are not compared in pairs, "
                 "so that is fine."
             )
             yield Notice(tone=Tone.NOTE, text=text)
@@ -297,7 +323,7 @@ def seeds_in_words(members: Iterable[Member]) -> str:
     by_root: dict[int, list[int]] = {}
     for member in members:
         by_root.setdefault(member.record.spec.root, []).append(member.record.spec.seed)
-    return "; ".join(f"root {root}: {numbers(own)}" for root, own in sorted(by_root.items()))
+    return "; ".join(f"root {root}: {numbers(seeds)}" for root, seeds in sorted(by_root.items()))
 
 
 def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
@@ -306,11 +332,12 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
         configured = {cell.task: _settings(cell) for cell in evidence.of_label(label)}
         names = sorted(set(chain.from_iterable(configured.values())))
         for name in names:
-            values = {task: own.get(name, "unset") for task, own in configured.items()}
+            values = {task: settings.get(name, "unset") for task, settings in configured.items()}
             if len(set(values.values())) > 1:
-                told = "; ".join(f"{value} on {task}" for task, value in values.items())
+                values_text = "; ".join(f"{value} on {task}" for task, value in values.items())
                 yield Notice(
-                    tone=Tone.NOTE, text=f"{label} has other settings by task: {name} is {told}."
+                    tone=Tone.NOTE,
+                    text=f"{label} has other settings by task: {name} is {values_text}.",
                 )
 
 

@@ -34,7 +34,7 @@ COUNTED = ("cost", "violations")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasureEstimates:
     """One measure of a label on a task.
 
     Attributes:
@@ -56,13 +56,15 @@ class Measured:
     remark: str | None = None
 
 
-def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[Measured]:
+def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[MeasureEstimates]:
     """Every measure of the labels on one task, labels innermost."""
     runs = [(cell, final_episodes(cell)) for cell in cells]
-    for name in ordered(measure_names(everything(run for _, own in runs for run in own))):
-        ends = _possible(name, [run for _, own in runs for run in own])
-        for cell, own in runs:
-            yield _measured(name, cell, own, settings, ends)
+    for name in ordered(
+        measure_names(everything(run for _, cell_runs in runs for run in cell_runs))
+    ):
+        ends = _possible(name, [run for _, cell_runs in runs for run in cell_runs])
+        for cell, cell_runs in runs:
+            yield _measured(name, cell, cell_runs, settings, ends)
 
 
 def ordered(names: Iterable[str]) -> list[str]:
@@ -77,22 +79,22 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 def _measured(
     name: str, cell: Cell, runs: Sequence[FinalEpisodes], settings: Settings, ends: Ends
-) -> Measured:
+) -> MeasureEstimates:
     if reason := mixed(runs):
-        return Measured(name, cell, 0, remark=reason)
+        return MeasureEstimates(name, cell, 0, remark=reason)
     held_out = _means(name, [run.held_out for run in runs])
-    known = _means(name, [run.in_distribution for run in runs])
+    in_distribution = _means(name, [run.in_distribution for run in runs])
     remark = absent(cell, len(held_out), "without it")
-    if known and len(known) < len(held_out):
+    if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
-            filter(None, [remark, f"in distribution: {counted(len(known), 'run')}"])
+            filter(None, [remark, f"in distribution: {counted(len(in_distribution), 'run')}"])
         )
-    return Measured(
+    return MeasureEstimates(
         name,
         cell,
         len(held_out),
         over_runs(held_out, settings, ends) if held_out else None,
-        over_runs(known, settings, ends) if known else None,
+        over_runs(in_distribution, settings, ends) if in_distribution else None,
         tuple(sorted(held_out)),
         ends,
         remark,
@@ -100,8 +102,8 @@ def _measured(
 
 
 def _means(name: str, events: Sequence[Final | None]) -> list[float]:
-    found = [measured(event, name) for event in events]
-    return [float(values.mean()) for values in found if len(values)]
+    by_run = [measured(event, name) for event in events]
+    return [float(values.mean()) for values in by_run if len(values)]
 
 
 def _possible(name: str, runs: Sequence[FinalEpisodes]) -> Ends:
@@ -118,7 +120,7 @@ SHARES: Ends = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class GeneralisationGap:
     """Mean returns of a label on a task in distribution and held out, and their difference by run.
 
     Attributes:
@@ -159,7 +161,7 @@ def over_runs(
     return how.estimate(TaskScores.from_tasks([values]), mean, ends)
 
 
-def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
+def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
     """In distribution minus held out, of the runs that have both.
 
     Where no run was played in distribution there is only what was held out.
@@ -172,19 +174,19 @@ def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
     ]
     remark = absent(cell, len(pairs), "not played in distribution")
     if reason := mixed(runs):
-        return Gap(cell, 0, remark=reason)
+        return GeneralisationGap(cell, 0, remark=reason)
     ends = possible_scores([cell], None)
     if not pairs:
         alone = [mean_return(run.held_out) for run in runs]
         held_out = over_runs(alone, settings, ends) if alone else None
-        return Gap(cell, len(alone), held_out=held_out, remark=remark)
-    gaps = sorted(known - new for known, new in pairs)
+        return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
+    gaps = sorted(inside - outside for inside, outside in pairs)
     far = largest_difference(possible_ends([cell], None))
-    return Gap(
+    return GeneralisationGap(
         cell,
         len(pairs),
-        over_runs([known for known, _ in pairs], settings, ends),
-        over_runs([new for _, new in pairs], settings, ends),
+        over_runs([inside for inside, _ in pairs], settings, ends),
+        over_runs([outside for _, outside in pairs], settings, ends),
         over_runs(gaps, settings, (None if far is None else -far, far)),
         tuple(gaps),
         remark,
@@ -197,14 +199,16 @@ def robustness(
     """Worst case, tail mean and share of mastered contexts: of each run, then over the runs."""
     ends = possible_scores([tests.cell], None)
 
-    def told(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
+    def over_all_runs(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
         return over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
 
     return Robustness(
         tests,
-        worst=told(lambda means: means.min(), ends),
-        tail=told(lambda means: tail_mean(means, tail), ends),
-        mastered=None if mastery is None else told(lambda m: (m >= mastery).mean(), SHARES),
+        worst=over_all_runs(lambda means: means.min(), ends),
+        tail=over_all_runs(lambda means: tail_mean(means, tail), ends),
+        mastered=None
+        if mastery is None
+        else over_all_runs(lambda m: (m >= mastery).mean(), SHARES),
         remark=absent(tests.cell, len(tests.runs), "without contexts"),
     )
 
@@ -212,12 +216,12 @@ def robustness(
 def absent(cell: Cell, n: int, lacking: str) -> str | None:
     """Which runs numbers of n runs leave out: those without returns, and those that lack more."""
     completed = [run.member for run in final_episodes(cell)]
-    others = [m for m in cell.members if all(m is not one for one in completed)]
+    others = [m for m in cell.members if all(m is not used for used in completed)]
     immense = [m for m in others if m.score is not None]
     others = [m for m in others if m.score is None]
-    told = [states(others)] if others else []
+    reasons = [states(others)] if others else []
     if immense:
-        told.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
+        reasons.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
     if len(completed) > n:
-        told.append(f"{counted(len(completed) - n, 'run')} {lacking}")
-    return "; ".join(told) or None
+        reasons.append(f"{counted(len(completed) - n, 'run')} {lacking}")
+    return "; ".join(reasons) or None

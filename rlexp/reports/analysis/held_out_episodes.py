@@ -55,8 +55,8 @@ def mixed(runs: Sequence[FinalEpisodes]) -> str | None:
         return "its runs were made for different environments, and so for different tests"
     names = {context_names([run.held_out]) for run in runs} - {()}
     if len(names) > 1:
-        told = "; ".join(map(listed, sorted(names)))
-        return f"its runs were tested over different parameters ({told})"
+        parameters = "; ".join(map(listed, sorted(names)))
+        return f"its runs were tested over different parameters ({parameters})"
     return None
 
 
@@ -111,12 +111,12 @@ def unlike(tests: Sequence[ContextTests]) -> Iterator[str]:
 
 
 def _played(run: FinalEpisodes, parameters: tuple[str, ...]) -> PlayedContexts:
-    found = by_context(run.held_out, parameters)
-    means = [np.mean(returns) for returns in found.values()]
+    returns_by_context = by_context(run.held_out, parameters)
+    means = [np.mean(returns) for returns in returns_by_context.values()]
     return PlayedContexts(
-        np.array(list(found), dtype=np.float64).reshape(-1, len(parameters)),
+        np.array(list(returns_by_context), dtype=np.float64).reshape(-1, len(parameters)),
         np.array(means, dtype=np.float64),
-        np.array([len(returns) for returns in found.values()], dtype=np.int64),
+        np.array([len(returns) for returns in returns_by_context.values()], dtype=np.int64),
     )
 
 
@@ -137,7 +137,7 @@ def _difference(first: ContextTests, second: ContextTests) -> str | None:
         a, b = first.contexts[:, k], second.contexts[:, k]
         common = min(a.max(), b.max()) - max(a.min(), b.min())
         if common < ALIKE * (max(a.max(), b.max()) - min(a.min(), b.min())):
-            ranges = listed(f"{own.min():.4g} to {own.max():.4g}" for own in (a, b))
+            ranges = listed(f"{values.min():.4g} to {values.max():.4g}" for values in (a, b))
             return f"over {name} from {ranges}".replace("-", "−")
     return None
 
@@ -155,12 +155,12 @@ Final = Evaluated | Examined
 
 def final_episodes(cell: Cell) -> list[FinalEpisodes]:
     """The runs of a cell that completed with returns that numbers can be made of, by their seed."""
-    found = []
+    usable = []
     for member in cell.members:
         record = member.record
         if record.state is State.COMPLETED and record.final and _is_plain(record.final):
-            found.append(FinalEpisodes(member, record.final, _examined(member)))
-    return found
+            usable.append(FinalEpisodes(member, record.final, _examined(member)))
+    return usable
 
 
 def context_names(events: Iterable[Final]) -> tuple[str, ...]:
@@ -178,8 +178,8 @@ def measure_names(events: Iterable[Final]) -> set[str]:
 def measured(event: Final | None, name: str) -> NDArray[np.float64]:
     """A measure of every episode that has it, of shape (episodes,)."""
     values = np.asarray(((event and event.measures) or {}).get(name, ()), dtype=np.float64)
-    plain: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
-    return plain
+    finite: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
+    return finite
 
 
 def mean_return(event: Final) -> float:
@@ -213,13 +213,13 @@ def everything(runs: Iterable[FinalEpisodes]) -> list[Final]:
 
 
 def _events(member: Member) -> list[Final]:
-    found: list[Final | None] = [member.record.final, _examined(member)]
-    return [event for event in found if event is not None]
+    events: list[Final | None] = [member.record.final, _examined(member)]
+    return [event for event in events if event is not None]
 
 
 def _examined(member: Member) -> Examined | None:
-    own = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
-    return own[-1] if own and _is_plain(own[-1]) else None
+    examined = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
+    return examined[-1] if examined and _is_plain(examined[-1]) else None
 
 
 def _is_plain(event: Final) -> bool:
@@ -235,8 +235,8 @@ def by_context(event: Final, parameters: tuple[str, ...]) -> Contexts:
     measures = event.measures or {}
     nothing = (math.nan,) * len(event.returns)
     columns = [measures.get(f"{CONTEXT}{name}", nothing) for name in parameters]
-    found: dict[tuple[float, ...], list[float]] = {}
+    returns: dict[tuple[float, ...], list[float]] = {}
     for context, value in zip(zip(*columns, strict=True), event.returns, strict=False):
         if all(map(math.isfinite, context)):
-            found.setdefault(context, []).append(value)
-    return {context: tuple(found[context]) for context in sorted(found)}
+            returns.setdefault(context, []).append(value)
+    return {context: tuple(returns[context]) for context in sorted(returns)}

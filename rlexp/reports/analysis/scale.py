@@ -65,10 +65,10 @@ def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
     """
     arrays = []
     for cell in cells:
-        own = scale[cell.task] if scale is not None else None
-        if scale is not None and own is None:
+        anchors = scale[cell.task] if scale is not None else None
+        if scale is not None and anchors is None:
             raise ValueError(f"{cell.task} has no anchors to normalise by")
-        arrays.append(own.normalised(cell.scores) if own else cell.scores)
+        arrays.append(anchors.normalised(cell.scores) if anchors else cell.scores)
     return TaskScores.from_tasks(arrays)
 
 
@@ -96,13 +96,13 @@ def _possible(cell: Cell, scale: Scale | None) -> Ends:
     return least, greatest
 
 
-def without_anchors(scale: Scales, inquiry: Inquiry) -> str | None:
+def without_anchors(scale: Scales, report: Inquiry) -> str | None:
     """Which tasks cannot be normalised, and what to do; nothing where all can."""
-    bare = [task for task, own in scale.items() if own is None]
+    bare = [task for task, anchors in scale.items() if anchors is None]
     if not bare:
         return None
-    if inquiry.settings.normalisation == "observed":
-        return _without_range(bare, inquiry.evidence)
+    if report.settings.normalisation == "observed":
+        return _without_range(bare, report.evidence)
     return (
         f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
         ".threshold, or take the least and greatest score here with "
@@ -114,9 +114,9 @@ def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
     """Why scores of these tasks have no least and greatest that differ."""
     scored = [task for task in tasks if any(cell.n for cell in evidence.of_task(task))]
     absent = [task for task in tasks if task not in scored]
-    told = [f"all scores on {listed(scored)} are equal"] if scored else []
-    told += [f"no run has a score on {listed(absent)}"] if absent else []
-    return f"{' and '.join(told)}: there is no observed scale"
+    reasons = [f"all scores on {listed(scored)} are equal"] if scored else []
+    reasons += [f"no run has a score on {listed(absent)}"] if absent else []
+    return f"{' and '.join(reasons)}: there is no observed scale"
 
 
 def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:

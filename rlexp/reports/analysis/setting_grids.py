@@ -63,20 +63,20 @@ def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
 
     What a sweep found is none: its settings were not laid out, but chosen.
     """
-    swept = {own.experiment for own in evidence.sweeps}
+    swept = {sweep.experiment for sweep in evidence.sweeps}
     by_name: dict[str, list[Cell]] = {}
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
             algorithm = cell.members[0].record.spec.algorithm
             name = canonical([algorithm.get(PLUG_IN), short_name(algorithm)])
             by_name.setdefault(name, []).append(cell)
-    found = [
+    grids = [
         grid
         for cells in by_name.values()
-        for suffix, own in _homes(cells).items()
-        if (grid := _grid(own, suffix))
+        for suffix, home in _homes(cells).items()
+        if (grid := _grid(home, suffix))
     ]
-    return tuple(sorted(found, key=lambda grid: (grid.name, grid.labels)))
+    return tuple(sorted(grids, key=lambda grid: (grid.name, grid.labels)))
 
 
 def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -110,22 +110,22 @@ def runs_of(
     labels: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> Array:
     """Scores of labels on tasks, of shape (S, T, n), rising; NaN where there are fewer than n."""
-    places = {label: row for row, label in enumerate(labels)}
-    found = [
-        (places[label], tasks.index(task), usable_scores(cell))
+    row_of = {label: row for row, label in enumerate(labels)}
+    rows = [
+        (row_of[label], tasks.index(task), usable_scores(cell))
         for (label, task), cell in cells.items()
-        if label in places and task in tasks
+        if label in row_of and task in tasks
     ]
-    longest = max(1, *(len(scores) for _, _, scores in found))
+    longest = max(1, *(len(scores) for _, _, scores in rows))
     table = np.full((len(labels), len(tasks), longest), np.nan)
-    for row, column, scores in found:
+    for row, column, scores in rows:
         table[row, column, : len(scores)] = scores
     return table
 
 
-def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
+def _grid(grid_cells: Sequence[Cell], suffix: str) -> SettingGrid | None:
     cells: dict[str, list[Cell]] = {}
-    for cell in own:
+    for cell in grid_cells:
         cells.setdefault(cell.label, []).append(cell)
     settings, left_out = _settings(cells)
     tasks = sorted({cell.task for label in settings for cell in cells[label]})
@@ -134,9 +134,9 @@ def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
         return None
     codes = {label: tuple(levels[label] for levels in ranks.values()) for label in settings}
     labels = sorted(settings, key=lambda label: codes[label])
-    runs = runs_of(labels, tasks, {(cell.label, cell.task): cell for cell in own})
+    runs = runs_of(labels, tasks, {(cell.label, cell.task): cell for cell in grid_cells})
     return SettingGrid(
-        name=f"{short_name(own[0].members[0].record.spec.algorithm)}{suffix}",
+        name=f"{short_name(grid_cells[0].members[0].record.spec.algorithm)}{suffix}",
         tasks=tuple(tasks),
         labels=tuple(labels),
         parameters=tuple(ranks),
@@ -155,12 +155,12 @@ def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], l
     homes: dict[str, list[str]] = {}
     left_out = []
     for label in sorted(cells):
-        own = [_values_of(cell) for cell in cells[label]]
-        if any(canonical(one) != canonical(own[0]) for one in own):
+        values = [_values_of(cell) for cell in cells[label]]
+        if any(canonical(task_values) != canonical(values[0]) for task_values in values):
             left_out.append(f"{label} has not the same values on every task")
             continue
-        settings[label] = own[0]
-        homes.setdefault(canonical(own[0]), []).append(label)
+        settings[label] = values[0]
+        homes.setdefault(canonical(values[0]), []).append(label)
     for same in homes.values():
         if len(same) > 1:
             left_out.append(
@@ -177,21 +177,23 @@ def _values_of(cell: Cell) -> Values:
     return dict([*_leaves(spec.agent, "agent"), *_leaves(spec.algorithm, "algorithm")])
 
 
-def _leaves(plain: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(plain, Mapping):
-        if PLUG_IN in plain:
-            yield path, full_name(plain[PLUG_IN])
-        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
-            yield from _leaves(plain[key], f"{path}.{key}")
-    elif plain is not None:
-        yield path, plain
+def _leaves(settings: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(settings, Mapping):
+        if PLUG_IN in settings:
+            yield path, full_name(settings[PLUG_IN])
+        for key in sorted(set(settings) - {TARGET, PLUG_IN}):
+            yield from _leaves(settings[key], f"{path}.{key}")
+    elif settings is not None:
+        yield path, settings
 
 
 def _parameters(settings: Mapping[str, Values]) -> dict[str, dict[str, int]]:
     """The level of each label, by parameter."""
     together: dict[tuple[int, ...], tuple[list[str], dict[str, int]]] = {}
-    for path in sorted({path for own in settings.values() for path in own}):
-        ranks = {label: _rank(own.get(path)) for label, own in settings.items()}
+    for path in sorted({path for label_settings in settings.values() for path in label_settings}):
+        ranks = {
+            label: _rank(label_settings.get(path)) for label, label_settings in settings.items()
+        }
         order = sorted(set(ranks.values()))
         if len(order) > 1:
             levels = {label: order.index(rank) for label, rank in ranks.items()}
@@ -212,5 +214,5 @@ def _partition(levels: Mapping[str, int]) -> tuple[int, ...]:
     """Which labels have the same level, whatever it is: by label, its first one's place."""
     first: dict[int, int] = {}
     return tuple(
-        first.setdefault(levels[label], place) for place, label in enumerate(sorted(levels))
+        first.setdefault(levels[label], position) for position, label in enumerate(sorted(levels))
     )

@@ -49,9 +49,9 @@ class Scale:
         values = (self._decades(count) if self.log else None) or linear(self.low, self.high, count)
         texts = tick_texts(values)
         return [
-            Tick(round(100 * place, 3), text)
+            Tick(round(100 * position, 3), text)
             for value, text in zip(values, texts, strict=True)
-            if (place := self.at(value)) is not None
+            if (position := self.at(value)) is not None
         ]
 
     def _inner(self, value: float) -> float:
@@ -75,10 +75,10 @@ def linear(low: float, high: float, count: int) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def tick_step(wanted: float) -> float:
+def tick_step(size: float) -> float:
     """The nearest, by ratio, of 1, 2 or 5 times a power of ten, none of them subnormal."""
-    power = 10.0 ** max(math.floor(math.log10(wanted)), sys.float_info.min_10_exp)
-    factor = next((f for f, below in NEAREST if wanted / power < below), 10)
+    power = 10.0 ** max(math.floor(math.log10(size)), sys.float_info.min_10_exp)
+    factor = next((f for f, below in NEAREST if size / power < below), 10)
     return factor * power
 
 

@@ -80,21 +80,21 @@ def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> 
     return scale(axis, (*values, coordinate.low, coordinate.high))
 
 
-def coordinate_ticks(coordinate: Coordinate, own: Scale | None) -> list[Tick]:
+def coordinate_ticks(coordinate: Coordinate, axis: Scale | None) -> list[Tick]:
     """The ticks of a coordinate: round values, or the names of its choices."""
-    if own is None:
+    if axis is None:
         return []
     if not coordinate.names:
-        return own.ticks(TICKS)
+        return axis.ticks(TICKS)
     every = -(-len(coordinate.names) // MOST_NAMES)
-    places = ((own.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
+    places = ((axis.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
     return [Tick(round(100 * at, 3), name) for at, name in list(places)[::every]]
 
 
-def colour_ends(figure: Parallel, own: Scale) -> tuple[str, str]:
+def colour_ends(figure: Parallel, axis: Scale) -> tuple[str, str]:
     """What stands at the ends of the colour key; a sign says where values lie beyond them."""
-    low, high = tick_texts([own.low, own.high])
-    at = [place for thread in figure.threads if (place := own.at(thread.value)) is not None]
+    low, high = tick_texts([axis.low, axis.high])
+    at = [position for thread in figure.threads if (position := axis.at(thread.value)) is not None]
     return f"≤ {low}" if min(at) < 0 else low, f"≥ {high}" if max(at) > 1 else high
 
 
@@ -102,8 +102,8 @@ def choice(coordinate: Coordinate, value: float | None) -> float | str | None:
     """A value on a coordinate: a number, or the name of a choice."""
     if not coordinate.names or value is None:
         return value
-    known = math.isfinite(value) and value == round(value)
-    return coordinate.names[round(value)] if known and _named(coordinate, value) else None
+    whole = math.isfinite(value) and value == round(value)
+    return coordinate.names[round(value)] if whole and _named(coordinate, value) else None
 
 
 def parallel_words(figure: Parallel) -> list[str]:
@@ -146,14 +146,14 @@ def _strand(thread: Thread, scales: Sequence[Scale | None], colour: Scale | None
     return Strand(
         thread=thread,
         heights=tuple(
-            _height(own, value) for own, value in zip(scales, thread.values, strict=True)
+            _height(axis, value) for axis, value in zip(scales, thread.values, strict=True)
         ),
         shade=None if at is None else shade(at),
     )
 
 
-def _height(own: Scale | None, value: float | None) -> float | None:
-    at = own.at(value) if own else None
+def _height(axis: Scale | None, value: float | None) -> float | None:
+    at = axis.at(value) if axis else None
     return None if at is None or not 0 <= at <= 1 else at
 
 

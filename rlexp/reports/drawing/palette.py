@@ -97,9 +97,9 @@ def styles(study: Study) -> dict[str, Style]:
     return {name: Style(number, shapes.get(name, "")) for number, name in enumerate(names)}
 
 
-def shade(place: float) -> int:
+def shade(share: float) -> int:
     """The place among rising colours of a value that stands at a share of its axis."""
-    return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * place)))
+    return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * share)))
 
 
 def _shapes(study: Study) -> Mapping[str, str]:

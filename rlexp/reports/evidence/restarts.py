@@ -35,14 +35,14 @@ class Past:
     @classmethod
     def of(cls, records: Iterable[RunRecord]) -> "Past":
         """Count runs."""
-        own = list(records)
-        reasons = Counter(reason for r in own for reason in {e.reason for e in r.refused})
-        drifts = [{e.drift for e in r.continuations if e.drift} for r in own]
+        runs = list(records)
+        reasons = Counter(reason for r in runs for reason in {e.reason for e in r.refused})
+        drifts = [{e.drift for e in r.continuations if e.drift} for r in runs]
         changes = Counter(change for run in drifts for change in run)
         return cls(
-            continued=sum(bool(r.continuations) for r in own),
-            restarted=sum(r.restarts > 0 for r in own),
-            refused=sum(bool(r.refused) for r in own),
+            continued=sum(bool(r.continuations) for r in runs),
+            restarted=sum(r.restarts > 0 for r in runs),
+            refused=sum(bool(r.refused) for r in runs),
             reasons=tuple(reason for reason, _ in reasons.most_common()),
             drifted=sum(map(bool, drifts)),
             changes=tuple(change for change, _ in changes.most_common()),
@@ -60,15 +60,15 @@ class Past:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Past":
+    def from_plain(cls, document: Mapping[str, Any]) -> "Past":
         """The inverse of `plain`."""
         return cls(
-            continued=plain["continued"],
-            restarted=plain["restarted"],
-            refused=plain["refused"],
-            reasons=tuple(plain["reasons"]),
-            drifted=plain["drifted"],
-            changes=tuple(plain["changes"]),
+            continued=document["continued"],
+            restarted=document["restarted"],
+            refused=document["refused"],
+            reasons=tuple(document["reasons"]),
+            drifted=document["drifted"],
+            changes=tuple(document["changes"]),
         )
 
     def sentences(self) -> Iterator[str]:

@@ -60,8 +60,8 @@ class Member:
     @cached_property
     def returns(self) -> NDArray[np.float64]:
         """Mean return of each of them, of shape (T,); what is beyond all measure is NaN."""
-        found = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
-        return np.where(np.abs(found) <= LARGEST_SCORE, found, np.nan)
+        means = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
+        return np.where(np.abs(means) <= LARGEST_SCORE, means, np.nan)
 
     @cached_property
     def is_evaluated(self) -> bool:
@@ -147,9 +147,9 @@ class Cell:
     @cached_property
     def scores(self) -> NDArray[np.float64]:
         """Scores, rising, of shape (n,), those counted as worst included."""
-        own = [m.score for m in self.scored]
+        scores = [m.score for m in self.scored]
         counted = [self.worst] * self.counted_as_worst
-        return np.sort(np.asarray([*own, *counted], dtype=np.float64))
+        return np.sort(np.asarray([*scores, *counted], dtype=np.float64))
 
     @property
     def n(self) -> int:
@@ -196,8 +196,8 @@ class Evidence:
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
-        for own in entries.values():
-            ScoreTable.from_records(own, self.phase)
+        for label_entries in entries.values():
+            ScoreTable.from_records(label_entries, self.phase)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -212,15 +212,18 @@ class Evidence:
     @cached_property
     def cells(self) -> Mapping[tuple[str, str], Cell]:
         """The runs by label and task; there is no cell where nothing was asked for."""
-        found: dict[tuple[str, str], list[Member]] = {}
+        members: dict[tuple[str, str], list[Member]] = {}
         order = {label: number for number, label in enumerate(self.labels)}
         for member in sorted(self.members, key=lambda m: (order[m.label], *_place(m))):
-            found.setdefault((member.label, member.task), []).append(member)
+            members.setdefault((member.label, member.task), []).append(member)
         return {
             (label, task): Cell(
-                label=label, task=task, members=tuple(own), worst=self._worst(own[0])
+                label=label,
+                task=task,
+                members=tuple(cell_members),
+                worst=self._worst(cell_members[0]),
             )
-            for (label, task), own in found.items()
+            for (label, task), cell_members in members.items()
         }
 
     def cell(self, label: str, task: str) -> Cell | None:

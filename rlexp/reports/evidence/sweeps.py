@@ -16,18 +16,18 @@ LONGEST_VALUE = 60
 """Characters of a value that are told."""
 
 
-def leaves(plain: Any, path: str) -> Iterator[tuple[str, str]]:
+def leaves(settings: Any, path: str) -> Iterator[tuple[str, str]]:
     """The leaves of nested settings that are set, with their paths, in order of the keys.
 
     The name of a plug-in stands under the path of its settings.
     """
-    if isinstance(plain, Mapping):
-        if PLUG_IN in plain:
-            yield path, full_name(plain[PLUG_IN])
-        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
-            yield from leaves(plain[key], f"{path}.{key}")
-    elif plain is not None:
-        yield path, said(plain)
+    if isinstance(settings, Mapping):
+        if PLUG_IN in settings:
+            yield path, full_name(settings[PLUG_IN])
+        for key in sorted(set(settings) - {TARGET, PLUG_IN}):
+            yield from leaves(settings[key], f"{path}.{key}")
+    elif settings is not None:
+        yield path, said(settings)
 
 
 def said(value: Any) -> str:
@@ -107,7 +107,7 @@ class SweepEvidence:
 
     Attributes:
         experiment: Its name.
-        sweep: The question.
+        definition: Search space, plan, tuner and pruner of the sweep.
         steps: Full budget of a run.
         tuning_seeds: Those that it could use.
         selection_seeds: Those that finalists were scored on.
@@ -120,7 +120,7 @@ class SweepEvidence:
     """
 
     experiment: str
-    sweep: Sweep
+    definition: Sweep
     steps: int
     tuning_seeds: tuple[int, ...]
     selection_seeds: tuple[int, ...]
@@ -148,13 +148,13 @@ class Effort:
         return f"{self.steps:,} environment steps in {counted(self.trials, 'trial')}"
 
 
-def effort(own: SweepEvidence) -> Effort:
+def effort(sweep: SweepEvidence) -> Effort:
     """What a sweep spent on tuning and selection."""
-    steps = sum(cost.steps for phase, cost in own.costs.items() if phase in SEARCH)
-    return Effort(len(own.trials), steps)
+    steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase in SEARCH)
+    return Effort(len(sweep.trials), steps)
 
 
-def full_runs(own: SweepEvidence) -> float:
+def full_runs(sweep: SweepEvidence) -> float:
     """Full-run equivalents: a configuration at the full budget is one, whatever its seeds."""
-    shares = [t.spent / (len(t.runs) * own.steps) for t in own.trials if t.runs]
+    shares = [t.spent / (len(t.runs) * sweep.steps) for t in sweep.trials if t.runs]
     return fsum(min(share, 1.0) for share in shares)

@@ -11,6 +11,6 @@ __all__ = ["Inquiry", "Section"]
 class Section(Protocol):
     """One part of a report."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where it has nothing to say."""
         ...

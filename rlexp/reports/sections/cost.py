@@ -34,13 +34,13 @@ PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostSection:
     """A row for each label on each task, and their sum; of a sweep, one for each phase."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where nothing was run."""
-        evidence = inquiry.evidence
-        phases = [_phases(own, evidence) for own in evidence.sweeps if _begun(own)]
+        evidence = report.evidence
+        phases = [_phases(sweep, evidence) for sweep in evidence.sweeps if _begun(sweep)]
         if not any(m.record.attempts for m in evidence.members):
             return Part(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
@@ -86,31 +86,31 @@ def _text(evidence: Evidence) -> str:
         if (s := r.seconds_spent) and (threads := r.spec.compute["threads"])
     ]
     untimed = sum(r.seconds is None for r in records)
-    told = f"{counted(len(records), 'run')} took {steps:,} environment steps"
+    spent = f"{counted(len(records), 'run')} took {steps:,} environment steps"
     hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""
     again = sum(r.attempts - 1 for r in records)
     more = f", {counted(again, 'further attempt')} included" if again else ""
     lacking = f"; of {counted(untimed, 'run')} the time is not all known" if untimed else ""
-    return f"{told}{hours}{more}{lacking}."
+    return f"{spent}{hours}{more}{lacking}."
 
 
-def _begun(own: SweepEvidence) -> bool:
-    return any(cost.runs for cost in own.costs.values())
+def _begun(sweep: SweepEvidence) -> bool:
+    return any(cost.runs for cost in sweep.costs.values())
 
 
-def _phases(own: SweepEvidence, evidence: Evidence) -> Table:
+def _phases(sweep: SweepEvidence, evidence: Evidence) -> Table:
     """Search against selection against test, of a sweep."""
-    threads = _threads(own, evidence)
-    total = sum(cost.steps for cost in own.costs.values())
-    costs = {str(phase): own.costs[str(phase)] for phase in Phase if str(phase) in own.costs}
+    threads = _threads(sweep, evidence)
+    total = sum(cost.steps for cost in sweep.costs.values())
+    costs = {str(phase): sweep.costs[str(phase)] for phase in Phase if str(phase) in sweep.costs}
     every = PhaseCost(
         runs=sum(cost.runs for cost in costs.values()),
         steps=total,
         seconds=fsum(cost.seconds for cost in costs.values()),
     )
     return Table(
-        name=f"phases{suffix(own, evidence)}",
-        title=titled("Search against test", own, evidence),
+        name=f"phases{suffix(sweep, evidence)}",
+        title=titled("Search against test", sweep, evidence),
         columns=PHASES,
         rows=tuple(
             (
@@ -123,17 +123,17 @@ def _phases(own: SweepEvidence, evidence: Evidence) -> Table:
             )
             for name, cost in (*costs.items(), ("all", every))
         ),
-        note=f"All runs of {own.experiment} that were begun, pruned and failed ones with what they "
+        note=f"All runs of {sweep.experiment} that were begun, pruned and failed ones with what they "
         "took. Tuning is the search; selection scores its finalists again; only test is a result.",
     )
 
 
-def _threads(own: SweepEvidence, evidence: Evidence) -> int | None:
+def _threads(sweep: SweepEvidence, evidence: Evidence) -> int | None:
     """Threads of a run, where the sweep's are all the same."""
-    found = {
+    threads = {
         c.compute.threads
         for e in evidence.experiments
-        if e.name == own.experiment
+        if e.name == sweep.experiment
         for c in e.configurations
     }
-    return found.pop() if len(found) == 1 else None
+    return threads.pop() if len(threads) == 1 else None

@@ -15,8 +15,8 @@ from rlexp.text import listed
 DefinitionWords = tuple[str, str, str]
 
 
-def _defined(name: str, words: str, source: str) -> DefinitionWords:
-    return name, words, source
+def _defined(name: str, meaning: str, source: str) -> DefinitionWords:
+    return name, meaning, source
 
 
 GAP = _defined(
@@ -52,9 +52,9 @@ MEASURE = _defined(
 )
 
 
-def context_definitions(inquiry: Inquiry) -> Iterator[DefinitionWords]:
+def context_definitions(report: Inquiry) -> Iterator[DefinitionWords]:
     """Those that a report needs."""
-    evidence, sections = inquiry.evidence, inquiry.sections
+    evidence, sections = report.evidence, report.sections
     if "generalisation" in sections:
         yield from (GAP,) if is_examined(evidence) else ()
         yield from OF_CONTEXTS if has_contexts(evidence) else ()
@@ -171,24 +171,24 @@ class Definition:
     """A statistic in words; `used` says whether a report needs it."""
 
     name: str
-    words: str
+    meaning: str
     source: str
     used: Callable[[Inquiry], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Definitions:
+class DefinitionsSection:
     """A table of every statistic in the report."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no run was asked for."""
-        if not inquiry.evidence.members:
+        if not report.evidence.members:
             return None
-        own = [
-            (metric.title, _words(metric), _source(metric)) for metric in inquiry.metrics.values()
+        metrics = [
+            (metric.title, _words(metric), _source(metric)) for metric in report.metrics.values()
         ]
-        common = [(d.name, d.words, d.source) for d in DEFINITIONS if d.used(inquiry)]
-        settings = inquiry.settings
+        common = [(d.name, d.meaning, d.source) for d in DEFINITIONS if d.used(report)]
+        settings = report.settings
         text = (
             f"Random draws follow from seed {settings.seed}: {settings.repetitions:,} of each "
             f"aggregate and test, {settings.curve_repetitions:,} of each band. The same records "
@@ -198,17 +198,17 @@ class Definitions:
             name="definitions",
             title="Definitions",
             columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
-            rows=(*own, *common, *context_definitions(inquiry), *_of_settings(inquiry)),
+            rows=(*metrics, *common, *context_definitions(report), *_of_settings(report)),
         )
         blocks = (Text(text=text), table)
         return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)
 
 
-def _of_settings(inquiry: Inquiry) -> Iterator[tuple[str, str, str]]:
+def _of_settings(report: Inquiry) -> Iterator[tuple[str, str, str]]:
     """What is said of hyperparameters, where a sweep or a grid says something."""
-    if inquiry.evidence.sweeps:
+    if report.evidence.sweeps:
         yield from TUNING_DEFINITIONS
-    if "sensitivity" in inquiry.sections and setting_grids(inquiry.evidence):
+    if "sensitivity" in report.sections and setting_grids(report.evidence):
         yield from SENSITIVITY_DEFINITIONS
 
 
@@ -225,33 +225,33 @@ def _source(metric: Metric) -> str | None:
     return AGARWAL if type(metric).__module__.startswith("rlexp.metrics.") else None
 
 
-def _always(inquiry: Inquiry) -> bool:
-    return bool(inquiry.evidence.members)
+def _always(report: Inquiry) -> bool:
+    return bool(report.evidence.members)
 
 
-def _several_labels(inquiry: Inquiry) -> bool:
-    return len(inquiry.evidence.labels) > 1
+def _several_labels(report: Inquiry) -> bool:
+    return len(report.evidence.labels) > 1
 
 
-def _normalised(inquiry: Inquiry) -> bool:
-    several = len(inquiry.evidence.tasks) > 1
-    return several or any(is_capped(metric) for metric in inquiry.metrics.values())
+def _normalised(report: Inquiry) -> bool:
+    several = len(report.evidence.tasks) > 1
+    return several or any(is_capped(metric) for metric in report.metrics.values())
 
 
-def _incomplete(inquiry: Inquiry) -> bool:
-    return any(member.score is None for member in inquiry.evidence.members)
+def _incomplete(report: Inquiry) -> bool:
+    return any(member.score is None for member in report.evidence.members)
 
 
-def _margin(inquiry: Inquiry) -> bool:
-    return _several_labels(inquiry) and inquiry.settings.margin is not None
+def _margin(report: Inquiry) -> bool:
+    return _several_labels(report) and report.settings.margin is not None
 
 
 def _method(name: str) -> Callable[[Inquiry], bool]:
-    return lambda inquiry: inquiry.settings.interval == name
+    return lambda report: report.settings.interval == name
 
 
 def _section(name: str) -> Callable[[Inquiry], bool]:
-    return lambda inquiry: name in inquiry.sections
+    return lambda report: name in report.sections
 
 
 DEFINITIONS = (
@@ -347,13 +347,13 @@ DEFINITIONS = (
         "The t test of equal means with unequal variances, and the rank test that no label tends "
         "to score higher.",
         "Welch 1947; Mann and Whitney 1947",
-        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+        lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "Cliff's delta",
         "P(x > y) − P(x < y) for runs of two labels on a task, as a mean over tasks.",
         "Cliff 1993, Dominance Statistics",
-        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+        lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "learning curve",
@@ -378,7 +378,7 @@ DEFINITIONS = (
         "probability of improvement",
         "P(x > y) + ½ P(x = y) for runs of two labels on a task, as a mean over tasks.",
         AGARWAL,
-        lambda inquiry: _several_labels(inquiry) and "improvement" in inquiry.sections,
+        lambda report: _several_labels(report) and "improvement" in report.sections,
     ),
     Definition(
         "reliability metrics",

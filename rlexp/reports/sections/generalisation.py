@@ -9,7 +9,12 @@ from annotated_types import Ge, Gt, Le, Len
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.context_figures import figures
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.generalisation import Gap, Robustness, generalisation_gap, robustness
+from rlexp.reports.analysis.generalisation import (
+    GeneralisationGap,
+    Robustness,
+    generalisation_gap,
+    robustness,
+)
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
     context_tests,
@@ -59,7 +64,7 @@ WORST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Generalisation:
+class GeneralisationSection:
     """The gap, the worst test contexts, and a map over two of their parameters.
 
     Attributes:
@@ -75,29 +80,29 @@ class Generalisation:
     parameters: Annotated[tuple[str, ...], Len(1, 2)] | None
     bins: Annotated[int, Ge(2), Le(40)]
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no run was tested on contexts or on what is held out.
 
         Raises:
             ConfigError: No test has a parameter that the maps should show.
         """
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not is_examined(evidence) and not has_contexts(evidence):
             return None
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
-        tests = [own for cell in cells if (own := context_tests(cell))]
+        tests = [cell_tests for cell in cells if (cell_tests := context_tests(cell))]
         blocks: list[Block] = [*_refused(tests), *_unlike(tests, evidence), Text(text=ABOUT)]
         if evidence.phase is not Phase.TEST:
             blocks.append(Text(text=NOTHING_HELD_OUT.format(phase=evidence.phase)))
         if is_examined(evidence):
-            gaps = [generalisation_gap(cell, inquiry.settings) for cell in cells]
-            blocks += [*_figure(gaps, inquiry), _gaps(gaps)]
-        whole = [own for own in tests if own.mixed is None]
+            gaps = [generalisation_gap(cell, report.settings) for cell in cells]
+            blocks += [*_figure(gaps, report), _gaps(gaps)]
+        whole = [cell_tests for cell_tests in tests if cell_tests.mixed is None]
         if whole:
-            found = [robustness(t, inquiry.settings, self.tail, self._mastery(t)) for t in whole]
+            results = [robustness(t, report.settings, self.tail, self._mastery(t)) for t in whole]
             what = "test" if evidence.phase is Phase.TEST else "training"
-            blocks.append(self._contexts(found, f"Worst {what} contexts"))
-            blocks += figures(whole, inquiry.settings, self.parameters, self.bins)
+            blocks.append(self._contexts(results, f"Worst {what} contexts"))
+            blocks += figures(whole, report.settings, self.parameters, self.bins)
         return Part(name="generalisation", title="Generalisation", blocks=tuple(blocks))
 
     def _mastery(self, tests: ContextTests) -> float | None:
@@ -107,9 +112,9 @@ class Generalisation:
         threshold = reference.get("threshold")
         return None if threshold is None else float(threshold)
 
-    def _contexts(self, found: Sequence[Robustness], title: str) -> Table:
-        digits = _digits([i for own in found for i in (own.worst, own.tail)])
-        mastered = {m for own in found if (m := self._mastery(own.tests)) is not None}
+    def _contexts(self, results: Sequence[Robustness], title: str) -> Table:
+        digits = _digits([i for result in results for i in (result.worst, result.tail)])
+        mastered = {m for result in results if (m := self._mastery(result.tests)) is not None}
         above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
         columns: tuple[Column, ...] = (
             Column(title="task"),
@@ -122,7 +127,7 @@ class Generalisation:
             Column(title=f"mastered{above}", digits=2),
             REMARK,
         )
-        rows = [self._row(own) for own in found]
+        rows = [self._row(result) for result in results]
         if self.mastery is None:
             columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
         table = Table(
@@ -139,23 +144,23 @@ class Generalisation:
             return ""
         return " Mastered: the share of the contexts whose mean return reaches the threshold."
 
-    def _row(self, own: Robustness) -> tuple[Value, ...]:
-        tests, cell = own.tests, own.tests.cell
-        told = [own.remark] if own.remark else []
+    def _row(self, result: Robustness) -> tuple[Value, ...]:
+        tests, cell = result.tests, result.tests.cell
+        remarks = [result.remark] if result.remark else []
         if not tests.same:
-            told.append("runs differ in their contexts")
-        if self.mastery is not None and own.mastered is None:
-            told.append("no threshold is declared")
+            remarks.append("runs differ in their contexts")
+        if self.mastery is not None and result.mastered is None:
+            remarks.append("no threshold is declared")
         return (
             cell.task,
             cell.label,
             f"{len(tests.runs):,} of {cell.planned:,}",
             _span([len(run.means) for run in tests.runs]),
             _span([int(n) for run in tests.runs for n in run.episodes]),
-            own.worst,
-            own.tail,
-            own.mastered,
-            "; ".join(told) or None,
+            result.worst,
+            result.tail,
+            result.mastered,
+            "; ".join(remarks) or None,
         )
 
 
@@ -165,30 +170,30 @@ def _span(counts: Sequence[int]) -> int | str:
 
 
 def _refused(tests: Sequence[ContextTests]) -> Iterator[Notice]:
-    for own in tests:
-        if own.mixed:
-            text = f"No generalisation of {own.cell.label} on {own.cell.task}: {own.mixed}."
+    for cell_tests in tests:
+        if cell_tests.mixed:
+            text = f"No generalisation of {cell_tests.cell.label} on {cell_tests.cell.task}: {cell_tests.mixed}."
             yield Notice(tone=Tone.PROBLEM, text=text)
 
 
 def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Notice]:
     for task in evidence.tasks:
-        own = [t for t in tests if t.cell.task == task and t.mixed is None]
-        for text in unlike(own):
+        task_tests = [t for t in tests if t.cell.task == task and t.mixed is None]
+        for text in unlike(task_tests):
             ending = "their numbers are of different tests"
             yield Notice(tone=Tone.WARNING, text=f"{text}; {ending}.")
 
 
-def _figure(gaps: Sequence[Gap], inquiry: Inquiry) -> Iterator[Intervals]:
-    tasks = dict.fromkeys(own.cell.task for own in gaps if own.gap)
+def _figure(gaps: Sequence[GeneralisationGap], report: Inquiry) -> Iterator[Intervals]:
+    tasks = dict.fromkeys(gap.cell.task for gap in gaps if gap.gap)
     panels = tuple(
         Panel(
             title=task,
             axis=Axis(title="in distribution minus held out"),
             marks=tuple(
-                Mark(label=own.cell.label, interval=own.gap, dots=own.gaps)
-                for own in gaps
-                if own.gap and own.cell.task == task
+                Mark(label=gap.cell.label, interval=gap.gap, dots=gap.gaps)
+                for gap in gaps
+                if gap.gap and gap.cell.task == task
             ),
             marked=(("no gap", 0.0),),
         )
@@ -199,12 +204,12 @@ def _figure(gaps: Sequence[Gap], inquiry: Inquiry) -> Iterator[Intervals]:
             name="generalisation-gap",
             title="Generalisation gap by task",
             panels=panels,
-            note=f"{per_cent(inquiry.settings.level)} intervals; dots are runs.",
+            note=f"{per_cent(report.settings.level)} intervals; dots are runs.",
         )
 
 
-def _gaps(gaps: Sequence[Gap]) -> Table:
-    digits = _digits([i for own in gaps for i in (own.in_distribution, own.held_out) if i])
+def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
+    digits = _digits([i for gap in gaps for i in (gap.in_distribution, gap.held_out) if i])
     table = Table(
         name="generalisation",
         title="In distribution and held out",
@@ -219,24 +224,28 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
         ),
         rows=tuple(
             (
-                own.cell.task,
-                own.cell.label,
-                f"{own.n:,} of {own.cell.planned:,}",
-                own.in_distribution,
-                own.held_out,
-                own.gap,
-                own.remark,
+                gap.cell.task,
+                gap.cell.label,
+                f"{gap.n:,} of {gap.cell.planned:,}",
+                gap.in_distribution,
+                gap.held_out,
+                gap.gap,
+                gap.remark,
             )
-            for own in gaps
+            for gap in gaps
         ),
-        note=f"{GAP}{_counted_as_worst([own.cell for own in gaps])}",
+        note=f"{GAP}{_counted_as_worst([gap.cell for gap in gaps])}",
     )
     return with_every_run(remarked(table))
 
 
 def _counted_as_worst(cells: Sequence[Cell]) -> str:
-    own = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
-    return f" Failed runs of {listed(own)}, which scores count, are left out here." if own else ""
+    affected = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
+    return (
+        f" Failed runs of {listed(affected)}, which scores count, are left out here."
+        if affected
+        else ""
+    )
 
 
 def _digits(every: Sequence[Interval]) -> int:

@@ -33,7 +33,7 @@ ABOUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ImprovementPair:
     """Two labels, and how often the first one beats the second.
 
     `interval` is missing where they have no task in common on which both have a score.
@@ -47,40 +47,42 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbabilityOfImprovement:
+class ImprovementSection:
     """A matrix of all pairs, and a table of its numbers."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where there is one label only."""
-        labels = inquiry.evidence.labels
+        labels = report.evidence.labels
         if len(labels) < 2:
             return None
-        pairs = _pairs(inquiry)
-        table = _table(inquiry.evidence, pairs)
+        pairs = _pairs(report)
+        table = _table(report.evidence, pairs)
         some = any(pair.interval for pair in pairs)
         figure = [_matrix(labels, pairs)] if some else []
         blocks: tuple[Block, ...] = (Text(text=ABOUT), *figure, *_doubts(pairs), table)
         return Part(name="improvement", title="Probability of improvement", blocks=blocks)
 
 
-def _pairs(inquiry: Inquiry) -> list[Pair]:
+def _pairs(report: Inquiry) -> list[ImprovementPair]:
     """Every pair, computed together: they share what is drawn."""
-    scores = {key: cell.scores for key, cell in inquiry.evidence.cells.items() if cell.n}
-    both = list(combinations(inquiry.evidence.labels, 2))
+    scores = {key: cell.scores for key, cell in report.evidence.cells.items() if cell.n}
+    both = list(combinations(report.evidence.labels, 2))
     tasks = [
-        tuple(t for t in inquiry.evidence.tasks if (a, t) in scores and (b, t) in scores)
+        tuple(t for t in report.evidence.tasks if (a, t) in scores and (b, t) in scores)
         for a, b in both
     ]
     sides = [
-        (_together(scores, a, own), _together(scores, b, own))
-        for (a, b), own in zip(both, tasks, strict=True)
-        if own
+        (_together(scores, a, shared), _together(scores, b, shared))
+        for (a, b), shared in zip(both, tasks, strict=True)
+        if shared
     ]
-    found = map(limited, probabilities_of_improvement(sides, inquiry.settings.resampling))
+    intervals = map(limited, probabilities_of_improvement(sides, report.settings.resampling))
     runs = iter([(x.n, y.n) for x, y in sides])
     return [
-        Pair(a, b, next(found) if own else None, next(runs) if own else (0, 0), own)
-        for (a, b), own in zip(both, tasks, strict=True)
+        ImprovementPair(
+            a, b, next(intervals) if shared else None, next(runs) if shared else (0, 0), shared
+        )
+        for (a, b), shared in zip(both, tasks, strict=True)
     ]
 
 
@@ -90,7 +92,7 @@ def _together(
     return TaskScores.from_tasks([scores[label, task] for task in tasks])
 
 
-def _matrix(labels: tuple[str, ...], pairs: list[Pair]) -> Matrix:
+def _matrix(labels: tuple[str, ...], pairs: list[ImprovementPair]) -> Matrix:
     values = {(p.first, p.second): p.interval for p in pairs}
     values |= {(p.second, p.first): p.interval and mirrored(p.interval) for p in pairs}
     return Matrix(
@@ -112,18 +114,20 @@ def mirrored(interval: Interval) -> Interval:
     )
 
 
-def _doubts(pairs: list[Pair]) -> Iterator[Notice]:
+def _doubts(pairs: list[ImprovementPair]) -> Iterator[Notice]:
     """Why pairs have no interval: once for all pairs that it is true of."""
-    found: dict[str, list[str]] = {}
+    pairs_by_reason: dict[str, list[str]] = {}
     for pair in pairs:
-        own = pair.interval
-        if own and own.reason:
-            found.setdefault(own.reason, []).append(f"{pair.first} against {pair.second}")
-    for reason, told in found.items():
-        yield Notice(tone=Tone.NOTE, text=f"{shortened(told)}: {reason}.")
+        interval = pair.interval
+        if interval and interval.reason:
+            pairs_by_reason.setdefault(interval.reason, []).append(
+                f"{pair.first} against {pair.second}"
+            )
+    for reason, names in pairs_by_reason.items():
+        yield Notice(tone=Tone.NOTE, text=f"{shortened(names)}: {reason}.")
 
 
-def _table(evidence: Evidence, pairs: list[Pair]) -> Table:
+def _table(evidence: Evidence, pairs: list[ImprovementPair]) -> Table:
     return Table(
         name="improvement",
         title="Probability of improvement of every pair",
@@ -140,8 +144,8 @@ def _table(evidence: Evidence, pairs: list[Pair]) -> Table:
     )
 
 
-def _row(evidence: Evidence, pair: Pair) -> tuple[Value, ...]:
+def _row(evidence: Evidence, pair: ImprovementPair) -> tuple[Value, ...]:
     lacking = [task for task in evidence.tasks if task not in pair.tasks]
     tasks = f"{len(pair.tasks)} of {len(evidence.tasks)}"
-    told = f"{tasks}: not {listed(lacking)}, where one has no score" if lacking else tasks
-    return (pair.first, pair.second, pair.interval, *pair.runs, told)
+    tasks_text = f"{tasks}: not {listed(lacking)}, where one has no score" if lacking else tasks
+    return (pair.first, pair.second, pair.interval, *pair.runs, tasks_text)

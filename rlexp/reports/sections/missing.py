@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.estimates import Bounds, bounds, unit
+from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.restarts import Past
@@ -25,19 +25,19 @@ WHY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRunsSection:
     """What has no score and why, bounds on the aggregates, and what was left out."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not evidence.members:
             return None
         absent = [m for cell in evidence.cells.values() for m in cell.members if m.score is None]
         blocks = [*_phases(evidence), _summary(evidence, absent), *_lacking(evidence)]
         if absent:
             blocks += [Text(text=_rule(evidence)), _runs(absent)]
-            blocks += _bounds(inquiry)
+            blocks += _bounds(report)
         blocks += _past(evidence)
         blocks += [Notice(tone=Tone.WARNING, text=line) for line in evidence.problems]
         return Part(name="missing", title="Missing and failed runs", blocks=tuple(blocks))
@@ -52,8 +52,8 @@ def _phases(evidence: Evidence) -> Iterator[Block]:
             "they promise more than new seeds will keep. Nothing here is a result to report.",
         )
     if any(evidence.left_out.values()):
-        told = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
-        text = f"The same experiments hold {told} runs, which nothing here is about."
+        others = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
+        text = f"The same experiments hold {others} runs, which nothing here is about."
         yield Notice(tone=Tone.NOTE, text=text)
 
 
@@ -73,8 +73,8 @@ def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
 def _lacking(evidence: Evidence) -> Iterator[Notice]:
     """Labels that were not asked for on a task."""
     for label in evidence.labels:
-        asked = {cell.task for cell in evidence.of_label(label)}
-        if lacking := [task for task in evidence.tasks if task not in asked]:
+        tasks = {cell.task for cell in evidence.of_label(label)}
+        if lacking := [task for task in evidence.tasks if task not in tasks]:
             text = f"{label} was not asked for on {listed(lacking)}: it has no aggregate."
             yield Notice(tone=Tone.WARNING, text=text)
 
@@ -85,8 +85,12 @@ def _rule(evidence: Evidence) -> str:
         "missing": "failed runs have no score, like runs that did not finish",
         "worst": "failed runs count as the least score that their task declares",
     }
-    told = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
-    text = "; ".join(told) if len(told) > 1 else rules[evidence.experiments[0].failures]
+    by_experiment = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
+    text = (
+        "; ".join(by_experiment)
+        if len(by_experiment) > 1
+        else rules[evidence.experiments[0].failures]
+    )
     text = f"{text[0].upper()}{text[1:]}."
     if all(e.imported is not None for e in evidence.experiments):
         return f"{text} Imported runs end where their records do."
@@ -116,10 +120,10 @@ def _row(member: Member) -> tuple[Value, ...]:
 
 def _past(evidence: Evidence) -> Iterator[Block]:
     """Runs that took several attempts, and how these began."""
-    own = [m for m in evidence.members if m.record.continuations or m.record.restarts]
-    if not own:
+    resumed = [m for m in evidence.members if m.record.continuations or m.record.restarts]
+    if not resumed:
         return
-    past = Past.of(m.record for m in own)
+    past = Past.of(m.record for m in resumed)
     yield Text(text=f"{_begun(past)}: they count in full. {WHY}")
     if past.drifted:
         text = (
@@ -141,17 +145,17 @@ def _past(evidence: Evidence) -> Iterator[Block]:
         name="continued",
         title="Runs that took several attempts",
         columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
-        rows=tuple(_attempts(member) for member in own),
+        rows=tuple(_attempts(member) for member in resumed),
         note="Why: the reason for which a checkpoint was refused, where there was one.",
     )
 
 
 def _begun(past: Past) -> str:
-    told = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
-    told = told if past.continued else []
+    starts = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
+    starts = starts if past.continued else []
     if past.restarted:
-        told.append(f"{counted(past.restarted, 'run')} began anew")
-    return listed(told)
+        starts.append(f"{counted(past.restarted, 'run')} began anew")
+    return listed(starts)
 
 
 def _attempts(member: Member) -> tuple[Value, ...]:
@@ -159,13 +163,13 @@ def _attempts(member: Member) -> tuple[Value, ...]:
     steps = listed(f"{event.step:,}" for event in record.continuations) or None
     reasons = "; ".join(dict.fromkeys(f"step {e.step:,}: {e.reason}" for e in record.refused))
     seed, anew = record.spec.seed, record.restarts
-    told = (member.name, member.label, member.task, seed, record.attempts)
-    return (*told, steps, anew, reasons or None)
+    identity = (member.name, member.label, member.task, seed, record.attempts)
+    return (*identity, steps, anew, reasons or None)
 
 
-def _bounds(inquiry: Inquiry) -> Iterator[Block]:
-    found = bounds(inquiry)
-    ends = [v for b in found for v in (b.low, b.high) if v is not None]
+def _bounds(report: Inquiry) -> Iterator[Block]:
+    every = bounds(report)
+    ends = [v for b in every for v in (b.low, b.high) if v is not None]
     digits = digits_for(max(ends) - min(ends)) if ends else 2
     numeric = ("without these runs", "at least", "at most")
     columns = ("label", "metric", "runs without a score", *numeric, "remark")
@@ -176,13 +180,13 @@ def _bounds(inquiry: Inquiry) -> Iterator[Block]:
             Column(title=c, digits=digits if c in numeric else 0, label=c == "label")
             for c in columns
         ),
-        rows=tuple(_bound(b, inquiry) for b in found),
-        note=f"Aggregates over {counted(len(inquiry.evidence.tasks), 'task')}, in "
-        f"{unit(inquiry.evidence)} (optimality gap: normalised). At least and at most: had all "
+        rows=tuple(_bound(b, report) for b in every),
+        note=f"Aggregates over {counted(len(report.evidence.tasks), 'task')}, in "
+        f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: had all "
         "runs without a score the least, or the greatest, that their task declares.",
     )
 
 
-def _bound(own: Bounds, inquiry: Inquiry) -> tuple[Value, ...]:
-    title = inquiry.metrics[own.metric].title
-    return (own.label, title, own.absent, own.alone, own.low, own.high, own.reason)
+def _bound(bound: AggregateBounds, report: Inquiry) -> tuple[Value, ...]:
+    title = report.metrics[bound.metric].title
+    return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high, bound.reason)

@@ -26,50 +26,50 @@ MARKED = ("winner", "default")
 
 
 @dataclass(frozen=True, slots=True)
-class ParallelCoordinates:
+class ParallelCoordinatesSection:
     """A figure for each sweep, coloured by value."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no trial of a sweep has a value."""
-        evidence = inquiry.evidence
-        blocks = tuple(_figure(own, evidence) for own in evidence.sweeps if valued(own))
+        evidence = report.evidence
+        blocks = tuple(_figure(sweep, evidence) for sweep in evidence.sweeps if valued(sweep))
         return (
             Part(name="parallel", title="Parallel coordinates", blocks=blocks) if blocks else None
         )
 
 
-def _figure(own: SweepEvidence, evidence: Evidence) -> Parallel:
-    trials, left_out = _drawn(own)
-    values = [t.value for t in valued(own) if t.value is not None]
-    parameters = own.sweep.space.parameters
+def _figure(sweep: SweepEvidence, evidence: Evidence) -> Parallel:
+    trials, left_out = _drawn(sweep)
+    values = [t.value for t in valued(sweep) if t.value is not None]
+    parameters = sweep.definition.space.parameters
     coordinates = [_coordinate(p, trials) for p in parameters]
-    colour = Axis(title=objective(own), low=min(values), high=max(values))
-    height = Coordinate(title=objective(own), low=min(values), high=max(values))
+    colour = Axis(title=objective(sweep), low=min(values), high=max(values))
+    height = Coordinate(title=objective(sweep), low=min(values), high=max(values))
     return Parallel(
-        name=f"parallel{suffix(own, evidence)}",
-        title=titled("Parallel coordinates", own, evidence),
+        name=f"parallel{suffix(sweep, evidence)}",
+        title=titled("Parallel coordinates", sweep, evidence),
         coordinates=(*coordinates, height),
-        threads=tuple(_thread(t, own, coordinates) for t in trials),
+        threads=tuple(_thread(t, sweep, coordinates) for t in trials),
         colour=colour,
-        note=_note(left_out, own),
+        note=_note(left_out, sweep),
     )
 
 
-def _drawn(own: SweepEvidence) -> tuple[list[TrialEvidence], int]:
+def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
     """The trials to draw in order of their numbers, and how many are left out.
 
     Those without a value go first, then the worst.
     """
-    sign = -1 if is_minimised(own) else 1
-    numbered = {t.number for t in valued(own)}
+    sign = -1 if is_minimised(sweep) else 1
+    numbered = {t.number for t in valued(sweep)}
 
     def rank(trial: TrialEvidence) -> tuple[bool, bool, float, int]:
         value = trial.value if trial.number in numbered and trial.value is not None else 0.0
-        marked = kind(trial, own) in MARKED
+        marked = kind(trial, sweep) in MARKED
         return not marked, trial.number not in numbered, -sign * value, trial.number
 
-    kept = sorted(own.trials, key=rank)[:MOST]
-    return sorted(kept, key=lambda t: t.number), len(own.trials) - len(kept)
+    kept = sorted(sweep.trials, key=rank)[:MOST]
+    return sorted(kept, key=lambda t: t.number), len(sweep.trials) - len(kept)
 
 
 def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordinate:
@@ -85,8 +85,10 @@ def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordi
     return Coordinate(title=parameter.key, low=min(ends), high=max(ends), log=log)
 
 
-def _thread(trial: TrialEvidence, own: SweepEvidence, coordinates: Sequence[Coordinate]) -> Thread:
-    role = kind(trial, own)
+def _thread(
+    trial: TrialEvidence, sweep: SweepEvidence, coordinates: Sequence[Coordinate]
+) -> Thread:
+    role = kind(trial, sweep)
     value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
     return Thread(
         name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",
@@ -111,12 +113,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _note(left_out: int, own: SweepEvidence) -> str:
-    return " ".join(_notes(left_out, own))
+def _note(left_out: int, sweep: SweepEvidence) -> str:
+    return " ".join(_notes(left_out, sweep))
 
 
-def _notes(left_out: int, own: SweepEvidence) -> Iterator[str]:
+def _notes(left_out: int, sweep: SweepEvidence) -> Iterator[str]:
     if left_out:
-        yield f"The best {MOST} of {len(own.trials):,} trials; {left_out:,} are not drawn."
-    if any(p.when for p in own.sweep.space.parameters):
+        yield f"The best {MOST} of {len(sweep.trials):,} trials; {left_out:,} are not drawn."
+    if any(p.when for p in sweep.definition.space.parameters):
         yield "A thread is broken where its trial does not have the parameter."

@@ -23,17 +23,17 @@ ABOUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class PerformanceProfiles:
+class PerformanceProfilesSection:
     """One figure over all tasks: of normalised scores, or of raw ones where there is one task."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not evidence.labels:
             return None
-        scale = common_scale(inquiry.evidence, inquiry.settings)
-        lacking = without_anchors(scale, inquiry) if scale else None
-        block = _no_profile(lacking) if lacking else _figure(inquiry, scale)
+        scale = common_scale(report.evidence, report.settings)
+        lacking = without_anchors(scale, report) if scale else None
+        block = _no_profile(lacking) if lacking else _figure(report, scale)
         about = (Text(text=ABOUT),) if isinstance(block, Lines) else ()
         return Part(name="profiles", title="Performance profiles", blocks=(*about, block))
 
@@ -42,8 +42,8 @@ def _no_profile(reason: str) -> Notice:
     return Notice(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
 
 
-def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
-    evidence = inquiry.evidence
+def _figure(report: Inquiry, scale: Scales | None) -> Lines | Notice:
+    evidence = report.evidence
     reasons = {label: _unscored(evidence, label) for label in evidence.labels}
     scores = {
         label: task_scores(evidence.of_label(label), scale)
@@ -53,37 +53,37 @@ def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
     notes = [f"{label}: — ({reason})." for label, reason in reasons.items() if reason]
     if not scores:
         return _no_profile(f"no label has a score on every task. {' '.join(notes)}")
-    thresholds = _thresholds(list(scores.values()), inquiry.settings.curve_points)
-    level = inquiry.settings.level
-    found = {k: _profile(own, thresholds, level) for k, own in scores.items()}
-    notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in found.items()] + notes
-    notes += [_about_bands(list(found.values()), level), _about_scale(scale)]
+    thresholds = _thresholds(list(scores.values()), report.settings.curve_points)
+    level = report.settings.level
+    profiles = {k: _profile(label_scores, thresholds, level) for k, label_scores in scores.items()}
+    notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in profiles.items()] + notes
+    notes += [_about_bands(list(profiles.values()), level), _about_scale(scale)]
     kind = "score" if scale is None else "normalised score"
     return Lines(
         name="profiles",
         title=f"Share of runs with a {kind} above τ",
         x=Axis(title=f"{kind} τ"),
         y=Axis(title="share of runs", low=0.0, high=1.0),
-        lines=tuple(_line(label, profile) for label, profile in found.items()),
+        lines=tuple(_line(label, profile) for label, profile in profiles.items()),
         note=" ".join(note for note in notes if note),
     )
 
 
 def _unscored(evidence: Evidence, label: str) -> str:
     """Why a label has no profile over all tasks, or nothing where it has one."""
-    told = []
+    reasons = []
     for task in evidence.tasks:
         cell = evidence.cell(label, task)
         if cell is None:
-            told.append(f"not asked for on {task}")
+            reasons.append(f"not asked for on {task}")
         elif not cell.n:
-            told.append(f"no score on {task}: {states(cell.members)}")
-    return "; ".join(told)
+            reasons.append(f"no score on {task}: {states(cell.members)}")
+    return "; ".join(reasons)
 
 
 def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64]:
     """Every score and something below, where the profile steps; evenly spread ones if too many."""
-    unique = np.unique(np.concatenate([own.values for own in scores]))
+    unique = np.unique(np.concatenate([label_scores.values for label_scores in scores]))
     span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
     low = unique[0] - span / 20
     if len(unique) < points:
@@ -112,11 +112,11 @@ def _line(label: str, profile: Profile) -> Line:
 def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
     """What a profile rests on."""
     cells = evidence.of_label(label)
-    told = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
-    told += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
+    parts = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
+    parts += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
     worst = sum(cell.counted_as_worst for cell in cells)
-    told += [f"({worst} of them without a score, counted as the worst one)"] if worst else []
-    return " ".join(told) + (f"; no band: {profile.reason}" if profile.reason else "")
+    parts += [f"({worst} of them without a score, counted as the worst one)"] if worst else []
+    return " ".join(parts) + (f"; no band: {profile.reason}" if profile.reason else "")
 
 
 def _about_bands(profiles: Sequence[Profile], level: float) -> str:
@@ -130,5 +130,5 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
 
 
 def _about_scale(scale: Scales | None) -> str:
-    sources = sorted({own.source for own in (scale or {}).values() if own})
+    sources = sorted({anchors.source for anchors in (scale or {}).values() if anchors})
     return f"0 and 1 are: {'; '.join(sources)}." if sources else ""

@@ -20,33 +20,35 @@ FAILURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class ProtocolSection:
     """What was asked for, before any run."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where there is no experiment."""
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not evidence.experiments:
             return None
         blocks: list[Block] = [Text(text=text) for text in _texts(evidence)]
         blocks.append(_seeds(evidence))
         if evidence.members:
             blocks += [_budgets(evidence), _references(evidence)]
-        blocks += [block for own in evidence.sweeps for block in search_protocol(own, evidence)]
+        blocks += [
+            block for sweep in evidence.sweeps for block in search_protocol(sweep, evidence)
+        ]
         blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
         return Part(name="protocol", title="Protocol", blocks=tuple(blocks))
 
 
 def _texts(evidence: Evidence) -> Iterator[str]:
-    own = [m for m in evidence.members if not m.imported]
-    if own:
+    trained = [m for m in evidence.members if not m.imported]
+    if trained:
         yield (
-            f"The score of a run was declared before it started: {_scores(own)}. Returns are "
+            f"The score of a run was declared before it started: {_scores(trained)}. Returns are "
             "sums of the task's own reward, not discounted."
         )
     if imported := imported_members(evidence):
         yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
-    if own or not imported:
+    if trained or not imported:
         yield (
             "Training, evaluation and the final episodes use seeds that differ by construction, and "
             "so do the phases: no seed that a configuration was tuned on is ever tested on."
@@ -143,8 +145,8 @@ def _references(evidence: Evidence) -> Table:
     keys = ("random", "threshold", "minimum", "maximum", "source")
     rows: list[tuple[Value, ...]] = []
     for task in evidence.tasks:
-        known: Any = evidence.reference(task)
-        rows.append((task, *(known.get(key) for key in keys)))
+        reference: Any = evidence.reference(task)
+        rows.append((task, *(reference.get(key) for key in keys)))
     return Table(
         name="known-scores",
         title="Known scores of the tasks",

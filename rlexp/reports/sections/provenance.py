@@ -30,35 +30,40 @@ SHORT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class ProvenanceSection:
     """What every run recorded of itself, runs that recorded the same put together."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not evidence.members:
             return None
-        known = [m for m in evidence.members if m.provenance and not m.imported]
+        recorded = [m for m in evidence.members if m.provenance and not m.imported]
         blocks: list[Block] = [*_integrity(evidence), *_unknown(evidence)]
-        if known:
-            blocks += [_code(known), _packages(known), _hardware(known), *_commands(known)]
+        if recorded:
+            blocks += [
+                _code(recorded),
+                _packages(recorded),
+                _hardware(recorded),
+                *_commands(recorded),
+            ]
         blocks += [*imported_table(evidence), *_imports(evidence), *_configurations(evidence)]
         return Part(name="provenance", title="Provenance", blocks=tuple(blocks), folded=True)
 
 
 def _integrity(evidence: Evidence) -> Iterator[Block]:
     """Whether the records are what the ledgers say was written, and what is not."""
-    for own in evidence.integrity:
-        if own.faults:
-            told = shortened([_where(own, finding) for finding in own.faults], 3)
-            text = f"{own.experiment}: {own}. Not what was written: {told}."
+    for integrity in evidence.integrity:
+        if integrity.faults:
+            faults = shortened([_where(integrity, finding) for finding in integrity.faults], 3)
+            text = f"{integrity.experiment}: {integrity}. Not what was written: {faults}."
             yield Notice(tone=Tone.PROBLEM, text=text)
         else:
-            yield Text(text=f"{own.experiment}: {own}.")
+            yield Text(text=f"{integrity.experiment}: {integrity}.")
     rows = [
-        (own.experiment, finding.run, str(finding.kind), finding.text)
-        for own in evidence.integrity
-        for finding in own.findings
+        (integrity.experiment, finding.run, str(finding.kind), finding.text)
+        for integrity in evidence.integrity
+        for finding in integrity.findings
     ]
     if rows:
         yield Table(
@@ -72,8 +77,8 @@ def _integrity(evidence: Evidence) -> Iterator[Block]:
         )
 
 
-def _where(own: Integrity, finding: Finding) -> str:
-    return f"{finding.run or own.experiment} ({finding.kind})"
+def _where(integrity: Integrity, finding: Finding) -> str:
+    return f"{finding.run or integrity.experiment} ({finding.kind})"
 
 
 def _unknown(evidence: Evidence) -> Iterator[Notice]:
@@ -103,8 +108,8 @@ def _whose(members: Sequence[Member], every: int) -> str:
 def _code(members: Sequence[Member]) -> Table:
     columns = ("commit", "branch", "remote", "files that differ from it", "runs", "of")
     rows = [
-        (*(key[:3]), shortened(key[3]) or None, len(own), _whose(own, len(members)))
-        for key, own in _grouped(members, _code_of).items()
+        (*(key[:3]), shortened(key[3]) or None, len(runs), _whose(runs, len(members)))
+        for key, runs in _grouped(members, _code_of).items()
     ]
     return Table(
         name="code",
@@ -118,19 +123,19 @@ def _code(members: Sequence[Member]) -> Table:
 def _code_of(member: Member) -> tuple[str, str | None, str | None, tuple[str, ...]]:
     code = member.provenance.get("code") or {}
     commit = code.get("commit")
-    known = str(commit)[:SHORT] if commit else "no commit"
-    return known, code.get("branch"), code.get("remote"), changed_files(member)
+    shown = str(commit)[:SHORT] if commit else "no commit"
+    return shown, code.get("branch"), code.get("remote"), changed_files(member)
 
 
 def _packages(members: Sequence[Member]) -> Table:
-    found: dict[str, dict[str, list[Member]]] = {}
+    by_package: dict[str, dict[str, list[Member]]] = {}
     for member in members:
         versions = {"python": str(member.provenance.get("python")), **packages(member)}
         for name, version in versions.items():
-            found.setdefault(name, {}).setdefault(version, []).append(member)
+            by_package.setdefault(name, {}).setdefault(version, []).append(member)
     rows: list[tuple[Value, ...]] = []
-    for name, own in sorted(found.items()):
-        for version, runs in sorted(own.items()):
+    for name, by_version in sorted(by_package.items()):
+        for version, runs in sorted(by_version.items()):
             rows.append((name, version, len(runs), _whose(runs, len(members))))
     return Table(
         name="packages",
@@ -144,8 +149,8 @@ def _packages(members: Sequence[Member]) -> Table:
 def _hardware(members: Sequence[Member]) -> Table:
     columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "of")
     rows = [
-        (*key, len(own), _whose(own, len(members)))
-        for key, own in _grouped(members, _hardware_of).items()
+        (*key, len(runs), _whose(runs, len(members)))
+        for key, runs in _grouped(members, _hardware_of).items()
     ]
     return Table(
         name="hardware",
@@ -172,8 +177,8 @@ def _hardware_of(member: Member) -> tuple[Any, ...]:
 
 def _commands(members: Sequence[Member]) -> Iterator[Listing]:
     lines = {shlex.join(map(str, m.provenance.get("command") or ())) for m in members}
-    if known := sorted(lines - {""}):
-        yield Listing(name="commands", title="Commands", text="\n".join(known))
+    if commands := sorted(lines - {""}):
+        yield Listing(name="commands", title="Commands", text="\n".join(commands))
 
 
 def _imports(evidence: Evidence) -> Iterator[Listing]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_words import possible, with_ends
-from rlexp.reports.analysis.estimates import Estimates, Pair, aggregates, pairs, unit
+from rlexp.reports.analysis.estimates import Estimates, LabelPair, aggregates, pairs, unit
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
@@ -22,13 +22,13 @@ DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class VerdictsSection:
     """One notice for each pair; with one label, what it reached."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part."""
-        found = pairs(inquiry)
-        blocks = (*_question(inquiry), *_answers(inquiry, found), *_unfair(inquiry.evidence))
+        compared = pairs(report)
+        blocks = (*_question(report), *_answers(report, compared), *_unfair(report.evidence))
         return Part(name="verdicts", title="Question and verdicts", blocks=blocks)
 
 
@@ -41,34 +41,36 @@ def _nothing(evidence: Evidence, names: str) -> Notice:
     return Notice(tone=Tone.PROBLEM, text=text)
 
 
-def _question(inquiry: Inquiry) -> Iterator[Block]:
-    evidence = inquiry.evidence
+def _question(report: Inquiry) -> Iterator[Block]:
+    evidence = report.evidence
     names = listed(experiment.name for experiment in evidence.experiments)
     if not evidence.labels:
         yield _nothing(evidence, names)
         return
     labels, tasks = shortened(evidence.labels), shortened(evidence.tasks)
-    asked = (
+    question = (
         f"Which of {labels} scores" if len(evidence.labels) > 1 else f"What does {labels} score"
     )
     best = ("", " higher", " highest")[min(len(evidence.labels), 3) - 1]
-    yield Text(text=f"{asked}{best} on {tasks}? {_score(evidence)}")
+    yield Text(text=f"{question}{best} on {tasks}? {_score(evidence)}")
     if len(evidence.labels) > 1:
-        yield Text(text=_rule(inquiry))
+        yield Text(text=_rule(report))
 
 
 def _score(evidence: Evidence) -> str:
     """What a score is, where that is the same everywhere."""
     budgets = [m.record.spec.budget for m in evidence.members]
-    told = sorted({score_in_words(budget) for budget in budgets})
+    definitions = sorted({score_in_words(budget) for budget in budgets})
     steps = sorted({budget["steps"] for budget in budgets})
     trained = " or ".join(f"{step:,}" for step in steps)
-    return f"A run trains for {trained} environment steps; its score is {' or '.join(told)}."
+    return (
+        f"A run trains for {trained} environment steps; its score is {' or '.join(definitions)}."
+    )
 
 
-def _rule(inquiry: Inquiry) -> str:
-    settings, several = inquiry.settings, len(inquiry.evidence.tasks) > 1
-    what = f"the difference of the mean {unit(inquiry.evidence)}"
+def _rule(report: Inquiry) -> str:
+    settings, several = report.settings, len(report.evidence.tasks) > 1
+    what = f"the difference of the mean {unit(report.evidence)}"
     over = ", averaged over the tasks" if several else ""
     margin = (
         "No margin was declared, so nothing is called equivalent."
@@ -81,43 +83,43 @@ def _rule(inquiry: Inquiry) -> str:
     )
 
 
-def _answers(inquiry: Inquiry, found: tuple[Pair, ...]) -> Iterator[Notice]:
-    if len(inquiry.evidence.labels) == 1:
-        yield _reached(inquiry, aggregates(inquiry)[0])
+def _answers(report: Inquiry, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
+    if len(report.evidence.labels) == 1:
+        yield _reached(report, aggregates(report)[0])
         return
-    yield from _winner(inquiry.evidence, found)
-    if len(found) <= MANY:
-        yield from (_notice(pair, inquiry.evidence) for pair in found)
+    yield from _winner(report.evidence, compared)
+    if len(compared) <= MANY:
+        yield from (_notice(pair, report.evidence) for pair in compared)
     else:
-        yield from (_summary(label, found) for label in inquiry.evidence.labels)
+        yield from (_summary(label, compared) for label in report.evidence.labels)
 
 
-def _reached(inquiry: Inquiry, own: Estimates) -> Notice:
+def _reached(report: Inquiry, estimates: Estimates) -> Notice:
     """The leading metric of the only label."""
-    name, metric = next(iter(inquiry.metrics.items()))
-    if name not in own.intervals:
-        return Notice(tone=Tone.PROBLEM, text=f"No result: {own.reasons[name]}.")
-    interval = own.intervals[name]
+    name, metric = next(iter(report.metrics.items()))
+    if name not in estimates.intervals:
+        return Notice(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
+    interval = estimates.intervals[name]
     level = f", {per_cent(interval.level)} interval" if possible(interval) else ""
     text = (
-        f"{own.label} reaches {with_ends(interval, 2)}: {metric.title} "
-        f"of the {unit(inquiry.evidence)}, {own.n} of {counted(own.planned, 'run')} on "
-        f"{counted(len(own.tasks), 'task')}{level}."
+        f"{estimates.label} reaches {with_ends(interval, 2)}: {metric.title} "
+        f"of the {unit(report.evidence)}, {estimates.n} of {counted(estimates.planned, 'run')} on "
+        f"{counted(len(estimates.tasks), 'task')}{level}."
     )
     return Notice(tone=Tone.GOOD if possible(interval) else Tone.WARNING, text=text)
 
 
-def _winner(evidence: Evidence, found: tuple[Pair, ...]) -> Iterator[Notice]:
+def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
     """The label that is better than every other one, where there are several others."""
     if len(evidence.labels) < 3:
         return
     for label in evidence.labels:
-        beaten = [pair for pair in found if _winner_of(pair) == label]
+        beaten = [pair for pair in compared if _winner_of(pair) == label]
         if len(beaten) == len(evidence.labels) - 1:
             yield Notice(tone=Tone.GOOD, text=f"{label} is better than every other label.")
 
 
-def _winner_of(pair: Pair) -> str | None:
+def _winner_of(pair: LabelPair) -> str | None:
     match pair.decision and pair.decision.verdict:
         case Verdict.BETTER:
             return pair.first
@@ -127,7 +129,7 @@ def _winner_of(pair: Pair) -> str | None:
             return None
 
 
-def _notice(pair: Pair, evidence: Evidence) -> Notice:
+def _notice(pair: LabelPair, evidence: Evidence) -> Notice:
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
         return Notice(tone=Tone.PROBLEM, text=text)
@@ -147,15 +149,15 @@ def _notice(pair: Pair, evidence: Evidence) -> Notice:
     return Notice(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
 
 
-def _runs(pair: Pair, evidence: Evidence) -> str:
+def _runs(pair: LabelPair, evidence: Evidence) -> str:
     sides = [
         [evidence.cells[label, task].scores for task in pair.tasks]
         for label in (pair.first, pair.second)
     ]
     first, second = (sum(map(len, tasks)) for tasks in sides)
     runs = [f" ({_every_run(tasks)})" if first + second < FEW else "" for tasks in sides]
-    told = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
-    return f"{told} on {counted(len(pair.tasks), 'task')}."
+    sizes = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
+    return f"{sizes} on {counted(len(pair.tasks), 'task')}."
 
 
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
@@ -167,7 +169,7 @@ def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
     )
 
 
-def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:
+def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
     """What a verdict is not about: tasks and runs without scores."""
     if pair.left_out:
         yield f" It says nothing about {listed(pair.left_out)}, where one of them has no score."
@@ -183,11 +185,11 @@ def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _summary(label: str, found: tuple[Pair, ...]) -> Notice:
+def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
     """What is known about one label against all others."""
-    own = [pair for pair in found if label in {pair.first, pair.second}]
+    involved = [pair for pair in compared if label in {pair.first, pair.second}]
     sorted_: dict[str, list[str]] = {}
-    for pair in own:
+    for pair in involved:
         other = pair.second if pair.first == label else pair.first
         sorted_.setdefault(_relation(label, pair), []).append(other)
     order = (
@@ -197,12 +199,14 @@ def _summary(label: str, found: tuple[Pair, ...]) -> Notice:
         "undecided against",
         "not comparable to",
     )
-    told = [f"{word} {shortened(sorted_[word])}" for word in order if word in sorted_]
+    relations = [f"{word} {shortened(sorted_[word])}" for word in order if word in sorted_]
     undecided = set(sorted_) <= {"undecided against", "not comparable to"}
-    return Notice(tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(told)}.")
+    return Notice(
+        tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
+    )
 
 
-def _relation(label: str, pair: Pair) -> str:
+def _relation(label: str, pair: LabelPair) -> str:
     if pair.decision is None:
         return "not comparable to"
     if (winner := _winner_of(pair)) is not None:

@@ -22,7 +22,7 @@ from evidence_samples import (
 )
 
 from rlexp.records.run import RunRecord
-from rlexp.reports.analysis.estimates import Bounds, bounds
+from rlexp.reports.analysis.estimates import AggregateBounds, bounds
 from rlexp.reports.analysis.scale import scales, task_scores
 from rlexp.reports.evidence.runs import Evidence
 
@@ -34,7 +34,7 @@ def one_absent() -> Evidence:
     return evidence([*scored(own, [100.0, 200.0, 300.0]), missing])
 
 
-def by_metric(own: Evidence) -> dict[str, Bounds]:
+def by_metric(own: Evidence) -> dict[str, AggregateBounds]:
     """Bounds of the only label that has any, by name of the metric."""
     return {b.metric: b for b in bounds(inquiry(own))}
 
@@ -109,7 +109,7 @@ def test_a_label_without_an_aggregate_has_no_bounds() -> None:
         for m in runs
     ]
     found = by_metric(evidence(broken_one))["mean"]
-    expected = Bounds(
+    expected = AggregateBounds(
         label="dqn", metric="mean", absent=1, reason="dqn was not asked for on Pendulum-v1"
     )
     assert expected == found

@@ -23,11 +23,11 @@ from evidence_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
+from rlexp.reports.analysis.checklist import ChecklistAnswer, ChecklistItem, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 
-def item(number: int, own: Evidence) -> Item:
+def item(number: int, own: Evidence) -> ChecklistItem:
     """One item of the checklist."""
     return items(inquiry(own))[number - 1]
 
@@ -93,15 +93,15 @@ def test_failed_runs_are_refused() -> None:
 
 def test_test_seeds_are_listed() -> None:
     """How many, and which."""
-    expected = (Answer.YES, "5 of each label on each task; root 0: 0–4.")
+    expected = (ChecklistAnswer.YES, "5 of each label on each task; root 0: 0–4.")
     assert expected == (item(11, typical()).answer, item(11, typical()).evidence)
 
 
 def test_tuning_seeds_are_listed_where_there_was_tuning() -> None:
     """Seeds that were only set aside are no tuning."""
-    assert Answer.WORDS is item(10, typical()).answer
+    assert ChecklistAnswer.WORDS is item(10, typical()).answer
     tuned = replace(typical(), left_out={Phase.TUNING: 6})
-    expected = (Answer.YES, "sample, root 0: 0–2 (3).")
+    expected = (ChecklistAnswer.YES, "sample, root 0: 0–2 (3).")
     assert expected == (item(10, tuned).answer, item(10, tuned).evidence)
 
 
@@ -109,38 +109,38 @@ def test_unequal_budgets_are_a_no() -> None:
     """The steps are told."""
     own = item(7, unequal_budgets())
     expected = "On CartPole-v1, runs trained for 5,500 and 11,000 environment steps."
-    assert (Answer.NO, expected) == (own.answer, own.evidence)
+    assert (ChecklistAnswer.NO, expected) == (own.answer, own.evidence)
 
 
 def test_code_needs_a_commit() -> None:
     """Without one, nobody finds the code."""
     bare = {**PROVENANCE["code"], "commit": None}
-    assert Answer.NO is item(14, recorded(code=bare)).answer
+    assert ChecklistAnswer.NO is item(14, recorded(code=bare)).answer
 
 
 def test_code_needs_a_place() -> None:
     """A commit without a remote leaves the link to the author."""
-    assert Answer.WORDS is item(14, typical()).answer
+    assert ChecklistAnswer.WORDS is item(14, typical()).answer
 
 
 def test_code_that_differs_from_its_commit_needs_words() -> None:
     """A link to the commit would not be the code that ran."""
     changed = {**PROVENANCE["code"], "remote": "https://example.org/study", "dirty": ["a.py"]}
     own = item(14, recorded(code=changed))
-    assert (Answer.WORDS, True) == (own.answer, "no commit holds" in own.evidence)
+    assert (ChecklistAnswer.WORDS, True) == (own.answer, "no commit holds" in own.evidence)
 
 
 def test_linked_code_is_a_yes() -> None:
     """Commit and remote are the link."""
     linked = {**PROVENANCE["code"], "remote": "https://example.org/study"}
     own = item(14, recorded(code=linked))
-    expected = (Answer.YES, "Commit aaaaaaaaaaaa of https://example.org/study.")
+    expected = (ChecklistAnswer.YES, "Commit aaaaaaaaaaaa of https://example.org/study.")
     assert expected == (own.answer, own.evidence)
 
 
 @pytest.mark.parametrize(("number", "key"), [(16, "packages"), (17, "machine")])
 def test_what_was_not_recorded_is_a_no(number: int, key: str) -> None:
     """Software and hardware must be known of every run."""
-    assert Answer.YES is item(number, typical()).answer
-    assert Answer.NO is item(number, recorded(**{key: {}})).answer
-    assert Answer.NO is item(number, nothing_run()).answer
+    assert ChecklistAnswer.YES is item(number, typical()).answer
+    assert ChecklistAnswer.NO is item(number, recorded(**{key: {}})).answer
+    assert ChecklistAnswer.NO is item(number, nothing_run()).answer

@@ -15,11 +15,11 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
+from rlexp.reports.analysis.checklist import ChecklistAnswer, ChecklistItem, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 
-def item(number: int, own: Evidence) -> Item:
+def item(number: int, own: Evidence) -> ChecklistItem:
     """One item of the checklist."""
     return items(inquiry(own))[number - 1]
 
@@ -27,7 +27,7 @@ def item(number: int, own: Evidence) -> Item:
 def of_plan(**changes: Any) -> Evidence:
     """A sweep whose plan differs in this."""
     own = swept()
-    return replace(own, sweeps=(swept_evidence(sweep=sweep(**changes)),))
+    return replace(own, sweeps=(swept_evidence(definition=sweep(**changes)),))
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -40,9 +40,9 @@ def test_every_item_has_an_answer_and_evidence(name: str) -> None:
 @pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 15])
 def test_a_sweep_answers_what_is_about_tuning(number: int) -> None:
     """Plain runs leave most of it to the author."""
-    assert Answer.YES is item(number, swept()).answer
+    assert ChecklistAnswer.YES is item(number, swept()).answer
     if number not in {5, 8, 13}:
-        assert Answer.WORDS is item(number, typical()).answer
+        assert ChecklistAnswer.WORDS is item(number, typical()).answer
 
 
 def test_a_finished_sweep_passes_the_strict_checks() -> None:
@@ -63,14 +63,14 @@ def test_ranges_that_differ_need_words() -> None:
         "Not all of them: algorithm.learning_rate is 1e-05 to 0.1, log in sample, 1e-06 to 1, log "
         "in other. Say why."
     )
-    assert (Answer.WORDS, expected) == (own.answer, own.evidence)
+    assert (ChecklistAnswer.WORDS, expected) == (own.answer, own.evidence)
 
 
 def test_ranges_that_are_shared_are_a_yes() -> None:
     """Four of four."""
     own = swept()
     twice = replace(own, sweeps=(own.sweeps[0], swept_evidence("other")))
-    assert Answer.YES is item(4, twice).answer
+    assert ChecklistAnswer.YES is item(4, twice).answer
     assert "one of 4 hyperparameters" in item(4, twice).evidence
 
 
@@ -93,21 +93,21 @@ def test_the_budget_is_told_in_both_units() -> None:
 def test_unequal_searches_are_a_no() -> None:
     """Of the same task."""
     own = item(7, two_sweeps())
-    assert Answer.NO is own.answer
+    assert ChecklistAnswer.NO is own.answer
     assert "tuned 248,000 environment steps in 12 trials; other/tuned 744,000" in own.evidence
 
 
 def test_a_budget_in_hours_needs_words() -> None:
     """The machine that is known is told."""
     own = item(8, of_plan(hours=1.0))
-    assert Answer.WORDS is own.answer
+    assert ChecklistAnswer.WORDS is own.answer
     assert "The budget of sample is in hours. Its test runs were on Example 3000." in own.evidence
 
 
 def test_a_label_that_was_not_tuned_is_refused() -> None:
     """Its name is told."""
     own = item(9, beside_untuned())
-    assert Answer.NO is own.answer
+    assert ChecklistAnswer.NO is own.answer
     assert own.evidence.startswith("No sweep here tuned a2c")
     assert "checklist item 9" == failed_checks(inquiry(beside_untuned()))[-1][:16]
 
@@ -122,8 +122,8 @@ def test_without_a_winner_there_is_no_final_configuration() -> None:
     """Even where the default has test runs."""
     own = swept()
     undecided = replace(own, sweeps=(swept_evidence(selection=None),))
-    assert (Answer.NO, "sample has not chosen a winner yet.") == (
+    assert (ChecklistAnswer.NO, "sample has not chosen a winner yet.") == (
         item(13, undecided).answer,
         item(13, undecided).evidence,
     )
-    assert Answer.NO is item(13, searching()).answer
+    assert ChecklistAnswer.NO is item(13, searching()).answer

@@ -19,15 +19,15 @@ from measured_samples import (
 from part_blocks import of_kind, part_of
 
 from rlexp.errors import ConfigError
-from rlexp.reports.analysis.context_figures import Places
+from rlexp.reports.analysis.context_figures import ContextAxis
 from rlexp.reports.drawing.blocks import HeatMap, Lines
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.generalisation import Generalisation
+from rlexp.reports.sections.generalisation import GeneralisationSection
 
 
-def section(parameters: tuple[str, ...] | None = None, bins: int = 6) -> Generalisation:
+def section(parameters: tuple[str, ...] | None = None, bins: int = 6) -> GeneralisationSection:
     """The section, whose maps show these parameters."""
-    return Generalisation(tail=0.1, mastery=None, parameters=parameters, bins=bins)
+    return GeneralisationSection(tail=0.1, mastery=None, parameters=parameters, bins=bins)
 
 
 def maps(own: Evidence, parameters: tuple[str, ...] | None = None, bins: int = 6) -> list[HeatMap]:
@@ -107,7 +107,7 @@ def test_samples_stand_in_bins_with_round_ends() -> None:
 
 def test_bins_hold_their_ends() -> None:
     """A value on an inner edge belongs to the bin above, the last one to the last bin."""
-    places = Places("x", (0.5, 1.5), (0.0, 1.0, 2.0))
+    places = ContextAxis("x", (0.5, 1.5), (0.0, 1.0, 2.0))
     assert [0, 0, 1, 1] == places.of(np.array([0.0, 0.9, 1.0, 2.0])).tolist()
 
 
@@ -153,4 +153,4 @@ def test_a_single_value_of_all_parameters_has_no_figure() -> None:
 
 def test_negative_and_small_values_have_names() -> None:
     """With a true minus, and told apart."""
-    assert ("−0.001", "0", "1e−06") == Places("x", (-0.001, 0.0, 1e-06)).names
+    assert ("−0.001", "0", "1e−06") == ContextAxis("x", (-0.001, 0.0, 1e-06)).names

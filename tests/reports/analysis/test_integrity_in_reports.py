@@ -9,7 +9,7 @@ from rlexp.records.integrity import Finding, Integrity, Kind
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.drawing.blocks import Table, Text, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.provenance import Provenance
+from rlexp.reports.sections.provenance import ProvenanceSection
 
 HEAD = "0123456789abcdef" * 4
 CLEAN = Integrity(experiment="sample", attempts=30, matching=30, lines=31, head=HEAD)
@@ -25,7 +25,7 @@ def told(*integrity: Integrity) -> Evidence:
 
 def test_records_that_match_are_said_to_in_a_sentence() -> None:
     """With the head to note; nothing else, and no warning."""
-    part = part_of(Provenance(), told(CLEAN))
+    part = part_of(ProvenanceSection(), told(CLEAN))
     expected = "sample: 30 of 30 attempts match the ledger (head 0123456789ab)."
     assert [expected] == [block.text for block in of_kind(part, Text)]
     assert [] == notices(part)
@@ -34,7 +34,7 @@ def test_records_that_match_are_said_to_in_a_sentence() -> None:
 
 def test_what_does_not_match_is_a_problem() -> None:
     """The worst are named at once, all findings in a table."""
-    part = part_of(Provenance(), told(SPOILT))
+    part = part_of(ProvenanceSection(), told(SPOILT))
     expected = (
         "sample: 29 of 30 attempts match the ledger (head 0123456789ab). "
         "Not what was written: ppo-test-0-aa (missing)."
@@ -49,26 +49,26 @@ def test_what_does_not_match_is_a_problem() -> None:
 def test_many_faults_are_named_in_part() -> None:
     """Three of them, and how many more."""
     many = tuple(replace(GONE, run=f"run-{n}") for n in range(9))
-    ((_, text),) = notices(part_of(Provenance(), told(replace(SPOILT, findings=many))))
+    ((_, text),) = notices(part_of(ProvenanceSection(), told(replace(SPOILT, findings=many))))
     assert text.endswith("run-0 (missing), run-1 (missing), run-2 (missing) and 6 more.")
 
 
 def test_no_ledger_is_said() -> None:
     """It is no fault: records from before there was one."""
-    part = part_of(Provenance(), told(Integrity(experiment="old", attempts=2, matching=0)))
+    part = part_of(ProvenanceSection(), told(Integrity(experiment="old", attempts=2, matching=0)))
     expected = "old: no ledger says what its 2 attempts were."
     assert [expected] == [block.text for block in of_kind(part, Text)]
 
 
 def test_attempts_that_were_entered_late_are_counted() -> None:
     """Nobody saw them end."""
-    (text,) = of_kind(part_of(Provenance(), told(replace(CLEAN, late=2))), Text)
+    (text,) = of_kind(part_of(ProvenanceSection(), told(replace(CLEAN, late=2))), Text)
     assert "sample: 30 of 30 attempts match the ledger, 2 entered late (head" in text.text
 
 
 def test_without_a_comparison_nothing_is_said() -> None:
     """As where one table is shown in a terminal."""
-    assert [] == of_kind(part_of(Provenance(), typical()), Text)
+    assert [] == of_kind(part_of(ProvenanceSection(), typical()), Text)
 
 
 def test_strict_refuses_what_does_not_match() -> None:

@@ -21,7 +21,7 @@ from rlexp.records.events import Ending, Failure
 from rlexp.reports.analysis.curves import SHOWN, by_seconds, by_steps
 from rlexp.reports.drawing.blocks import Part, Text
 from rlexp.reports.evidence.runs import Member
-from rlexp.reports.sections.curves import LearningCurves
+from rlexp.reports.sections.curves import LearningCurvesSection
 
 NAN = float("nan")
 
@@ -160,20 +160,20 @@ def test_the_runs_shown_reach_from_the_worst_to_the_best() -> None:
 
 def test_nothing_asked_for() -> None:
     """An empty experiment has no such part."""
-    assert LearningCurves().part(inquiry(SAMPLES["empty"]())) is None
+    assert LearningCurvesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return LearningCurves().part(inquiry(SAMPLES[sample]()))
+    return LearningCurvesSection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == LearningCurves().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == LearningCurvesSection().part(inquiry(reordered(own, seed)))
 
 
 def test_seeds_that_change_places_change_nothing() -> None:

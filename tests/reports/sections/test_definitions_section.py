@@ -9,7 +9,7 @@ from part_blocks import column, table, texts
 
 from rlexp.reports.drawing.blocks import Part
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.definitions import DEFINITIONS, Definitions
+from rlexp.reports.sections.definitions import DEFINITIONS, DefinitionsSection
 
 
 def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> list[Any]:
@@ -19,7 +19,7 @@ def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> l
 
 def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> Part:
     """The part, which must be there."""
-    found = Definitions().part(replace(inquiry(own, **settings), sections=sections))
+    found = DefinitionsSection().part(replace(inquiry(own, **settings), sections=sections))
     assert found is not None
     return found
 
@@ -65,7 +65,7 @@ def test_normalisation_is_defined_where_it_is_used() -> None:
     """For several tasks, or for a metric that is capped at 1."""
     assert "normalised score" in defined(one_task())
     asked = inquiry(one_task())
-    raw = Definitions().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
+    raw = DefinitionsSection().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
     assert raw is not None
     assert "normalised score" not in column(table(raw, "definitions"), "statistic")
 
@@ -90,7 +90,7 @@ def test_statistics_of_other_sections_are_defined_with_them(section: str, name: 
 def test_every_definition_has_words_and_a_source() -> None:
     """And a name of its own."""
     assert len(DEFINITIONS) == len({d.name for d in DEFINITIONS})
-    assert all(d.words.endswith(".") and d.source for d in DEFINITIONS)
+    assert all(d.meaning.endswith(".") and d.source for d in DEFINITIONS)
 
 
 def test_the_text_says_how_chance_is_spent() -> None:
@@ -101,4 +101,4 @@ def test_the_text_says_how_chance_is_spent() -> None:
 
 def test_nothing_asked_for_has_no_part() -> None:
     """There is nothing to define."""
-    assert None is Definitions().part(inquiry(empty()))
+    assert None is DefinitionsSection().part(inquiry(empty()))

@@ -28,17 +28,17 @@ from part_blocks import column, notices, of_kind, part_of, table
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Table, Tone
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.definitions import Definitions
-from rlexp.reports.sections.generalisation import Generalisation
+from rlexp.reports.sections.definitions import DefinitionsSection
+from rlexp.reports.sections.generalisation import GeneralisationSection
 from rlexp.stats.interval import Interval
 
 RETURNS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6)
 
 
-def section(**changes: Any) -> Generalisation:
+def section(**changes: Any) -> GeneralisationSection:
     """The section as its yaml has it, but for changes."""
     plain: dict[str, Any] = {"tail": 0.1, "mastery": None, "parameters": None, "bins": 6}
-    return Generalisation(**{**plain, **changes})
+    return GeneralisationSection(**{**plain, **changes})
 
 
 def estimates(own: Table, title: str) -> list[float]:
@@ -305,7 +305,7 @@ def test_what_is_used_is_defined() -> None:
 def defined(own: Evidence) -> set[Any]:
     """Statistics that a report defines which has the section."""
     asked = replace(inquiry(own), sections=("generalisation",))
-    part = Definitions().part(asked)
+    part = DefinitionsSection().part(asked)
     assert part is not None
     return set(column(table(part, "definitions"), "statistic"))
 

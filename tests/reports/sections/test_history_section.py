@@ -18,19 +18,19 @@ from sweep_samples import (
 
 from rlexp.reports.drawing.blocks import Scatter
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.history import History
+from rlexp.reports.sections.history import SearchHistorySection
 
 
 def figure(own: Evidence) -> Scatter:
     """The only figure of the section."""
-    found = of_kind(part_of(History(), own), Scatter)
+    found = of_kind(part_of(SearchHistorySection(), own), Scatter)
     assert 1 == len(found)
     return found[0]
 
 
 def test_there_is_no_part_without_a_sweep() -> None:
     """A report about plain runs stays silent."""
-    assert None is History().part(inquiry(typical()))
+    assert None is SearchHistorySection().part(inquiry(typical()))
 
 
 def test_kinds_of_trials_stand_apart() -> None:
@@ -90,9 +90,9 @@ def test_test_scores_stand_beside_the_tuning_scores() -> None:
 
 def test_without_a_value_there_is_a_notice() -> None:
     """It says how far the search is."""
-    text = notices(part_of(History(), none_succeeded()))[0][1]
+    text = notices(part_of(SearchHistorySection(), none_succeeded()))[0][1]
     assert "No trial of sample has a value yet (4 trials: 4 failed)." == text
-    text = notices(part_of(History(), just_begun()))[0][1]
+    text = notices(part_of(SearchHistorySection(), just_begun()))[0][1]
     assert "No trial of sample has a value yet (there is none)." == text
 
 
@@ -104,5 +104,5 @@ def test_where_no_trial_could_win_there_is_no_incumbent() -> None:
 
 def test_several_sweeps_have_a_figure_each() -> None:
     """Named by their experiments."""
-    names = [f.name for f in of_kind(part_of(History(), two_sweeps()), Scatter)]
+    names = [f.name for f in of_kind(part_of(SearchHistorySection(), two_sweeps()), Scatter)]
     assert ["history-sample", "history-other"] == names

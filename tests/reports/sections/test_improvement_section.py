@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Matrix, Notice, Part, Table
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.improvement import ProbabilityOfImprovement, mirrored
+from rlexp.reports.sections.improvement import ImprovementSection, mirrored
 from rlexp.stats.interval import Interval
 
 
 def part_of(evidence: Evidence) -> Part:
     """The part, which there must be."""
-    part = ProbabilityOfImprovement().part(inquiry(evidence))
+    part = ImprovementSection().part(inquiry(evidence))
     assert part is not None
     return part
 
@@ -117,12 +117,12 @@ def test_without_scores_there_are_dashes(sample: str) -> None:
 @pytest.mark.parametrize("sample", ["one_label", "one_run", "empty"])
 def test_one_label_has_no_such_part(sample: str) -> None:
     """With fewer than two labels there is nothing to compare."""
-    assert ProbabilityOfImprovement().part(inquiry(SAMPLES[sample]())) is None
+    assert ImprovementSection().part(inquiry(SAMPLES[sample]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     evidence = SAMPLES[sample]()
-    expected = ProbabilityOfImprovement().part(inquiry(evidence))
-    assert expected == ProbabilityOfImprovement().part(inquiry(reordered(evidence, seed)))
+    expected = ImprovementSection().part(inquiry(evidence))
+    assert expected == ImprovementSection().part(inquiry(reordered(evidence, seed)))

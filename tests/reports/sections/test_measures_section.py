@@ -10,7 +10,7 @@ from part_blocks import column, of_kind, part_of, table
 from rlexp.reports.analysis.generalisation import ordered
 from rlexp.reports.drawing.blocks import Intervals
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.measures import Measures
+from rlexp.reports.sections.measures import MeasuresSection
 from rlexp.stats.interval import Interval
 
 
@@ -24,7 +24,7 @@ def measured(*runs: dict[str, tuple[float, ...]], **fields: Any) -> Evidence:
 def test_measures_by_hand() -> None:
     """Episodes of a run first, of which one may have no number; then runs."""
     own = measured({"cost": (1.0, 3.0)}, {"cost": (5.0, math.nan)}, {"cost": (8.0, 8.0)})
-    (value,) = column(table(part_of(Measures(), own), "measures"), "mean")
+    (value,) = column(table(part_of(MeasuresSection(), own), "measures"), "mean")
     assert isinstance(value, Interval)
     assert (5.0, 3, 0) == (value.estimate, value.n, value.seed)
 
@@ -37,7 +37,7 @@ def test_held_out_and_in_distribution_stand_beside_each_other() -> None:
         known=[1.0, 2.0],
         known_measures={"success": (1.0, 1.0)},
     )
-    found = table(part_of(Measures(), own), "measures")
+    found = table(part_of(MeasuresSection(), own), "measures")
     values = [column(found, title)[0] for title in ("held out", "in distribution")]
     assert [0.25, 1.0] == [v.estimate for v in values if isinstance(v, Interval)]
 
@@ -45,14 +45,14 @@ def test_held_out_and_in_distribution_stand_beside_each_other() -> None:
 def test_success_stays_between_nothing_and_everything() -> None:
     """Its interval too, and its axis; what is no share is not cut."""
     own = measured({"success": (0.0, 1.0)}, {"success": (1.0, 1.0)}, {"success": (1.0, 1.0)})
-    found = part_of(Measures(), own)
+    found = part_of(MeasuresSection(), own)
     (value,) = column(table(found, "measures"), "mean")
     assert isinstance(value, Interval)
     assert 1.0 == value.high
     axis = of_kind(found, Intervals)[0].panels[0].axis
     assert (0.0, 1.0) == (axis.low, axis.high)
     wide = measured({"success": (0.0, 2.0)}, {"success": (2.0, 2.0)}, {"success": (2.0, 2.0)})
-    (value,) = column(table(part_of(Measures(), wide), "measures"), "mean")
+    (value,) = column(table(part_of(MeasuresSection(), wide), "measures"), "mean")
     assert isinstance(value, Interval)
     assert value.high is not None
     assert value.high > 2
@@ -65,7 +65,7 @@ def test_a_count_is_never_less_than_none() -> None:
         {"cost": (0.0, 9.0), "violations": (-1.0, 9.0), "drift": (0.0, 9.0)},
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
     )
-    found = table(part_of(Measures(), own), "measures")
+    found = table(part_of(MeasuresSection(), own), "measures")
     lows = [value.low for value in column(found, "mean") if isinstance(value, Interval)]
     cost, violations, drift = lows
     assert cost == 0
@@ -76,7 +76,7 @@ def test_a_count_is_never_less_than_none() -> None:
 
 def test_rows_by_task_then_measure_then_label() -> None:
     """Success, cost and violations come first; contexts are no measures."""
-    found = part_of(Measures(), grid_tested())
+    found = part_of(MeasuresSection(), grid_tested())
     own = table(found, "measures")
     assert ["success", "cost", "return/speed"] == list(dict.fromkeys(column(own, "measure")))
     assert ["ppo", "a2c", "dqn"] * 6 == column(own, "label")
@@ -88,7 +88,7 @@ def test_rows_by_task_then_measure_then_label() -> None:
 
 def test_runs_that_lack_a_measure_are_told() -> None:
     """With those that failed and those that never ran."""
-    own = table(part_of(Measures(), partly_measured()), "measures")
+    own = table(part_of(MeasuresSection(), partly_measured()), "measures")
     rows = {(row[1], row[2]): row for row in own.rows}
     lacking = "1 failed (nan), 1 interrupted"
     success, cost, never = rows["success", "a2c"], rows["cost", "a2c"], rows["cost", "dqn"]
@@ -99,7 +99,7 @@ def test_runs_that_lack_a_measure_are_told() -> None:
 
 def test_what_is_no_number_is_never_one() -> None:
     """A measure that no episode has keeps its row; immense numbers are left out."""
-    own = table(part_of(Measures(), odd_measures()), "measures")
+    own = table(part_of(MeasuresSection(), odd_measures()), "measures")
     values = dict(zip(column(own, "measure"), column(own, "mean"), strict=True))
     assert None is values["cost"]
     huge = values["huge"]
@@ -109,8 +109,8 @@ def test_what_is_no_number_is_never_one() -> None:
 
 def test_reports_without_measures_have_no_part() -> None:
     """Nor have those that measure contexts alone."""
-    assert None is Measures().part(inquiry(typical()))
-    assert None is Measures().part(inquiry(levels()))
+    assert None is MeasuresSection().part(inquiry(typical()))
+    assert None is MeasuresSection().part(inquiry(levels()))
 
 
 def test_parts_of_a_cost_follow_it() -> None:

@@ -21,12 +21,12 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Continued, Refused
 from rlexp.reports.drawing.blocks import Table, Tone
-from rlexp.reports.sections.missing import Missing
+from rlexp.reports.sections.missing import MissingRunsSection
 
 
 def test_everything_there_is_said() -> None:
     """One good line, and no table."""
-    own = part_of(Missing(), typical())
+    own = part_of(MissingRunsSection(), typical())
     expected = "Every run that was asked for has a score: 30 of 30."
     assert [(Tone.GOOD, expected)] == notices(own)
     assert [] == of_kind(own, Table)
@@ -34,7 +34,7 @@ def test_everything_there_is_said() -> None:
 
 def test_what_has_no_score_is_listed_run_by_run() -> None:
     """State, reason and how far it came."""
-    own = table(part_of(Missing(), incomplete()), "missing")
+    own = table(part_of(MissingRunsSection(), incomplete()), "missing")
     names = [m.name for m in incomplete().cells["a2c", CARTPOLE].members[:4]]
     assert names == column(own, "run")
     assert ["failed (nan)", "interrupted", "planned", "unreadable"] == column(own, "state")
@@ -47,22 +47,22 @@ def test_the_summary_counts_by_state() -> None:
     """Part of it is a warning, all of it a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
     expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
-    assert expected in notices(part_of(Missing(), incomplete()))
+    assert expected in notices(part_of(MissingRunsSection(), incomplete()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 failed (nan)).")
-    assert expected in notices(part_of(Missing(), all_failed()))
+    assert expected in notices(part_of(MissingRunsSection(), all_failed()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 planned).")
-    assert expected in notices(part_of(Missing(), nothing_run()))
+    assert expected in notices(part_of(MissingRunsSection(), nothing_run()))
 
 
 def test_scores_that_are_no_numbers_are_missing() -> None:
     """A completed run with NaN is told by what it is."""
-    found = table(part_of(Missing(), not_finite()), "missing")
+    found = table(part_of(MissingRunsSection(), not_finite()), "missing")
     assert ["completed without a finite score"] * 2 == column(found, "state")
 
 
 def test_bounds_stand_beside_the_aggregate() -> None:
     """For each metric of each label that lacks a score."""
-    own = table(part_of(Missing(), worst()), "bounds")
+    own = table(part_of(MissingRunsSection(), worst()), "bounds")
     assert ["a2c"] * 4 == column(own, "label")
     assert ["IQM", "median", "mean", "optimality gap"] == column(own, "metric")
     found = [column(own, title)[2] for title in ("without these runs", "at least", "at most")]
@@ -71,14 +71,18 @@ def test_bounds_stand_beside_the_aggregate() -> None:
 
 def test_the_rule_for_failures_is_said() -> None:
     """What a failed run counts as, and what to do."""
-    assert texts(part_of(Missing(), incomplete()))[0].startswith("Failed runs have no score")
-    assert texts(part_of(Missing(), worst()))[0].startswith("Failed runs count as the least score")
-    assert "--retry" in texts(part_of(Missing(), worst()))[0]
+    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(
+        "Failed runs have no score"
+    )
+    assert texts(part_of(MissingRunsSection(), worst()))[0].startswith(
+        "Failed runs count as the least score"
+    )
+    assert "--retry" in texts(part_of(MissingRunsSection(), worst()))[0]
 
 
 def test_the_wrong_phase_is_a_problem() -> None:
     """It comes before everything else."""
-    tone, text = notices(part_of(Missing(), tuning_phase()))[0]
+    tone, text = notices(part_of(MissingRunsSection(), tuning_phase()))[0]
     assert Tone.PROBLEM is tone
     assert text.startswith("These are tuning runs, not test runs: ")
 
@@ -86,32 +90,34 @@ def test_the_wrong_phase_is_a_problem() -> None:
 def test_other_phases_are_said_to_be_left_out() -> None:
     """Nothing here is about them."""
     expected = "The same experiments hold 4 tuning runs, which nothing here is about."
-    assert (Tone.NOTE, expected) in notices(part_of(Missing(), incomplete()))
+    assert (Tone.NOTE, expected) in notices(part_of(MissingRunsSection(), incomplete()))
     none = replace(typical(), left_out={Phase.TUNING: 0})
-    assert 1 == len(notices(part_of(Missing(), none)))
+    assert 1 == len(notices(part_of(MissingRunsSection(), none)))
 
 
 def test_a_task_that_was_not_asked_for_is_said() -> None:
     """It is no missing run, but a missing cell."""
     expected = "dqn was not asked for on Pendulum-v1: it has no aggregate."
-    assert (Tone.WARNING, expected) in notices(part_of(Missing(), task_missing()))
+    assert (Tone.WARNING, expected) in notices(part_of(MissingRunsSection(), task_missing()))
 
 
 def test_damage_is_told_line_by_line() -> None:
     """Whatever could not be read is a warning."""
-    own = notices(part_of(Missing(), incomplete()))
+    own = notices(part_of(MissingRunsSection(), incomplete()))
     assert Tone.WARNING is own[-1][0]
     assert own[-1][1].endswith("its records are damaged: ValueError('no JSON')")
 
 
 def test_nothing_asked_for_has_no_part() -> None:
     """The first section says that there is nothing."""
-    assert None is Missing().part(inquiry(empty()))
+    assert None is MissingRunsSection().part(inquiry(empty()))
 
 
 def test_rows_are_in_order_of_label_task_and_seed() -> None:
     """Whatever the order of the runs."""
-    assert part_of(Missing(), incomplete()) == part_of(Missing(), reordered(incomplete(), 5))
+    assert part_of(MissingRunsSection(), incomplete()) == part_of(
+        MissingRunsSection(), reordered(incomplete(), 5)
+    )
 
 
 def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
@@ -132,7 +138,7 @@ def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
         refused=(Refused(time=1.0, step=500, reason="model.npz is damaged"),),
     )
     members = (replace(first, record=went_on), replace(second, record=anew), *others)
-    own = part_of(Missing(), replace(typical(), members=members))
+    own = part_of(MissingRunsSection(), replace(typical(), members=members))
     assert (Tone.GOOD, "Every run that was asked for has a score: 30 of 30.") in notices(own)
     assert texts(own)[0].startswith(
         "1 run continued from a checkpoint and 1 run began anew: they count in full. "

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.pairs import COLUMNS, Pairs
+from rlexp.reports.sections.pairs import COLUMNS, PairwiseTestsSection
 from rlexp.stats.interval import Interval
 
 HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
@@ -15,7 +15,7 @@ HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
 
 def table_of(evidence: Evidence, **changes: object) -> Table:
     """The table of the part, which there must be."""
-    part = Pairs().part(inquiry(evidence, **changes))
+    part = PairwiseTestsSection().part(inquiry(evidence, **changes))
     assert part is not None
     (table,) = (block for block in part.blocks if isinstance(block, Table))
     return table
@@ -70,7 +70,7 @@ def test_the_unit_is_said() -> None:
     """Raw returns on one task, normalised scores on several."""
     said = []
     for make in (SAMPLES["one_task"], SAMPLES["typical"]):
-        part = Pairs().part(inquiry(make()))
+        part = PairwiseTestsSection().part(inquiry(make()))
         assert part is not None
         said.append(next(b.text for b in part.blocks if isinstance(b, Text)))
     assert "in units of the return" in said[0]
@@ -80,7 +80,7 @@ def test_the_unit_is_said() -> None:
 def test_one_label_has_no_pair() -> None:
     """With one label, or none, there is no section."""
     for name in ("one_label", "empty"):
-        assert Pairs().part(inquiry(SAMPLES[name]())) is None
+        assert PairwiseTestsSection().part(inquiry(SAMPLES[name]())) is None
 
 
 @pytest.mark.parametrize("name", ["all_failed", "nothing_run", "not_finite", "one_seed"])
@@ -98,5 +98,5 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
 def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
     """Same runs, same part: in whatever order they were read, and however often."""
     evidence = SAMPLES[name]()
-    first = Pairs().part(inquiry(evidence))
-    assert first == Pairs().part(inquiry(reordered(evidence, seed)))
+    first = PairwiseTestsSection().part(inquiry(evidence))
+    assert first == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))

@@ -20,12 +20,12 @@ from sweep_samples import (
 from rlexp.reports.drawing.blocks import Parallel, Thread
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import parallel
-from rlexp.reports.sections.parallel import ParallelCoordinates
+from rlexp.reports.sections.parallel import ParallelCoordinatesSection
 
 
 def figure(own: Evidence) -> Parallel:
     """The only figure of the section."""
-    found = of_kind(part_of(ParallelCoordinates(), own), Parallel)
+    found = of_kind(part_of(ParallelCoordinatesSection(), own), Parallel)
     assert 1 == len(found)
     return found[0]
 
@@ -38,7 +38,7 @@ def thread(own: Parallel, name: str) -> Thread:
 @pytest.mark.parametrize("sample", [typical, none_succeeded])
 def test_there_is_no_part_without_a_value(sample: Callable[[], Evidence]) -> None:
     """Plain runs have no parameters, and a sweep without values has nothing to show."""
-    assert None is ParallelCoordinates().part(inquiry(sample()))
+    assert None is ParallelCoordinatesSection().part(inquiry(sample()))
 
 
 def test_an_axis_for_each_parameter_and_one_for_the_value() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Lines, Notice, Part
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.profiles import PerformanceProfiles
+from rlexp.reports.sections.profiles import PerformanceProfilesSection
 
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = PerformanceProfiles().part(inquiry(evidence, **changes))
+    part = PerformanceProfilesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -110,7 +110,7 @@ def test_no_score_at_all(sample: str) -> None:
 
 def test_nothing_asked_for() -> None:
     """An empty experiment has no such part."""
-    assert PerformanceProfiles().part(inquiry(SAMPLES["empty"]())) is None
+    assert PerformanceProfilesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 def test_bands_hold_their_lines() -> None:
@@ -126,8 +126,8 @@ def test_bands_hold_their_lines() -> None:
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     evidence = SAMPLES[sample]()
-    expected = PerformanceProfiles().part(inquiry(evidence))
-    assert expected == PerformanceProfiles().part(inquiry(reordered(evidence, seed)))
+    expected = PerformanceProfilesSection().part(inquiry(evidence))
+    assert expected == PerformanceProfilesSection().part(inquiry(reordered(evidence, seed)))
 
 
 def test_seeds_that_change_places_change_nothing() -> None:

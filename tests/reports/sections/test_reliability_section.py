@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.drawing.blocks import Part, Table, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.reliability import WORST_ALONE, Reliability
+from rlexp.reports.sections.reliability import WORST_ALONE, ReliabilitySection
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -23,7 +23,7 @@ UNSTEADY = (0.0, 0.5, 0.2, 0.6, 0.6)
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = Reliability().part(inquiry(evidence, **changes))
+    part = ReliabilitySection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -224,17 +224,17 @@ def test_all_failed() -> None:
 
 def test_nothing_asked_for() -> None:
     """An empty experiment has no such part."""
-    assert Reliability().part(inquiry(SAMPLES["empty"]())) is None
+    assert ReliabilitySection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return Reliability().part(inquiry(SAMPLES[sample]()))
+    return ReliabilitySection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == Reliability().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == ReliabilitySection().part(inquiry(reordered(own, seed)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Failure
 from rlexp.reports.drawing.blocks import Lines, Notice, Part, Table, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiency
+from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiencySection
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -22,7 +22,7 @@ FULL = {CARTPOLE: 475.0, PENDULUM: -150.0}
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = SampleEfficiency().part(inquiry(evidence, **changes))
+    part = SampleEfficiencySection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -149,17 +149,17 @@ def test_no_more_points_than_asked_for() -> None:
 
 def test_nothing_asked_for() -> None:
     """An empty experiment has no such part."""
-    assert SampleEfficiency().part(inquiry(SAMPLES["empty"]())) is None
+    assert SampleEfficiencySection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return SampleEfficiency().part(inquiry(SAMPLES[sample]()))
+    return SampleEfficiencySection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == SampleEfficiency().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == SampleEfficiencySection().part(inquiry(reordered(own, seed)))

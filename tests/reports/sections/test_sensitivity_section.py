@@ -22,8 +22,8 @@ from sweep_samples import SWEEPS
 
 from rlexp.reports.drawing.blocks import Part, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.definitions import Definitions
-from rlexp.reports.sections.sensitivity import HyperparameterSensitivity
+from rlexp.reports.sections.definitions import DefinitionsSection
+from rlexp.reports.sections.sensitivity import SensitivitySection
 from rlexp.stats.interval import Interval
 
 LOW = {CARTPOLE: 112.5, PENDULUM: -1175.0}
@@ -34,7 +34,7 @@ ESTIMATES = ["tuned for each task: P", "one setting for all: C", "sensitivity Φ
 
 def found(own: Evidence) -> Part:
     """The part, which must be there."""
-    return part_of(HyperparameterSensitivity(), own)
+    return part_of(SensitivitySection(), own)
 
 
 def interval(own: Evidence, title: str, row: int = 0) -> Interval:
@@ -53,7 +53,7 @@ def share(score: float, task: str) -> float:
 def test_it_is_silent_without_a_grid(sample: str) -> None:
     """Whatever else there is."""
     own = {**SAMPLES, **SWEEPS}[sample]()
-    assert None is HyperparameterSensitivity().part(inquiry(own))
+    assert None is SensitivitySection().part(inquiry(own))
 
 
 def test_estimates_by_hand() -> None:
@@ -168,7 +168,7 @@ def test_it_is_defined_where_it_is_shown(
 ) -> None:
     """With its source."""
     asked = replace(inquiry({**SAMPLES, **GRIDS}[sample]()), sections=sections)
-    part = Definitions().part(asked)
+    part = DefinitionsSection().part(asked)
     assert part is not None
     assert expected == (
         "hyperparameter sensitivity" in column(table(part, "definitions"), "statistic")

@@ -22,25 +22,25 @@ from sweep_samples import (
 from rlexp.reports.drawing.blocks import Scatter
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import slices
-from rlexp.reports.sections.slices import Slices
+from rlexp.reports.sections.slices import SlicesSection
 
 
 def figures(own: Evidence) -> dict[str, Scatter]:
     """The figures of the section by title."""
-    return {figure.title: figure for figure in of_kind(part_of(Slices(), own), Scatter)}
+    return {figure.title: figure for figure in of_kind(part_of(SlicesSection(), own), Scatter)}
 
 
 @pytest.mark.parametrize("sample", [typical, none_succeeded])
 def test_there_is_no_part_without_a_value(sample: Callable[[], Evidence]) -> None:
     """Plain runs have no parameters, and a sweep without values has nothing to show."""
-    assert None is Slices().part(inquiry(sample()))
+    assert None is SlicesSection().part(inquiry(sample()))
 
 
 def test_a_figure_for_each_parameter_the_most_important_first() -> None:
     """Or in the order of the space where importance is not known; folded either way."""
     assert [LEARNING_RATE, EPOCHS, NETWORK, WIDTH] == list(figures(swept()))
     assert list(SPACE.keys) == list(figures(searching()))
-    assert part_of(Slices(), swept()).folded
+    assert part_of(SlicesSection(), swept()).folded
 
 
 def test_numbers_stand_on_the_scale_of_their_range() -> None:
@@ -81,12 +81,12 @@ def test_of_many_parameters_those_that_matter_are_drawn(monkeypatch: pytest.Monk
     monkeypatch.setattr(slices, "MOST", 2)
     assert [LEARNING_RATE, EPOCHS] == list(figures(swept()))
     expected = "The 2 parameters that matter most; not drawn: agent.network and agent.width."
-    assert [expected] == texts(part_of(Slices(), swept()))
+    assert [expected] == texts(part_of(SlicesSection(), swept()))
 
 
 def test_several_sweeps_have_figures_of_their_own() -> None:
     """Named by parameter and experiment."""
-    names = [f.name for f in of_kind(part_of(Slices(), two_sweeps()), Scatter)]
+    names = [f.name for f in of_kind(part_of(SlicesSection(), two_sweeps()), Scatter)]
     assert 8 == len(set(names))
     assert f"slice-{EPOCHS}-other" in names
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.drawing.blocks import Line, Lines, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThreshold, follow
+from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThresholdSection, follow
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -21,7 +21,7 @@ LOW, HIGH = 400.0, 475.0
 
 def part_of(evidence: Evidence) -> Part:
     """The part, which there must be."""
-    part = TimeToThreshold().part(inquiry(evidence))
+    part = TimeToThresholdSection().part(inquiry(evidence))
     assert part is not None
     return part
 
@@ -232,12 +232,12 @@ def test_nothing_run_has_rows_of_dashes() -> None:
 
 def test_nothing_asked_for() -> None:
     """An empty experiment has no such part."""
-    assert TimeToThreshold().part(inquiry(SAMPLES["empty"]())) is None
+    assert TimeToThresholdSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    expected = TimeToThreshold().part(inquiry(own))
-    assert expected == TimeToThreshold().part(inquiry(reordered(own, seed)))
+    expected = TimeToThresholdSection().part(inquiry(own))
+    assert expected == TimeToThresholdSection().part(inquiry(reordered(own, seed)))

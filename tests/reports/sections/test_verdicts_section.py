@@ -27,7 +27,7 @@ from part_blocks import notices, part_of, texts
 
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.verdicts import Verdicts
+from rlexp.reports.sections.verdicts import VerdictsSection
 
 APART = of_scores(
     {
@@ -40,12 +40,12 @@ APART = of_scores(
 
 def said(own: Evidence, **settings: object) -> list[tuple[Tone, str]]:
     """Notices of the section."""
-    return notices(part_of(Verdicts(), own, **settings))
+    return notices(part_of(VerdictsSection(), own, **settings))
 
 
 def test_the_question_names_labels_tasks_budget_and_score() -> None:
     """A reader knows what was asked before any answer."""
-    question = texts(part_of(Verdicts(), typical()))[0]
+    question = texts(part_of(VerdictsSection(), typical()))[0]
     assert (
         "Which of ppo, a2c and dqn scores highest on CartPole-v1 and Pendulum-v1? A run trains "
         "for 11,000 environment steps; its score is the mean return of the final policy over 2 "
@@ -60,16 +60,18 @@ def test_the_question_names_labels_tasks_budget_and_score() -> None:
 )
 def test_the_question_suits_the_number_of_labels(own: Evidence, words: str) -> None:
     """One is asked about, two are compared."""
-    assert texts(part_of(Verdicts(), own))[0].startswith(words)
+    assert texts(part_of(VerdictsSection(), own))[0].startswith(words)
 
 
 def test_the_rule_says_what_decides() -> None:
     """Unit, test, level, adjustment and margin."""
-    rule = texts(part_of(Verdicts(), typical(), alpha=0.01))[1]
+    rule = texts(part_of(VerdictsSection(), typical(), alpha=0.01))[1]
     assert "mean normalised score, averaged over the tasks" in rule
     assert "permutation test of level 0.01" in rule
     assert "No margin was declared" in rule
-    assert "within ±5 does not matter" in texts(part_of(Verdicts(), one_task(), margin=5.0))[1]
+    assert (
+        "within ±5 does not matter" in texts(part_of(VerdictsSection(), one_task(), margin=5.0))[1]
+    )
 
 
 def test_better_by_hand() -> None:
