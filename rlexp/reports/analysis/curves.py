@@ -88,7 +88,7 @@ class LabelCurves:
         return replace(self, curves=tuple(replace(c, x=c.x / x, y=y(c.y)) for c in self.curves))
 
 
-def aggregate(
+def aggregate_curve(
     tasks: Sequence[LabelCurves], settings: Settings, ends: Ends = (None, None)
 ) -> LabelLines:
     """The aggregate of a label's runs over one or several tasks, with a band.

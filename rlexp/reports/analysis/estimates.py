@@ -15,7 +15,7 @@ from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, largest_difference
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import (
-    Scales,
+    AnchorsByTask,
     common_scale,
     possible_ends,
     possible_scores,
@@ -79,7 +79,7 @@ def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
 
 
 def _bounds(
-    name: str, metric: Metric, cells: list[Cell], report: Inquiry, scale: Scales | None
+    name: str, metric: Metric, cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
 ) -> AggregateBounds:
     label, absent = cells[0].label, sum(c.planned - len(c.scored) for c in cells)
     lacking = [t for t in report.evidence.tasks if t not in {c.task for c in cells}]
@@ -120,7 +120,7 @@ def _undeclared(
 
 def _scores(
     cells: list[Cell],
-    scale: Scales | None,
+    scale: AnchorsByTask | None,
     ends: Mapping[str, float | None] | None = None,
     far: float = 0.0,
 ) -> TaskScores:
@@ -275,7 +275,11 @@ def is_capped(metric: Metric) -> bool:
 
 
 def _estimates(
-    label: str, report: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
+    label: str,
+    report: Inquiry,
+    tasks: tuple[str, ...],
+    scale: AnchorsByTask | None,
+    reason: str | None,
 ) -> Estimates:
     cells = [c for c in report.evidence.of_label(label) if c.task in tasks]
     computed: dict[str, Estimate] = {}
@@ -295,7 +299,7 @@ def _estimates(
 
 
 def _computed(
-    cells: list[Cell], report: Inquiry, scale: Scales | None
+    cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
     reasons: dict[str, str] = {}
@@ -314,7 +318,7 @@ def _computed(
     return {name: estimates[name] for name in report.metrics if name in estimates}, reasons
 
 
-def _scales_of(cells: Sequence[Cell], report: Inquiry) -> Scales:
+def _scales_of(cells: Sequence[Cell], report: Inquiry) -> AnchorsByTask:
     all_scales = scales(report.evidence, report.settings)
     return {cell.task: all_scales[cell.task] for cell in cells}
 
@@ -334,7 +338,7 @@ def _empty(cells: Sequence[Cell]) -> str | None:
     return f"{cells[0].label} has no score on {listed(empty)}" if empty else None
 
 
-def _furthest(pair: LabelPair, evidence: Evidence, scale: Scales | None) -> float | None:
+def _furthest(pair: LabelPair, evidence: Evidence, scale: AnchorsByTask | None) -> float | None:
     """The largest difference that the tasks of a pair allow."""
     cells = [evidence.cells[pair.first, task] for task in pair.tasks]
     return largest_difference(possible_ends(cells, scale))
@@ -354,7 +358,7 @@ def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
 
 
 def _scores_of_both(
-    pair: LabelPair, report: Inquiry, scale: Scales | None
+    pair: LabelPair, report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[TaskScores, TaskScores] | str:
     """The scores of both labels, or why they cannot be compared."""
     if not pair.tasks:

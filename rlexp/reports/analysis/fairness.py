@@ -9,14 +9,14 @@ from rlexp.reports.analysis.imported import imported_notices
 from rlexp.reports.analysis.sweep_tables import test_cell
 from rlexp.reports.drawing.blocks import Notice, Tone
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.reports.evidence.sweeps import Effort, effort, leaves, said
+from rlexp.reports.evidence.sweeps import TuningEffort, leaves, tuning_effort, value_text
 from rlexp.text import counted, listed, numbers, shortened
 
 SAME = 1.1
 """Ratio up to which environment steps are the same: pruning and failures make some difference."""
 
 
-def efforts(evidence: Evidence, task: str) -> dict[str, Effort | None]:
+def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
     """What was spent on each label of a task; nothing for one that no sweep here found.
 
     Default configurations of sweeps are left out: they are not tuned by design. Of runs that are
@@ -26,11 +26,11 @@ def efforts(evidence: Evidence, task: str) -> dict[str, Effort | None]:
         return {}
     winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
     defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
-    spent: dict[str, Effort | None] = {}
+    spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):
         sweep = next((winning for winner, winning in winners if winner is cell), None)
         if sweep is not None or not _among(cell, defaults):
-            spent[cell.label] = None if sweep is None else effort(sweep)
+            spent[cell.label] = None if sweep is None else tuning_effort(sweep)
     return spent
 
 
@@ -74,7 +74,7 @@ def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
             )
 
 
-def are_unequal(spent: list[Effort]) -> bool:
+def are_unequal(spent: list[TuningEffort]) -> bool:
     """Whether they differ by more than pruning and failures explain."""
     steps = [label_effort.steps for label_effort in spent]
     return bool(steps) and max(steps) > SAME * min(steps)
@@ -159,10 +159,10 @@ def _steps(member: Member) -> Facts:
 
 def _evaluation(member: Member) -> Facts:
     budget, imported = member.record.spec.budget, member.imported
-    returns = {RETURNS: said(imported.get("returns")) if imported else "evaluations"}
-    unknown = "not known" if imported else said(None)
+    returns = {RETURNS: value_text(imported.get("returns")) if imported else "evaluations"}
+    unknown = "not known" if imported else value_text(None)
     values = {meaning: budget.get(key) for key, meaning in EVALUATION.items()}
-    return returns | {w: unknown if v is None else said(v) for w, v in values.items()}
+    return returns | {w: unknown if v is None else value_text(v) for w, v in values.items()}
 
 
 def _environment(member: Member) -> Facts:
@@ -185,7 +185,7 @@ def _vector(member: Member) -> Facts:
 def _reference(member: Member) -> Facts:
     reference = member.configuration.reference
     keys = ("random", "threshold", "minimum", "maximum")
-    return {f"environment.reference.{key}": said(reference.get(key)) for key in keys}
+    return {f"environment.reference.{key}": value_text(reference.get(key)) for key in keys}
 
 
 def _packages(member: Member) -> Facts:
@@ -201,7 +201,7 @@ def _compute(member: Member) -> Facts:
     if member.imported:
         return {}
     compute = member.record.spec.compute
-    return {name: said(compute.get(name)) for name in ("threads", "device")}
+    return {name: value_text(compute.get(name)) for name in ("threads", "device")}
 
 
 CRITERIA = (

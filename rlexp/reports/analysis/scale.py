@@ -15,7 +15,7 @@ from rlexp.text import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class TaskAnchors:
     """The anchors of a task, in units of its return, and where they come from."""
 
     low: float
@@ -27,11 +27,11 @@ class Scale:
         return min_max(scores, self.low, self.high)
 
 
-Scales = Mapping[str, Scale | None]
+AnchorsByTask = Mapping[str, TaskAnchors | None]
 """By task; nothing for one without anchors."""
 
 
-def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
+def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors | None:
     """The anchors of a task, or nothing where it has no two.
 
     Anchors are the score of a random policy and the task's threshold, or its greatest possible
@@ -44,20 +44,20 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
     if low is None or high is None or high <= low:
         return None
     source = reference.get("source") or "the configuration"
-    return Scale(low=low, high=high, source=f"random and {word} score ({source})")
+    return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
 
 
-def scales(evidence: Evidence, settings: Settings) -> Scales:
+def scales(evidence: Evidence, settings: Settings) -> AnchorsByTask:
     """The scale of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
 
 
-def common_scale(evidence: Evidence, settings: Settings) -> Scales | None:
+def common_scale(evidence: Evidence, settings: Settings) -> AnchorsByTask | None:
     """The scale of every task where there are several; nothing where there is one."""
     return scales(evidence, settings) if len(evidence.tasks) > 1 else None
 
 
-def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
+def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
     """The scores of a label's cells, on one scale if there is one.
 
     Raises:
@@ -72,7 +72,7 @@ def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
     return TaskScores.from_tasks(arrays)
 
 
-def possible_ends(cells: Sequence[Cell], scale: Scales | None) -> list[Ends]:
+def possible_ends(cells: Sequence[Cell], scale: AnchorsByTask | None) -> list[Ends]:
     """The least and the greatest score of each task, on its scale if there is one.
 
     An end is missing where a task does not declare it (`environment.reference.minimum`,
@@ -81,12 +81,12 @@ def possible_ends(cells: Sequence[Cell], scale: Scales | None) -> list[Ends]:
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
 
-def possible_scores(cells: Sequence[Cell], scale: Scales | None) -> Ends:
+def possible_scores(cells: Sequence[Cell], scale: AnchorsByTask | None) -> Ends:
     """The least and the greatest score of any of the tasks, on their scale if there is one."""
     return common_ends(possible_ends(cells, scale))
 
 
-def _possible(cell: Cell, scale: Scale | None) -> Ends:
+def _possible(cell: Cell, scale: TaskAnchors | None) -> Ends:
     declared = declared_ends(cell.members[0].configuration.reference)
     if scale is None:
         return declared
@@ -96,9 +96,9 @@ def _possible(cell: Cell, scale: Scale | None) -> Ends:
     return least, greatest
 
 
-def without_anchors(scale: Scales, report: Inquiry) -> str | None:
+def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
     """Which tasks cannot be normalised, and what to do; nothing where all can."""
-    bare = [task for task, anchors in scale.items() if anchors is None]
+    bare = [task for task, task_anchors in anchors.items() if task_anchors is None]
     if not bare:
         return None
     if report.settings.normalisation == "observed":
@@ -125,9 +125,9 @@ def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
     return reference.get("maximum"), "maximum"
 
 
-def _observed(cells: list[Cell]) -> Scale | None:
+def _observed(cells: list[Cell]) -> TaskAnchors | None:
     scores = np.concatenate([cell.scores for cell in cells])
     if not len(scores) or scores.min() == scores.max():
         return None
     source = "least and greatest score observed here: depends on who takes part"
-    return Scale(low=float(scores.min()), high=float(scores.max()), source=source)
+    return TaskAnchors(low=float(scores.min()), high=float(scores.max()), source=source)

@@ -15,10 +15,10 @@ from rlexp.reports.evidence.runs import Cell, Evidence
 from rlexp.reports.evidence.sweeps import (
     SweepEvidence,
     TrialEvidence,
-    effort,
     full_runs,
     leaves,
-    said,
+    tuning_effort,
+    value_text,
 )
 from rlexp.text import counted, listed, numbers
 
@@ -37,21 +37,21 @@ FAILURES = {
 def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
     """The search as it was declared, then its space: in words, and verbatim."""
     yield Table(
-        name=f"search{suffix(sweep, evidence)}",
-        title=titled("Search", sweep, evidence),
+        name=f"search{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search", sweep, evidence),
         columns=(Column(title="what"), Column(title="how")),
         rows=tuple(_declared(sweep)),
         note="As declared before the first trial, but for what was spent.",
     )
     yield Table(
-        name=f"ranges{suffix(sweep, evidence)}",
-        title=titled("Search space", sweep, evidence),
+        name=f"ranges{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search space", sweep, evidence),
         columns=tuple(Column(title=t) for t in ("parameter", "values", "only where", "default")),
         rows=tuple(_ranges(sweep)),
     )
     yield Listing(
-        name=f"space{suffix(sweep, evidence)}",
-        title=titled("Search space, verbatim", sweep, evidence),
+        name=f"space{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search space, verbatim", sweep, evidence),
         text="\n".join(
             json.dumps(parameter, ensure_ascii=False)
             for parameter in sweep.definition.space.plain()
@@ -114,8 +114,8 @@ def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     others = [(key, None, default, won, *[None] * (len(chosen) - 1)) for key, default, won in rest]
     titles = [f"trial {t.number}{_role(t, sweep)}" for t in chosen]
     return Table(
-        name=f"winner-settings{suffix(sweep, evidence)}",
-        title=titled("Every hyperparameter", sweep, evidence),
+        name=f"winner-settings{name_suffix(sweep, evidence)}",
+        title=sweep_title("Every hyperparameter", sweep, evidence),
         columns=tuple(Column(title=t) for t in ("parameter", "searched", "default", *titles)),
         rows=(*searched, *(others if chosen else [row[:3] for row in others])),
         note=_note(rest),
@@ -178,12 +178,12 @@ OBJECTIVES = {
 }
 
 
-def suffix(sweep: SweepEvidence, evidence: Evidence) -> str:
+def name_suffix(sweep: SweepEvidence, evidence: Evidence) -> str:
     """What tells the blocks of a sweep from those of others: nothing where it is alone."""
     return f"-{sweep.experiment}" if len(evidence.sweeps) > 1 else ""
 
 
-def titled(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
+def sweep_title(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
     """A title that names the sweep where there are several."""
     return f"{title}: {sweep.experiment}" if len(evidence.sweeps) > 1 else title
 
@@ -198,7 +198,7 @@ def is_minimised(sweep: SweepEvidence) -> bool:
     return sweep.definition.plan.objectives[0] in MINIMISED
 
 
-def kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
+def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """What a trial is to a reader, of `KINDS`."""
     if trial.number == DEFAULT:
         return "default"
@@ -242,7 +242,7 @@ def clouds(
     """
     series = []
     for name in KINDS:
-        points = [t for t in trials if kind(t, sweep) == name and t.number in x]
+        points = [t for t in trials if trial_kind(t, sweep) == name and t.number in x]
         if points:
             series.append(
                 Cloud(
@@ -291,7 +291,7 @@ def range_in_words(domain: Domain) -> str:
 def shown(value: Any) -> str:
     """A parameter's value: numbers to six digits, texts as they are, all else as JSON."""
     is_number = isinstance(value, float) and math.isfinite(value)
-    return f"{value:.6g}" if is_number else said(value)
+    return f"{value:.6g}" if is_number else value_text(value)
 
 
 def value_of(parameter: Parameter, values: Mapping[str, Any]) -> str | None:
@@ -315,7 +315,7 @@ def budget_in_words(sweep: SweepEvidence) -> str:
     ]
     return (
         f"at most {listed(limits)}; spent {full_runs(sweep):.3g} full-run equivalents of "
-        f"{sweep.steps:,} steps, {effort(sweep)}, selection included"
+        f"{sweep.steps:,} steps, {tuning_effort(sweep)}, selection included"
     )
 
 

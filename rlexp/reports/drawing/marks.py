@@ -87,8 +87,8 @@ def coordinate_ticks(coordinate: Coordinate, axis: Scale | None) -> list[Tick]:
     if not coordinate.names:
         return axis.ticks(TICKS)
     every = -(-len(coordinate.names) // MOST_NAMES)
-    places = ((axis.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
-    return [Tick(round(100 * at, 3), name) for at, name in list(places)[::every]]
+    named = ((axis.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
+    return [Tick(round(100 * at, 3), name) for at, name in list(named)[::every]]
 
 
 def colour_ends(figure: Parallel, axis: Scale) -> tuple[str, str]:
@@ -122,14 +122,14 @@ def parallel_words(figure: Parallel) -> list[str]:
     return said
 
 
-def apart(places: Sequence[float], least: float = APART) -> list[float]:
+def apart(positions: Sequence[float], least: float = APART) -> list[float]:
     """Places from 0 to 100, in per cent, moved as little as keeps names from each other.
 
     Where there is no room for that, they are evenly apart.
     """
-    least = min(least, 100 / max(1, len(places) - 1))
-    order = sorted(range(len(places)), key=lambda k: places[k])
-    moved = list(places)
+    least = min(least, 100 / max(1, len(positions) - 1))
+    order = sorted(range(len(positions)), key=lambda k: positions[k])
+    moved = list(positions)
     for rank, k in enumerate(order):
         moved[k] = max(moved[k], moved[order[rank - 1]] + least if rank else 0.0)
     for rank, k in enumerate(reversed(order)):

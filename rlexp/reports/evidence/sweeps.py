@@ -27,10 +27,10 @@ def leaves(settings: Any, path: str) -> Iterator[tuple[str, str]]:
         for key in sorted(set(settings) - {TARGET, PLUG_IN}):
             yield from leaves(settings[key], f"{path}.{key}")
     elif settings is not None:
-        yield path, said(settings)
+        yield path, value_text(settings)
 
 
-def said(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value in a sentence: a text as it is, anything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
@@ -137,7 +137,7 @@ SEARCH = ("tuning", "selection")
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class TuningEffort:
     """What was spent on finding a label's configuration."""
 
     trials: int
@@ -148,10 +148,10 @@ class Effort:
         return f"{self.steps:,} environment steps in {counted(self.trials, 'trial')}"
 
 
-def effort(sweep: SweepEvidence) -> Effort:
+def tuning_effort(sweep: SweepEvidence) -> TuningEffort:
     """What a sweep spent on tuning and selection."""
     steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase in SEARCH)
-    return Effort(len(sweep.trials), steps)
+    return TuningEffort(len(sweep.trials), steps)
 
 
 def full_runs(sweep: SweepEvidence) -> float:

@@ -88,13 +88,13 @@ def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
 
 def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]:
     """Metrics whose intervals are known to hold the true value less often than they promise."""
-    sorted_: dict[tuple[str, ...], dict[str, float]] = {}
+    shares_by_labels: dict[tuple[str, ...], dict[str, float]] = {}
     for name, metric in report.metrics.items():
         narrow = {e.label: i for e in estimates if (i := e.intervals.get(name)) and too_narrow(i)}
         shares = [i.coverage for i in narrow.values() if i.coverage is not None]
         if shares:
-            sorted_.setdefault(tuple(narrow), {})[metric.title] = min(shares)
-    for labels, shares_by_title in sorted_.items():
+            shares_by_labels.setdefault(tuple(narrow), {})[metric.title] = min(shares)
+    for labels, shares_by_title in shares_by_labels.items():
         yield Notice(
             tone=Tone.WARNING,
             text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: at "
@@ -189,7 +189,9 @@ def _runs(estimates: Estimates) -> str:
 def _anchors(report: Inquiry) -> Block:
     anchors = scales(report.evidence, report.settings)
     rows = [
-        (task, scale.low, scale.high, scale.source) for task, scale in anchors.items() if scale
+        (task, task_anchors.low, task_anchors.high, task_anchors.source)
+        for task, task_anchors in anchors.items()
+        if task_anchors
     ]
     return Table(
         name="anchors",

@@ -6,7 +6,7 @@ from math import fsum
 
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import suffix, titled
+from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
@@ -109,8 +109,8 @@ def _phases(sweep: SweepEvidence, evidence: Evidence) -> Table:
         seconds=fsum(cost.seconds for cost in costs.values()),
     )
     return Table(
-        name=f"phases{suffix(sweep, evidence)}",
-        title=titled("Search against test", sweep, evidence),
+        name=f"phases{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search against test", sweep, evidence),
         columns=PHASES,
         rows=tuple(
             (

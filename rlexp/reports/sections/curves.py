@@ -7,7 +7,7 @@ from rlexp.reports.analysis.curves import (
     SHOWN,
     LabelCurves,
     LabelLines,
-    aggregate,
+    aggregate_curve,
     by_seconds,
     by_steps,
     single_lines,
@@ -89,7 +89,7 @@ def _drawn(report: Inquiry, curves: LabelCurves) -> LabelLines:
     if not curves.curves:
         return LabelLines(lines=(), description=f"— ({curves.remark})")
     ends = possible_scores([report.evidence.cells[curves.label, curves.task]], None)
-    aggregated = aggregate([curves], report.settings, ends)
+    aggregated = aggregate_curve([curves], report.settings, ends)
     single = single_lines(curves, report.settings.curve_points)
     shown = [f"{SHOWN} of its runs shown"] if len(single) < len(curves.curves) else []
     remarks = "; ".join([aggregated.description, *shown, *curves.remarks])

@@ -8,11 +8,11 @@ from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
     incumbents,
-    kind,
+    name_suffix,
     objective,
-    suffix,
+    sweep_title,
     test_cell,
-    titled,
+    trial_kind,
     valued,
 )
 from rlexp.reports.drawing.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
@@ -41,8 +41,8 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
         yield Notice(tone=Tone.NOTE, text=text)
         return
     yield Scatter(
-        name=f"history{suffix(sweep, evidence)}",
-        title=titled("Optimisation history", sweep, evidence),
+        name=f"history{name_suffix(sweep, evidence)}",
+        title=sweep_title("Optimisation history", sweep, evidence),
         x=Axis(title="environment steps of the search", low=0.0),
         y=Axis(title=objective(sweep)),
         clouds=clouds(trials, {t.number: t.ended_at for t in trials}, sweep),
@@ -80,7 +80,7 @@ def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, floa
 def _note(sweep: SweepEvidence) -> str:
     drawn = {t.number for t in valued(sweep)}
     absent = [t for t in sweep.trials if t.number not in drawn]
-    counts = Counter(kind(t, sweep) for t in absent)
+    counts = Counter(trial_kind(t, sweep) for t in absent)
     counts_by_kind = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     silent = f" Not drawn, as they have no value: {counts_by_kind}." if absent else ""
     return (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import suffix, titled
+from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import Importance, SweepEvidence
@@ -60,8 +60,8 @@ def _table(sweep: SweepEvidence, importances: list[Importance], evidence: Eviden
     ]
     notes = [f"{i.method}: {_quality(i)}{i.note}".strip() for i in importances]
     return Table(
-        name=f"importance{suffix(sweep, evidence)}",
-        title=titled("Importance of parameters", sweep, evidence),
+        name=f"importance{name_suffix(sweep, evidence)}",
+        title=sweep_title("Importance of parameters", sweep, evidence),
         columns=(
             Column(title="parameter"),
             *(Column(title=i.method, digits=2) for i in importances),
@@ -79,8 +79,8 @@ def _quality(importance: Importance) -> str:
 
 def _pairs(sweep: SweepEvidence, importances: list[Importance], evidence: Evidence) -> Table:
     return Table(
-        name=f"importance-pairs{suffix(sweep, evidence)}",
-        title=titled("What two parameters do together", sweep, evidence),
+        name=f"importance-pairs{name_suffix(sweep, evidence)}",
+        title=sweep_title("What two parameters do together", sweep, evidence),
         columns=(
             Column(title="parameter"),
             Column(title="with"),

@@ -9,11 +9,11 @@ from rlexp.protocol.space import Choice, Integer, Parameter
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     is_minimised,
-    kind,
+    name_suffix,
     objective,
     shown,
-    suffix,
-    titled,
+    sweep_title,
+    trial_kind,
     valued,
 )
 from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Part, Thread
@@ -46,8 +46,8 @@ def _figure(sweep: SweepEvidence, evidence: Evidence) -> Parallel:
     colour = Axis(title=objective(sweep), low=min(values), high=max(values))
     height = Coordinate(title=objective(sweep), low=min(values), high=max(values))
     return Parallel(
-        name=f"parallel{suffix(sweep, evidence)}",
-        title=titled("Parallel coordinates", sweep, evidence),
+        name=f"parallel{name_suffix(sweep, evidence)}",
+        title=sweep_title("Parallel coordinates", sweep, evidence),
         coordinates=(*coordinates, height),
         threads=tuple(_thread(t, sweep, coordinates) for t in trials),
         colour=colour,
@@ -65,7 +65,7 @@ def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
 
     def rank(trial: TrialEvidence) -> tuple[bool, bool, float, int]:
         value = trial.value if trial.number in numbered and trial.value is not None else 0.0
-        marked = kind(trial, sweep) in MARKED
+        marked = trial_kind(trial, sweep) in MARKED
         return not marked, trial.number not in numbered, -sign * value, trial.number
 
     kept = sorted(sweep.trials, key=rank)[:MOST]
@@ -88,7 +88,7 @@ def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordi
 def _thread(
     trial: TrialEvidence, sweep: SweepEvidence, coordinates: Sequence[Coordinate]
 ) -> Thread:
-    role = kind(trial, sweep)
+    role = trial_kind(trial, sweep)
     value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
     return Thread(
         name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",

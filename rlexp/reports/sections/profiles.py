@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.scale import Scales, common_scale, task_scores, without_anchors
+from rlexp.reports.analysis.scale import AnchorsByTask, common_scale, task_scores, without_anchors
 from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, states
 from rlexp.stats.interval import too_few
@@ -42,7 +42,7 @@ def _no_profile(reason: str) -> Notice:
     return Notice(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
 
 
-def _figure(report: Inquiry, scale: Scales | None) -> Lines | Notice:
+def _figure(report: Inquiry, scale: AnchorsByTask | None) -> Lines | Notice:
     evidence = report.evidence
     reasons = {label: _unscored(evidence, label) for label in evidence.labels}
     scores = {
@@ -129,6 +129,6 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
     )
 
 
-def _about_scale(scale: Scales | None) -> str:
+def _about_scale(scale: AnchorsByTask | None) -> str:
     sources = sorted({anchors.source for anchors in (scale or {}).values() if anchors})
     return f"0 and 1 are: {'; '.join(sources)}." if sources else ""

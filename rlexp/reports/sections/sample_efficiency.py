@@ -7,12 +7,12 @@ import numpy as np
 
 from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
-from rlexp.reports.analysis.curves import LabelLines, aggregate, by_steps
+from rlexp.reports.analysis.curves import LabelLines, aggregate_curve, by_steps
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import (
-    Scale,
-    Scales,
+    AnchorsByTask,
+    TaskAnchors,
     common_scale,
     possible_scores,
     without_anchors,
@@ -73,7 +73,7 @@ class SampleEfficiencySection:
         return Part(name="sample-efficiency", title="Sample efficiency", blocks=blocks)
 
 
-def _over_tasks(report: Inquiry, scale: Scales) -> Block:
+def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
     reason = without_anchors(scale, report)
     if reason:
         return Notice(tone=Tone.WARNING, text=f"No curve over all tasks: {reason}.")
@@ -103,7 +103,9 @@ def _budget(evidence: Evidence, task: str) -> int:
     return max(int(member.record.spec.budget["steps"]) for member in members)
 
 
-def _drawn(report: Inquiry, label: str, scale: Scales, units: Mapping[str, int]) -> LabelLines:
+def _drawn(
+    report: Inquiry, label: str, scale: AnchorsByTask, units: Mapping[str, int]
+) -> LabelLines:
     """The aggregate of a label's runs over all tasks, or why there is none."""
     normalised = []
     for task in report.evidence.tasks:
@@ -112,12 +114,12 @@ def _drawn(report: Inquiry, label: str, scale: Scales, units: Mapping[str, int])
             return LabelLines(lines=(), description=f"— ({task}: {curves.remark})")
         normalised.append(curves.scaled(units.get(task, 1), anchors.normalised))
     ends = possible_scores(report.evidence.of_label(label), scale)
-    drawn = aggregate(normalised, report.settings, ends)
+    drawn = aggregate_curve(normalised, report.settings, ends)
     remarks = [f"{curves.task}: {remark}" for curves in normalised for remark in curves.remarks]
     return LabelLines(lines=drawn.lines, description="; ".join([drawn.description, *remarks]))
 
 
-def _table(report: Inquiry, scale: Scales | None) -> Table:
+def _table(report: Inquiry, scale: AnchorsByTask | None) -> Table:
     evidence = report.evidence
     areas_by_cell = {
         (t, k): _areas(evidence, k, t) for t in evidence.tasks for k in evidence.labels
@@ -173,7 +175,10 @@ def _row(report: Inquiry, task: str, label: str, areas: CurveAreas) -> tuple[Val
 
 
 def _over_all(
-    report: Inquiry, label: str, scale: Scales, areas_by_cell: Mapping[tuple[str, str], CurveAreas]
+    report: Inquiry,
+    label: str,
+    scale: AnchorsByTask,
+    areas_by_cell: Mapping[tuple[str, str], CurveAreas],
 ) -> tuple[Value, ...]:
     """The row of a label over all tasks; the area of normalised returns is the normalised area."""
     areas_by_task = {task: areas_by_cell[task, label] for task in report.evidence.tasks}
@@ -186,7 +191,7 @@ def _over_all(
     return (ALL_TASKS, label, runs, _estimate(report, normalised, ends), None)
 
 
-def _normalised(values: Sequence[float], scale: Scale | None) -> Sequence[float]:
+def _normalised(values: Sequence[float], scale: TaskAnchors | None) -> Sequence[float]:
     assert scale is not None
     return tuple(scale.normalised(np.asarray(values, dtype=np.float64)).tolist())
 

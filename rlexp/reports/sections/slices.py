@@ -7,7 +7,14 @@ from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import clouds, objective, shown, suffix, titled, valued
+from rlexp.reports.analysis.sweep_tables import (
+    clouds,
+    name_suffix,
+    objective,
+    shown,
+    sweep_title,
+    valued,
+)
 from rlexp.reports.drawing.blocks import Axis, Block, Part, Scatter, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
@@ -65,8 +72,8 @@ def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> S
         log = domain.log if isinstance(domain, Integer) else domain.scale == "log"
         axis = Axis(title=parameter.key, log=log)
     return Scatter(
-        name=f"slice-{parameter.key}{suffix(sweep, evidence)}",
-        title=titled(parameter.key, sweep, evidence),
+        name=f"slice-{parameter.key}{name_suffix(sweep, evidence)}",
+        title=sweep_title(parameter.key, sweep, evidence),
         x=axis,
         y=Axis(title=objective(sweep)),
         clouds=clouds(trials, x, sweep),

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from math import isfinite
 
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import OBJECTIVES, kind, suffix, titled, value_of, valued
+from rlexp.reports.analysis.sweep_tables import (
+    OBJECTIVES,
+    name_suffix,
+    sweep_title,
+    trial_kind,
+    value_of,
+    valued,
+)
 from rlexp.reports.drawing.blocks import REMARK, Column, Part, Table, Value, remarked
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
@@ -41,8 +48,8 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         REMARK,
     )
     table = Table(
-        name=f"trials{suffix(sweep, evidence)}",
-        title=titled("All trials", sweep, evidence),
+        name=f"trials{name_suffix(sweep, evidence)}",
+        title=sweep_title("All trials", sweep, evidence),
         columns=columns,
         rows=tuple(_row(t, sweep) for t in sorted(sweep.trials, key=lambda t: t.number)),
         note="Scores counts the tuning seeds that it was scored on, of "
@@ -69,7 +76,7 @@ def _row(trial: TrialEvidence, sweep: SweepEvidence) -> tuple[Value, ...]:
 
 def _state(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """How it ended, and what it is besides (`complete, winner`)."""
-    role = kind(trial, sweep)
+    role = trial_kind(trial, sweep)
     if role in {"screened", trial.state}:
         return role
     return f"{trial.state}, {role}"

@@ -188,10 +188,10 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
 def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
     """What is known about one label against all others."""
     involved = [pair for pair in compared if label in {pair.first, pair.second}]
-    sorted_: dict[str, list[str]] = {}
+    labels_by_relation: dict[str, list[str]] = {}
     for pair in involved:
         other = pair.second if pair.first == label else pair.first
-        sorted_.setdefault(_relation(label, pair), []).append(other)
+        labels_by_relation.setdefault(_relation(label, pair), []).append(other)
     order = (
         "better than",
         "worse than",
@@ -199,8 +199,12 @@ def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
         "undecided against",
         "not comparable to",
     )
-    relations = [f"{word} {shortened(sorted_[word])}" for word in order if word in sorted_]
-    undecided = set(sorted_) <= {"undecided against", "not comparable to"}
+    relations = [
+        f"{word} {shortened(labels_by_relation[word])}"
+        for word in order
+        if word in labels_by_relation
+    ]
+    undecided = set(labels_by_relation) <= {"undecided against", "not comparable to"}
     return Notice(
         tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
     )

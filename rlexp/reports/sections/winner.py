@@ -12,11 +12,11 @@ from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
     incumbents,
+    name_suffix,
     objective,
     settings_table,
-    suffix,
+    sweep_title,
     test_cell,
-    titled,
 )
 from rlexp.reports.drawing.blocks import (
     REMARK,
@@ -255,8 +255,8 @@ def _tone(selection: Selection, assessment: WinnerAssessment) -> Tone:
 
 def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Evidence) -> Table:
     table = Table(
-        name=f"winner-scores{suffix(sweep, evidence)}",
-        title=titled("Scores by phase", sweep, evidence),
+        name=f"winner-scores{name_suffix(sweep, evidence)}",
+        title=sweep_title("Scores by phase", sweep, evidence),
         columns=(
             Column(title="label", label=True),
             Column(title="trial", digits=0),
@@ -292,8 +292,8 @@ def _overstated(
 ) -> Table:
     rows = [*_observed(selection, assessment), *_expected(sweep, selection, assessment)]
     return Table(
-        name=f"winner-optimism{suffix(sweep, evidence)}",
-        title=titled("What tuning overstated", sweep, evidence),
+        name=f"winner-optimism{name_suffix(sweep, evidence)}",
+        title=sweep_title("What tuning overstated", sweep, evidence),
         columns=(
             Column(title="quantity"),
             Column(title="value", digits=3),
@@ -354,8 +354,8 @@ def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -
     means = [mean(f.tuning) or 0.0 for f in selection.finalists]
     digits = digits_for(max(means) - min(means)) if means else 2
     return Table(
-        name=f"winner-finalists{suffix(sweep, evidence)}",
-        title=titled("Finalists", sweep, evidence),
+        name=f"winner-finalists{name_suffix(sweep, evidence)}",
+        title=sweep_title("Finalists", sweep, evidence),
         columns=(
             Column(title="trial", digits=0),
             Column(title="role"),

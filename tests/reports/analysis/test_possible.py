@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from evidence_samples import typical
 
-from rlexp.reports.analysis.scale import Scale, possible_scores
+from rlexp.reports.analysis.scale import TaskAnchors, possible_scores
 from rlexp.reports.evidence.runs import Cell
 from rlexp.stats.interval import Interval, limited
 
@@ -68,7 +68,7 @@ def test_the_widest_task_tells_what_is_possible() -> None:
     """On the scale that the tasks share; a task that declares no end leaves it open."""
     both = cells({"minimum": -10.0, "maximum": 30.0}, {"minimum": 0.0})
     scale = {
-        cell.task: Scale(low=0.0, high=high, source="")
+        cell.task: TaskAnchors(low=0.0, high=high, source="")
         for cell, high in zip(both, (10.0, 1.0), strict=True)
     }
     assert (-1.0, None) == possible_scores(both, scale)

@@ -16,20 +16,20 @@ from evidence_samples import (
 )
 from numpy.testing import assert_allclose
 
-from rlexp.reports.analysis.scale import Scale, scale_of, scales, task_scores
+from rlexp.reports.analysis.scale import TaskAnchors, scale_of, scales, task_scores
 from rlexp.reports.evidence.runs import Evidence
 
 
 def test_normalised_by_hand() -> None:
     """0 at the lower anchor, 1 at the upper one, and beyond them beyond."""
-    own = Scale(low=-1235.0, high=-150.0, source="")
+    own = TaskAnchors(low=-1235.0, high=-150.0, source="")
     scores = np.asarray([-1235.0, -692.5, -150.0, 0.0])
     assert_allclose([0.0, 0.5, 1.0, 1235 / 1085], own.normalised(scores), rtol=1e-15)
 
 
 def test_anchors_are_random_and_threshold() -> None:
     """Both, and where they come from, are those of the configuration."""
-    expected = Scale(low=22.5, high=475.0, source="random and threshold score (measured)")
+    expected = TaskAnchors(low=22.5, high=475.0, source="random and threshold score (measured)")
     assert expected == scale_of(CARTPOLE, typical(), settings())
 
 
@@ -42,7 +42,9 @@ def test_without_a_threshold_the_maximum_counts() -> None:
         pairs = zip(own.members, configured, strict=True)
         return replace(own, members=tuple(replace(m, configuration=c) for m, c in pairs))
 
-    expected = Scale(low=-500.0, high=0.0, source="random and maximum score (the configuration)")
+    expected = TaskAnchors(
+        low=-500.0, high=0.0, source="random and maximum score (the configuration)"
+    )
     assert expected == scale_of(CARTPOLE, bare(typical()), settings())
 
 

@@ -20,7 +20,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.fairness import efforts, untuned, warnings
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.evidence.sweeps import Effort, effort, full_runs
+from rlexp.reports.evidence.sweeps import TuningEffort, full_runs, tuning_effort
 
 
 def told(own: Evidence) -> list[str]:
@@ -30,8 +30,8 @@ def told(own: Evidence) -> list[str]:
 
 def test_effort_is_that_of_the_search() -> None:
     """Tuning and selection, not test."""
-    assert Effort(12, 248_000) == effort(swept_evidence())
-    assert "248,000 environment steps in 12 trials" == str(effort(swept_evidence()))
+    assert TuningEffort(12, 248_000) == tuning_effort(swept_evidence())
+    assert "248,000 environment steps in 12 trials" == str(tuning_effort(swept_evidence()))
 
 
 def test_full_run_equivalents_by_hand() -> None:
@@ -47,8 +47,8 @@ def test_full_run_equivalents_by_hand() -> None:
 
 def test_winner_and_default_of_a_sweep_are_fair() -> None:
     """What tuning was worth is the question; the default is left out."""
-    assert {"tuned": Effort(12, 248_000)} == efforts(swept(), CARTPOLE)
-    assert {"default": Effort(12, 248_000)} == efforts(default_won(), CARTPOLE)
+    assert {"tuned": TuningEffort(12, 248_000)} == efforts(swept(), CARTPOLE)
+    assert {"default": TuningEffort(12, 248_000)} == efforts(default_won(), CARTPOLE)
     assert [] == told(swept())
 
 
