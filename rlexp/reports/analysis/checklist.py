@@ -1,7 +1,7 @@
 """The reproducibility checklist of Eimer et al. (2023), filled in from the evidence.
 
 Eimer, Lindauer and Raileanu 2023, "Hyperparameters in Reinforcement Learning and How To Tune
-Them", Appendix A; the items are in our words.
+Them", Appendix A; the items are paraphrased.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ from rlexp.text import counted, listed, numbers, shortened
 
 
 class ChecklistAnswer(StrEnum):
-    """What the evidence says to an item."""
+    """Answer to an item, as far as the records give one."""
 
     YES = "yes"
     NO = "no"
@@ -39,37 +39,37 @@ class ChecklistAnswer(StrEnum):
 
 
 Judgement = tuple[ChecklistAnswer, str]
-"""An answer, and what it rests on or what is for the author to say, in sentences."""
+"""An answer, and the evidence for it or the task for the author, in sentences."""
 JudgeItem = Callable[[Evidence], Judgement]
 
 
 LIBRARIES = ("optuna", "cmaes", "numpy", "scipy")
-"""Packages that tuners are made of."""
+"""Packages on which tuners are built."""
 
 
 def tuning_runs(evidence: Evidence) -> int:
-    """Tuning runs that the experiments hold, whether or not the report is about them."""
+    """Number of tuning runs in the experiments, in the report or left out."""
     here = len(evidence.members) if evidence.phase is Phase.TUNING else 0
     return here + evidence.left_out.get(Phase.TUNING, 0)
 
 
 def no_sweep(evidence: Evidence, request: str) -> Judgement:
-    """The answer where no experiment is a sweep: tuning was done elsewhere, if at all."""
+    """The answer where no experiment is a sweep, with a request to the author."""
     count = tuning_runs(evidence)
-    existing = f"{counted(count, 'tuning run')} beside these" if count else "no tuning run"
-    return ChecklistAnswer.WORDS, f"The experiments hold {existing}. {request}"
+    existing = f"{counted(count, 'tuning run')}" if count else "no tuning run"
+    return ChecklistAnswer.WORDS, f"The experiments contain {existing}, and no sweep. {request}"
 
 
 def tuner(evidence: Evidence) -> Judgement:
-    """Item 2: tuner, pruner, their settings, and versions of what they are made of."""
+    """Item 2: tuner, pruner, their settings, and versions of their packages."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Name tuner and method.")
+        return no_sweep(evidence, "Name the tuner and its method.")
     descriptions = [f"{sweep.experiment}: {tuner_in_words(sweep)}" for sweep in evidence.sweeps]
     return ChecklistAnswer.YES, f"{'; '.join(descriptions)}. {_versions(evidence)}"
 
 
 def space(evidence: Evidence) -> Judgement:
-    """Item 3: where the whole space stands."""
+    """Item 3: where the report lists the search space."""
     if not evidence.sweeps:
         return no_sweep(evidence, "Give ranges, scales and choices.")
     sizes = [
@@ -83,9 +83,9 @@ def space(evidence: Evidence) -> Judgement:
 
 
 def shared_ranges(evidence: Evidence) -> Judgement:
-    """Item 4: parameters that several spaces have."""
+    """Item 4: ranges of parameters that several search spaces share."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say why, if not.")
+        return no_sweep(evidence, "State why, if they do not.")
     domains: dict[str, dict[str, Domain]] = {}
     for sweep in evidence.sweeps:
         for parameter in sweep.definition.space.parameters:
@@ -94,25 +94,25 @@ def shared_ranges(evidence: Evidence) -> Judgement:
     if not shared:
         return ChecklistAnswer.YES, "No two sweeps here search the same hyperparameter."
     if unequal := list(_unequal(shared)):
-        return ChecklistAnswer.WORDS, f"Not all of them: {'; '.join(unequal)}. Say why."
+        return ChecklistAnswer.WORDS, f"Ranges differ: {'; '.join(unequal)}. State why."
     count = counted(len(shared), "hyperparameter")
     return ChecklistAnswer.YES, f"All sweeps that search one of {count} search the same range."
 
 
 def cost_metric(evidence: Evidence) -> Judgement:
-    """Item 5: the score of a run, and what each sweep made of it."""
+    """Item 5: the score of a run, and the objective of each sweep."""
     definitions = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
     sweeps = [f"{sweep.experiment} optimised the {_objective(sweep)}" for sweep in evidence.sweeps]
     if not definitions and not sweeps:
-        return ChecklistAnswer.NO, "No run was asked for."
+        return ChecklistAnswer.NO, "No run is planned."
     scores = [f"The score of a run: {' or '.join(definitions)}"] if definitions else []
     return ChecklistAnswer.YES, f"{'. '.join([*scores, *sweeps])}."
 
 
 def budget(evidence: Evidence) -> Judgement:
-    """Item 6: full-run equivalents and environment steps, asked for and spent."""
+    """Item 6: full-run equivalents and environment steps, planned and spent."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Give the budget of tuning.")
+        return no_sweep(evidence, "Give the tuning budget.")
     descriptions = [f"{sweep.experiment}: {budget_in_words(sweep)}" for sweep in evidence.sweeps]
     return ChecklistAnswer.YES, f"{'; '.join(descriptions)}."
 
@@ -137,15 +137,15 @@ def same_budget(evidence: Evidence) -> Judgement:
                 f"{label} {label_effort}" for label, label_effort in spent.items()
             )
             return ChecklistAnswer.NO, f"On {task}, searches took {efforts_text}."
-    same_steps = "On each task all runs have the same environment steps"
+    same_steps = "On each task, all runs have the same number of environment steps"
     if evidence.sweeps and not untuned(evidence):
         return (
             ChecklistAnswer.YES,
-            f"{same_steps}, and so do the searches; defaults are untuned by design.",
+            f"{same_steps}, and so have the searches. Defaults are untuned by design.",
         )
     return (
         ChecklistAnswer.WORDS,
-        f"{same_steps}. Say whether the same effort went into tuning each label.",
+        f"{same_steps}. State whether every label was tuned with the same effort.",
     )
 
 
@@ -155,7 +155,7 @@ def wall_clock(evidence: Evidence) -> Judgement:
     if not timed:
         return (
             ChecklistAnswer.YES,
-            "Budgets are environment steps, so hardware does not matter to them.",
+            "Budgets are in environment steps, which do not depend on hardware.",
         )
     machines = {
         str((m.provenance.get("machine") or {}).get("processor"))
@@ -164,24 +164,24 @@ def wall_clock(evidence: Evidence) -> Judgement:
     }
     hardware = f" Its test runs were on {listed(sorted(machines))}." if machines else ""
     return ChecklistAnswer.WORDS, (
-        f"The budget of {listed(timed)} is in hours.{hardware} Say whether all its tuning runs had "
-        "comparable hardware to themselves."
+        f"The budget of {listed(timed)} is in hours.{hardware} State whether all its tuning runs had "
+        "comparable hardware without other load."
     )
 
 
 def all_tuned(evidence: Evidence) -> Judgement:
-    """Item 9: labels that no sweep found."""
+    """Item 9: labels that no sweep tuned."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say how each was tuned.")
+        return no_sweep(evidence, "State how each method was tuned.")
     if bare := untuned(evidence):
         return ChecklistAnswer.NO, (
-            f"No sweep here tuned {listed(bare)}: tune every method with the same budget, or "
-            "leave it out."
+            f"No sweep in this report tuned {listed(bare)}: tune every method with the same budget, "
+            "or leave it out."
         )
     names = listed(sweep.experiment for sweep in evidence.sweeps)
     return ChecklistAnswer.YES, (
-        f"Every method was tuned by a sweep of its own ({names}). The default configurations "
-        "beside them are untuned by design: they say what tuning was worth."
+        f"A separate sweep tuned every method ({names}). The default configurations "
+        "are untuned by design: they show the gain from tuning."
     )
 
 
@@ -195,7 +195,7 @@ def tuning_seeds(evidence: Evidence) -> Judgement:
     if not tuning_runs(evidence):
         return (
             ChecklistAnswer.WORDS,
-            "The experiments hold no tuning run; list the seeds that were used.",
+            "The experiments contain no tuning run; list the seeds that were used.",
         )
     descriptions = [
         f"{e.name}, root {e.seeds.root}: {numbers(e.seeds.seeds(Phase.TUNING))} "
@@ -207,29 +207,33 @@ def tuning_seeds(evidence: Evidence) -> Judgement:
 
 
 def configurations(evidence: Evidence) -> Judgement:
-    """Item 13: where every setting stands."""
+    """Item 13: where the report lists every setting."""
     if not evidence.members:
-        return ChecklistAnswer.NO, "No configuration was asked for."
+        return ChecklistAnswer.NO, "No configuration is planned."
     if imported := imported_members(evidence):
         runs = counted(len(imported), "imported run")
-        return ChecklistAnswer.WORDS, f"Of {runs} not every setting is known."
+        return ChecklistAnswer.WORDS, f"Some settings of {runs} are not known."
     cells = counted(len(evidence.cells), "configuration")
     listing = f"Every setting of {cells} is in the records, and listed in Provenance"
     undecided = [sweep.experiment for sweep in evidence.sweeps if sweep.selection is None]
     if undecided:
         return ChecklistAnswer.NO, f"{listed(undecided)} has not chosen a winner yet."
-    winners = ", that of each winner in Winner of the sweep too" if evidence.sweeps else ""
+    winners = (
+        "; the section Winner of the sweep lists those of each winner, too"
+        if evidence.sweeps
+        else ""
+    )
     return ChecklistAnswer.YES, f"{listing}{winners}."
 
 
 def includes_tuning(evidence: Evidence) -> Judgement:
-    """Item 15: the search is in the records, and the command that made it does it again."""
+    """Item 15: the records of the search, and the command that repeats it."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say whether the code includes it.")
+        return no_sweep(evidence, "State whether the code includes tuning.")
     names = listed(sweep.experiment for sweep in evidence.sweeps)
     return ChecklistAnswer.YES, (
-        f"The search itself is in the records of {names}: every trial, the choice, and the "
-        "definition that 'rlexp sweep' repeats it from."
+        f"The records of {names} contain the search: every trial, the choice, and the "
+        "definition from which 'rlexp sweep' repeats it."
     )
 
 
@@ -275,16 +279,15 @@ def _seeds_of(sweep: SweepEvidence, evidence: Evidence) -> str:
 
 
 THAT_MATTER = (9, 10, 11, 12, 13)
-"""Items whose answer must not be no where a report is to be strict."""
+"""Items for which `--strict` refuses the answer no."""
 IMPORTED = (
-    "Whether they are on seeds that no tuning saw, and how evaluations were seeded, is for the "
-    "author to say."
+    "State whether tuning used other seeds than these runs, and how evaluations were seeded."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ChecklistItem:
-    """An item with its answer, and what the answer rests on or what is for the author to say."""
+    """An item with its answer, and the evidence for it or the task for the author."""
 
     number: int
     question: str
@@ -293,7 +296,7 @@ class ChecklistItem:
 
 
 def items(report: Inquiry) -> tuple[ChecklistItem, ...]:
-    """All items, in the order of the paper."""
+    """Answers to all items, in the order of the paper."""
     return tuple(
         ChecklistItem(number, question, *judge(report.evidence))
         for number, (question, judge) in enumerate(ITEMS, start=1)
@@ -301,9 +304,10 @@ def items(report: Inquiry) -> tuple[ChecklistItem, ...]:
 
 
 def failed_checks(report: Inquiry) -> tuple[str, ...]:
-    """What `--strict` refuses, a line each.
+    """Reasons for which `--strict` refuses the report, one line each.
 
-    Missing data, the wrong phase, records that are not what was written, items that matter.
+    They are missing data, a phase other than test, records that differ from the ledger, and
+    failed items of the checklist.
     """
     evidence = report.evidence
     answered = items(report)
@@ -315,8 +319,8 @@ def failed_checks(report: Inquiry) -> tuple[str, ...]:
 def _tampered(evidence: Evidence) -> Iterator[str]:
     for integrity in evidence.integrity:
         if integrity.faults:
-            verb = "is" if len(integrity.faults) == 1 else "are"
-            yield f"{integrity.experiment}: {counted(len(integrity.faults), 'record')} {verb} not what was written"
+            verb = "differs" if len(integrity.faults) == 1 else "differ"
+            yield f"{integrity.experiment}: {counted(len(integrity.faults), 'record')} {verb} from the ledger"
 
 
 def _wrong_phase(evidence: Evidence) -> Iterator[str]:
@@ -326,12 +330,12 @@ def _wrong_phase(evidence: Evidence) -> Iterator[str]:
 
 def _missing(evidence: Evidence) -> Iterator[str]:
     if not evidence.members:
-        yield f"no {evidence.phase} run was asked for"
+        yield f"no {evidence.phase} run is planned"
     for label in evidence.labels:
         cells = evidence.of_label(label)
         planned = {cell.task for cell in cells}
         if lacking := [task for task in evidence.tasks if task not in planned]:
-            yield f"{label} was not asked for on {listed(lacking)}"
+            yield f"{label} has no planned run on {listed(lacking)}"
         absent = [m for cell in cells for m in cell.members if m.score is None]
         if absent:
             total = sum(cell.planned for cell in cells)
@@ -341,7 +345,7 @@ def _missing(evidence: Evidence) -> Iterator[str]:
 
 
 def _imported(evidence: Evidence) -> str | None:
-    """What is not known of imported runs, where there are any."""
+    """Request to the author about imported runs; `None` without imported runs."""
     imported = imported_members(evidence)
     return (
         f"Imported from other tools: {counted(len(imported), 'run')}. {IMPORTED}"
@@ -354,23 +358,23 @@ def _settings(evidence: Evidence) -> Judgement:
     if imported := _imported(evidence):
         return ChecklistAnswer.WORDS, imported
     separation = (
-        "Environments of training, of evaluation and of each phase are seeded apart by "
-        "construction. Whether the domain has levels or contexts of its own for training and for "
-        "test is for the author to say."
+        "Environments of training, evaluation and each phase have different seeds by "
+        "construction. State whether the domain has separate levels or contexts for training and "
+        "test."
     )
     return ChecklistAnswer.WORDS, separation
 
 
 def _test_seeds(evidence: Evidence) -> Judgement:
     if evidence.phase is not Phase.TEST or not evidence.members:
-        return ChecklistAnswer.NO, "This report holds no test run."
+        return ChecklistAnswer.NO, "This report contains no test run."
     if imported := _imported(evidence):
         return ChecklistAnswer.WORDS, imported
     counts = sorted({cell.planned for cell in evidence.cells.values()})
     numbers_of_runs = " or ".join(str(count) for count in counts)
     return (
         ChecklistAnswer.YES,
-        f"{numbers_of_runs} of each label on each task; {seeds_in_words(evidence.members)}.",
+        f"{numbers_of_runs} per label and task; {seeds_in_words(evidence.members)}.",
     )
 
 
@@ -381,7 +385,7 @@ def _all_on_test_seeds(evidence: Evidence) -> Judgement:
         return ChecklistAnswer.NO, "There is no result."
     if imported := _imported(evidence):
         return ChecklistAnswer.WORDS, imported
-    return ChecklistAnswer.YES, "Runs of other phases are refused."
+    return ChecklistAnswer.YES, "The report refuses runs of other phases."
 
 
 def _code(evidence: Evidence) -> Judgement:
@@ -391,24 +395,24 @@ def _code(evidence: Evidence) -> Judgement:
     if not commits or not all(code.get("commit") for code in codes):
         return (
             ChecklistAnswer.NO,
-            "Not every run knows the commit of its code: keep the study in git.",
+            "Some runs did not record the commit of their code: keep the study in git.",
         )
     shown = f"Commit {listed(commits)}"
     if any(changed_files(m) for m in runs):
         return (
             ChecklistAnswer.WORDS,
-            f"{shown}, with changes that no commit holds. Commit and link them.",
+            f"{shown}, with uncommitted changes. Commit and link them.",
         )
     remotes = sorted({str(code["remote"]) for code in codes if code.get("remote")})
     if not remotes:
-        return ChecklistAnswer.WORDS, f"{shown}. Say where the code can be found."
+        return ChecklistAnswer.WORDS, f"{shown}. State where the code can be found."
     return ChecklistAnswer.YES, f"{shown} of {listed(remotes)}."
 
 
 def _software(evidence: Evidence) -> Judgement:
     runs = _tried(evidence)
     if not runs or not all(packages(m) for m in runs):
-        return ChecklistAnswer.NO, "Not every run recorded its packages."
+        return ChecklistAnswer.NO, "Some runs did not record their packages."
     kinds = {tuple(sorted((m.provenance.get("packages") or {}).items())) for m in runs}
     sameness = "the same in all runs" if len(kinds) == 1 else f"{len(kinds)} different sets"
     return ChecklistAnswer.YES, f"Every run recorded all packages with versions: {sameness}."
@@ -418,7 +422,7 @@ def _hardware(evidence: Evidence) -> Judgement:
     runs = _tried(evidence)
     machines = [m.provenance.get("machine") or {} for m in runs]
     if not runs or not all(machine.get("processor") for machine in machines):
-        return ChecklistAnswer.NO, "Not every run knows its machine."
+        return ChecklistAnswer.NO, "Some runs did not record their machine."
     processors = sorted(
         {f"{m['processor']}, {counted(m.get('cores') or 0, 'core')}" for m in machines}
     )
@@ -434,12 +438,12 @@ ITEMS: tuple[tuple[str, JudgeItem], ...] = (
     ("Are settings for training and for test defined, and are they kept apart?", _settings),
     ("Is the tuner named, with the method it implements?", tuner),
     ("Is the whole search space given?", space),
-    ("Do algorithms share the ranges of hyperparameters they share?", shared_ranges),
-    ("Is it said which cost was optimised?", cost_metric),
-    ("Is the budget of tuning given?", budget),
+    ("Do algorithms use the same ranges for shared hyperparameters?", shared_ranges),
+    ("Is the optimised cost metric stated?", cost_metric),
+    ("Is the tuning budget given?", budget),
     ("Did all methods have the same budget?", same_budget),
-    ("If the budget is wall-clock: was the hardware comparable?", wall_clock),
-    ("Were all methods, baselines too, tuned in this way?", all_tuned),
+    ("If the budget is wall-clock time: was the hardware comparable?", wall_clock),
+    ("Were all methods, including baselines, tuned in this way?", all_tuned),
     ("Are the tuning seeds listed, and how many?", tuning_seeds),
     ("Are the test seeds listed, and how many?", _test_seeds),
     ("Are all results on test seeds?", _all_on_test_seeds),

@@ -1,4 +1,4 @@
-"""Returns over the parameters of test contexts: a line over one, a map for each label over two."""
+"""Figures of returns over context parameters: lines over one parameter, heat maps over two."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,18 +22,18 @@ from rlexp.text import listed
 Array = NDArray[np.float64]
 
 MOST = 12
-"""Values of a parameter that have a cell each; more of them share bins."""
+"""Maximal number of values with a cell each; more values share bins."""
 MOST_POINTS = 100
-"""Values of a parameter alone that have a point each on a line, where all runs have them."""
+"""Maximal number of points on a line over one parameter, if all runs share the contexts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextAxis:
-    """Where values of a parameter stand: at values of their own, or in bins between `edges`.
+    """Axis of a context parameter: its single values, or bins between `edges`.
 
     Attributes:
-        at: Values, or middles of bins, of shape (places,), rising.
-        edges: Of the bins, one more than there are; nothing where there are none.
+        at: Values, or midpoints of bins, of shape (positions,), rising.
+        edges: Edges of the bins, of shape (positions + 1,); empty without bins.
     """
 
     parameter: str
@@ -42,13 +42,13 @@ class ContextAxis:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A value (`9.8`), or the ends of a bin (`9 to 10`), in words."""
+        """Text of each position: a value (`9.8`), or the ends of a bin (`9 to 10`)."""
         if not self.edges:
             return tuple(f"{value:.6g}".replace("-", "−") for value in self.at)
         return tuple(f"{a} to {b}" for a, b in pairwise(tick_texts(list(self.edges))))
 
     def of(self, values: Array) -> NDArray[np.int64]:
-        """The place of each value, of shape (values,)."""
+        """Index of the position of each value, of shape (values,)."""
         if not self.edges:
             return np.searchsorted(self.at, values).astype(np.int64)
         indices = np.searchsorted(self.edges, values, side="right") - 1
@@ -56,7 +56,7 @@ class ContextAxis:
 
 
 def varied(tests: Sequence[ContextTests]) -> tuple[str, ...]:
-    """Parameters that an axis could show: quantities with several values in the tests of a task."""
+    """Parameters with several values in the tests of a task, sorted by name."""
     names = dict.fromkeys(name for context_test in tests for name in context_test.parameters)
     return tuple(n for n in sorted(names) if n != LEVEL and len(np.unique(_values(tests, n))) > 1)
 
@@ -64,7 +64,7 @@ def varied(tests: Sequence[ContextTests]) -> tuple[str, ...]:
 def context_axes(
     tests: Sequence[ContextTests], names: Sequence[str], bins: int
 ) -> list[ContextAxis]:
-    """The places of parameters, common to all labels of a task."""
+    """The axes of parameters, shared by all labels of a task."""
     alone = len(names) == 1
     fixed = all(
         context_test.same and (alone or len(context_test.runs) > 1) for context_test in tests
@@ -76,9 +76,9 @@ def context_axes(
 def cells(
     tests: ContextTests, axes: Sequence[ContextAxis], settings: Settings
 ) -> dict[tuple[int, ...], Interval]:
-    """The mean return over the runs in each cell where one was played, by its places.
+    """Mean return over runs in each cell with an episode, by its indices on the axes.
 
-    Of each run, the contexts in the cell weigh the same.
+    The contexts of a run in the same cell have the same weight.
     """
     values: dict[tuple[int, ...], list[float]] = {}
     columns = [tests.parameters.index(axis.parameter) for axis in axes]
@@ -117,21 +117,21 @@ def _places(
 
 
 def _repeats(name: str, context_test: ContextTests) -> bool:
-    """Whether contexts share values; those of a sample do not, and each would have a cell."""
+    """Whether contexts share values of a parameter; randomly sampled contexts do not."""
     return name not in context_test.parameters or len(
         np.unique(_values([context_test], name))
     ) < len(context_test.contexts)
 
 
 def _values(tests: Sequence[ContextTests], name: str) -> Array:
-    """A parameter's value in every context of every label."""
+    """Values of a parameter in the contexts of all labels."""
     every = [t.contexts[:, t.parameters.index(name)] for t in tests if name in t.parameters]
     return np.concatenate(every)
 
 
 Cells = Mapping[tuple[int, ...], Interval]
 REACHED = "mean return"
-SCALE = "One scale for all labels of the task."
+SCALE = "All labels of the task share one colour scale."
 EMPTY = "Empty cells had no episode."
 
 
@@ -141,13 +141,13 @@ def figures(
     chosen: tuple[str, ...] | None,
     bins: int,
 ) -> Iterator[Lines | HeatMap]:
-    """The figures of every task whose test varies a quantity.
+    """Figures of every task whose test varies a parameter.
 
     Args:
-        tests: Of all labels on all tasks.
-        settings: How intervals are made.
-        chosen: Parameters to show where a task has them; without, the first two that vary.
-        bins: Of a parameter that has too many values for a cell each.
+        tests: Tests of all labels on all tasks.
+        settings: Settings of the intervals.
+        chosen: Parameters to show where a task has them; `None` takes the first two that vary.
+        bins: Number of bins of a parameter with too many values for a cell each.
 
     Raises:
         ConfigError: No task has a chosen parameter.
@@ -182,7 +182,7 @@ def _check(tests: Sequence[ContextTests], chosen: Sequence[str]) -> None:
 
 
 def _axes(tests: Sequence[ContextTests], chosen: Sequence[str] | None) -> tuple[str, ...]:
-    """One or two parameters; those chosen where the task has all of them and they vary."""
+    """One or two parameters: those chosen, if all of them vary on the task, else the first."""
     varying = varied(tests)
     requested = tuple(dict.fromkeys(chosen or ()))
     return requested if requested and set(requested) <= set(varying) else varying[:2]
@@ -194,7 +194,7 @@ def _line(
     cells_by_label = [cells(context_test, [axis], settings) for context_test in tests]
     every = [value for label_cells in cells_by_label for value in label_cells.values()]
     how = dict.fromkeys(f"{made_how(value)}." for value in every if possible(value))
-    binned = f"Over {len(axis.at)} bins, each at its middle." if axis.edges else ""
+    binned = f"{len(axis.at)} bins, each drawn at its midpoint." if axis.edges else ""
     trained = dict.fromkeys(map(_trained, tests))
     note = [_runs(every), *how, binned, _averaged(tests, [axis]), *trained]
     return Lines(
@@ -250,7 +250,7 @@ def _map(
 
 
 def _runs(values: Sequence[Interval]) -> str:
-    """How many runs each number is of."""
+    """Sentence with the number of runs behind each number."""
     low, high = min(v.n for v in values), max(v.n for v in values)
     return (
         f"Means over runs, n = {low}." if low == high else f"Means over runs, n = {low} to {high}."
@@ -258,14 +258,14 @@ def _runs(values: Sequence[Interval]) -> str:
 
 
 def _averaged(tests: Sequence[ContextTests], axes: Sequence[ContextAxis]) -> str:
-    """Which parameters vary and are not shown."""
+    """Sentence about varying parameters without an axis; empty without any."""
     shown = {axis.parameter for axis in axes} | {LEVEL}
     others = [name for name in varied(tests) if name not in shown]
     return f"Averaged over {listed(others)}." if others else ""
 
 
 def _trained(tests: ContextTests) -> str:
-    """What training had of the parameters, as far as episodes in distribution show it."""
+    """Sentence with the parameter ranges of the episodes in distribution."""
     ranges = zip(tests.parameters, tests.trained, strict=True)
     shown = [f"{name} {_ends(*ends)}" for name, ends in ranges if ends and name != LEVEL]
     return f"In distribution: {listed(shown)}." if shown else ""

@@ -1,8 +1,9 @@
-"""Numbers that sections and `rlexp compare` share: `aggregates`, `per_task` and `pairs`.
+"""Estimates that sections and `rlexp compare` share, so that both show the same numbers.
 
-Scores of several tasks are normalised by anchors, those of one task are raw: `unit` says which.
-What cannot be computed stands there with a reason in words, never with a smaller n. What runs
-without a score could change is in `rlexp.reports.analysis.estimates`.
+`aggregates` are metrics over all tasks, `per_task` those on each task, `pairs` the verdicts, and
+`bounds` the range of aggregates under missing scores. Scores of several tasks are normalised by
+anchors, those of a single task are raw (`unit`). An estimate that cannot be computed has a reason,
+and never a smaller n.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,21 +33,21 @@ from rlexp.stats.verdict import Decision, verdicts
 from rlexp.text import listed
 
 UNBOUNDED = LARGEST_SCORE
-"""What stands for a score without a bound; what a metric ignores leaves no trace of it."""
+"""Stands for a score without a declared bound. A metric that ignores outliers stays finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateBounds:
-    """Where an aggregate would lie, had all of a label's runs a score.
+    """Range of an aggregate over all possible scores of the runs without one.
 
     Attributes:
-        label: Whose aggregate.
-        metric: Its name.
-        absent: Runs without a score of their own: failed, not finished, or no finite number.
-        alone: The aggregate of the other runs alone; nothing where a task has none.
-        low: The least that it could be; nothing where it has no bound.
-        high: The greatest that it could be; nothing where it has no bound.
-        reason: What has no bound and why, or why there is no aggregate, in words.
+        label: Label of the aggregate.
+        metric: Name of the metric.
+        absent: Number of runs without a score: failed, unfinished, or not finite.
+        alone: The aggregate of the runs with a score; `None` where a task has none.
+        low: Smallest possible aggregate; `None` where it has no bound.
+        high: Largest possible aggregate; `None` where it has no bound.
+        reason: Why there is no bound, or no aggregate.
     """
 
     label: str
@@ -61,8 +62,8 @@ class AggregateBounds:
 def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
     """Bounds on every aggregate over all tasks, of every label that has a run without a score.
 
-    Such a run stands for anything between the least and the greatest score that its task
-    declares. It holds for metrics that rise, or fall, with every score.
+    The missing scores may be anything between the smallest and the largest score that the task
+    declares. The bounds are exact for metrics that are monotone in every score.
     """
     scale, all_scales = (
         common_scale(report.evidence, report.settings),
@@ -83,7 +84,7 @@ def _bounds(
 ) -> AggregateBounds:
     label, absent = cells[0].label, sum(c.planned - len(c.scored) for c in cells)
     lacking = [t for t in report.evidence.tasks if t not in {c.task for c in cells}]
-    reason = f"{label} was not asked for on {listed(lacking)}" if lacking else None
+    reason = f"{label} has no planned run on {listed(lacking)}" if lacking else None
     if reason is None and scale is not None:
         reason = without_anchors(scale, report)
     if reason is not None:
@@ -108,7 +109,7 @@ def _bounds(
 def _undeclared(
     cells: list[Cell], references: Mapping[str, Mapping[str, object]], ends: list[float | None]
 ) -> str | None:
-    """Which end has no bound, and which tasks declare none."""
+    """The ends without a bound, and the tasks that do not declare one."""
     short = [c.task for c in cells if len(c.scored) < c.planned]
     reasons = []
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
@@ -124,7 +125,7 @@ def _scores(
     ends: Mapping[str, float | None] | None = None,
     far: float = 0.0,
 ) -> TaskScores:
-    """Scores of the runs' own; with ends, every other run has that of its task, or `far`."""
+    """Scores of the runs; with `ends`, a run without one has the end of its task, or `far`."""
     tasks = []
     for cell in cells:
         scores = [m.score for m in cell.scored]
@@ -134,13 +135,14 @@ def _scores(
         values = np.asarray(scores, dtype=np.float64)
         anchors = scale[cell.task] if scale else None
         scaled = anchors.normalised(values) if anchors else values
-        # `far` stays within what a score may be, however narrow the scale.
+        # Normalising by narrow anchors would push `far` beyond the range of valid scores.
         tasks.append(np.clip(scaled, -UNBOUNDED, UNBOUNDED))
     return TaskScores.from_tasks(tasks)
 
 
 def _finite(metric: Metric, scores: TaskScores) -> float | None:
     value = float(metric(scores))
+    # A mean of one unbounded score over thousands of runs is still beyond the square root.
     return value if abs(value) < np.sqrt(UNBOUNDED) else None
 
 
@@ -150,16 +152,16 @@ PRIMARY = PrimaryTest.PERMUTATION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """The metrics of one label, over all tasks or on one.
+    """The metrics of one label, over all tasks or on a single task.
 
     Attributes:
-        label: Whose.
-        tasks: On which.
-        n: Runs that the numbers rest on, or would.
-        planned: Runs that were asked for; n is less where some have no score.
-        intervals: By name of the metric; only those that could be computed.
-        reasons: Why not, by name of the metric, for all others.
-        scores: Of the runs on one task, rising, in units of its return; empty over several.
+        label: The label.
+        tasks: Names of the tasks.
+        n: Number of scores.
+        planned: Number of planned runs; n is smaller where some have no score.
+        intervals: Estimates by name of the metric, where they can be computed.
+        reasons: By name of the metric, why there is no estimate, for all others.
+        scores: Scores on a single task, rising, in units of its return; empty for several tasks.
     """
 
     label: str
@@ -173,15 +175,15 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPair:
-    """Two labels on the tasks that both have scores on.
+    """Two labels, compared on the tasks on which both have scores.
 
     Attributes:
         first: The label that the verdict is about.
         second: The label that it is compared with.
-        tasks: Those that both have scores on, in order of their names.
-        left_out: Tasks on which a label or both have no score: the verdict is not about them.
-        decision: The verdict; nothing where `reason` says why not.
-        reason: Why the labels cannot be compared, in words.
+        tasks: Names of these tasks, sorted.
+        left_out: Tasks without a score of one label or both; the verdict does not cover them.
+        decision: The verdict; `None` where the labels cannot be compared.
+        reason: Why the labels cannot be compared; `None` with a decision.
     """
 
     first: str
@@ -193,15 +195,15 @@ class LabelPair:
 
 
 def unit(evidence: Evidence) -> str:
-    """What aggregates and differences are measured in."""
+    """Unit of aggregates and differences: normalised score, or return on a single task."""
     return "normalised score" if len(evidence.tasks) > 1 else "return"
 
 
 def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label over all tasks, in the order of the labels.
 
-    There is none for a label that was not asked for on every task or has no score on one, nor
-    for any label where a task has no anchors.
+    A label has no aggregates where it has no planned run or no score on a task. No label has any
+    where a task has no anchors.
     """
     scale = common_scale(report.evidence, report.settings)
     every = []
@@ -214,13 +216,13 @@ def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
 def per_task(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label on every task, in units of its return; tasks outermost.
 
-    A label that was not asked for on a task stands there with that as the reason.
+    A label without a planned run on a task has a reason instead of estimates.
     """
     every = []
     for task in report.evidence.tasks:
         for label in report.evidence.labels:
             cell = report.evidence.cell(label, task)
-            reason = f"{label} was not asked for on {task}" if cell is None else _empty([cell])
+            reason = f"{label} has no planned run on {task}" if cell is None else _empty([cell])
             every.append(_estimates(label, report, (task,), None, reason))
     return tuple(every)
 
@@ -228,11 +230,12 @@ def per_task(report: Inquiry) -> tuple[Estimates, ...]:
 def pairs(report: Inquiry) -> tuple[LabelPair, ...]:
     """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
 
-    Verdicts are about the mean over tasks of the difference of the means, decided by a
-    permutation test; the difference is positive where the first label is higher. A pair whose
-    `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
-    scores, it gets no verdict. One that is compared and cannot be tested is.
+    A verdict is about the mean over tasks of the difference of the means (positive where the first
+    label is higher), and a permutation test decides it. Holm's family contains every pair that can
+    be compared, also one whose test is impossible; a pair with a `reason` is not part of it,
+    because no scores could give it a verdict.
     """
+    # Several sections ask for the pairs, and permutation tests take seconds.
     if "pairs" not in report.computed:
         report.computed["pairs"] = _pairs(report)
     compared: tuple[LabelPair, ...] = report.computed["pairs"]
@@ -269,7 +272,7 @@ def _pairs(report: Inquiry) -> tuple[LabelPair, ...]:
 
 
 def is_capped(metric: Metric) -> bool:
-    """Whether a metric is about a score beyond which nothing is gained, and so a normalised one."""
+    """Whether a metric caps scores (optimality gap), which needs normalised scores."""
     aggregate = aggregate_of(metric)
     return aggregate is not None and aggregate.cap is not None
 
@@ -301,7 +304,7 @@ def _estimates(
 def _computed(
     cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
+    """Intervals by metric, and reasons for absent ones; capped metrics use normalised scores."""
     reasons: dict[str, str] = {}
     capped = {name: m for name, m in report.metrics.items() if is_capped(m)}
     uncapped = {name: m for name, m in report.metrics.items() if name not in capped}
@@ -324,22 +327,22 @@ def _scales_of(cells: Sequence[Cell], report: Inquiry) -> AnchorsByTask:
 
 
 def _gap(label: str, evidence: Evidence) -> str | None:
-    """What a label lacks for an aggregate over all tasks."""
+    """Why a label has no aggregate over all tasks; `None` where it has one."""
     cells = evidence.of_label(label)
     lacking = [task for task in evidence.tasks if task not in {cell.task for cell in cells}]
     if lacking:
-        return f"{label} was not asked for on {listed(lacking)}"
+        return f"{label} has no planned run on {listed(lacking)}"
     return _empty(cells)
 
 
 def _empty(cells: Sequence[Cell]) -> str | None:
-    """Where a label has no score, and why."""
+    """The tasks without a score of the label, with the states of its runs."""
     empty = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
     return f"{cells[0].label} has no score on {listed(empty)}" if empty else None
 
 
 def _furthest(pair: LabelPair, evidence: Evidence, scale: AnchorsByTask | None) -> float | None:
-    """The largest difference that the tasks of a pair allow."""
+    """Largest possible difference on the tasks of a pair."""
     cells = [evidence.cells[pair.first, task] for task in pair.tasks]
     return largest_difference(possible_ends(cells, scale))
 
@@ -360,9 +363,9 @@ def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
 def _scores_of_both(
     pair: LabelPair, report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[TaskScores, TaskScores] | str:
-    """The scores of both labels, or why they cannot be compared."""
+    """Scores of both labels, or the reason why they cannot be compared."""
     if not pair.tasks:
-        return f"{pair.first} and {pair.second} have scores on no common task"
+        return f"{pair.first} and {pair.second} have no task in common on which both have a score"
     anchors = {task: scale[task] for task in pair.tasks} if scale else {}
     if reason := without_anchors(anchors, report):
         return reason

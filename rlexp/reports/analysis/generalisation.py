@@ -1,4 +1,4 @@
-"""What is lost on what was held out from training, and how bad the bad test contexts are."""
+"""Estimates of generalisation: measures, gap to held-out contexts, and worst test contexts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted
 
 FIRST = ("success", "cost", "violations")
-"""Measures that stand before others, which follow by name."""
+"""Measures that come first; others follow by name."""
 COUNTED = ("cost", "violations")
-"""Those of which there cannot be less than none, as of their parts (`cost/speed`)."""
+"""Measures without negative values, like their parts (`cost/speed`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class MeasureEstimates:
     """One measure of a label on a task.
 
     Attributes:
-        n: Runs that have it in their final evaluation.
-        held_out: In the final evaluation, which is the test.
-        in_distribution: On what training had, where that was played.
-        runs: Means of the runs in the final evaluation, rising.
-        ends: What is possible of it.
-        remark: What the numbers lack, in words.
+        n: Number of runs with this measure in their final evaluation.
+        held_out: Estimate from the final evaluation, which is the test.
+        in_distribution: Estimate from episodes in distribution, where these were played.
+        runs: Mean of each run in the final evaluation, rising.
+        ends: Smallest and largest possible value.
+        remark: Missing data, as text.
     """
 
     name: str
@@ -57,7 +57,7 @@ class MeasureEstimates:
 
 
 def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[MeasureEstimates]:
-    """Every measure of the labels on one task, labels innermost."""
+    """Every measure of the labels on one task, with labels in the inner loop."""
     runs = [(cell, final_episodes(cell)) for cell in cells]
     for name in ordered(
         measure_names(everything(run for _, cell_runs in runs for run in cell_runs))
@@ -68,7 +68,7 @@ def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[MeasureEstim
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Names of measures as a reader looks for them; `cost/speed` follows `cost`."""
+    """Names of measures in their order in tables; `cost/speed` follows `cost`."""
 
     def place(name: str) -> int:
         kind = name.partition("/")[0]
@@ -84,7 +84,7 @@ def _measured(
         return MeasureEstimates(name, cell, 0, remark=reason)
     held_out = _means(name, [run.held_out for run in runs])
     in_distribution = _means(name, [run.in_distribution for run in runs])
-    remark = absent(cell, len(held_out), "without it")
+    remark = absent(cell, len(held_out), "without this measure")
     if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
             filter(None, [remark, f"in distribution: {counted(len(in_distribution), 'run')}"])
@@ -107,7 +107,7 @@ def _means(name: str, events: Sequence[Final | None]) -> list[float]:
 
 
 def _possible(name: str, runs: Sequence[FinalEpisodes]) -> Ends:
-    """Success is no less than 0 and no more than 1 where all of it is; a count is no less than 0."""
+    """Possible range: [0, 1] for success and [0, ∞) for counts, if all values are within it."""
     values = [v for event in everything(runs) for v in measured(event, name).tolist()]
     if name == "success" and all(0 <= value <= 1 for value in values):
         return SHARES
@@ -121,12 +121,12 @@ SHARES: Ends = (0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class GeneralisationGap:
-    """Mean returns of a label on a task in distribution and held out, and their difference by run.
+    """Mean returns in distribution and held out, and their difference per run.
 
     Attributes:
-        n: Runs that the numbers rest on.
-        gaps: Of the runs, rising.
-        remark: What they lack, in words.
+        n: Number of runs behind the estimates.
+        gaps: Gap of each run, rising.
+        remark: Missing data, as text.
     """
 
     cell: Cell
@@ -140,7 +140,7 @@ class GeneralisationGap:
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """The worst contexts of a label's test on a task; `mastered` where a threshold is known."""
+    """Estimates of the worst contexts of a test; `mastered` is `None` without a threshold."""
 
     tests: ContextTests
     worst: Estimate
@@ -156,15 +156,15 @@ def over_runs(
     *,
     resampling: Resampling | None = None,
 ) -> Estimate:
-    """The mean over runs of a number of each, by the report's method, within what is possible."""
+    """The mean of one value per run, with its interval within the possible `ends`."""
     how = Estimator(method=settings.interval, resampling=resampling or settings.resampling)
     return how.estimate(TaskScores.from_tasks([values]), mean, ends)
 
 
 def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
-    """In distribution minus held out, of the runs that have both.
+    """In distribution minus held out, for the runs that have both.
 
-    Where no run was played in distribution there is only what was held out.
+    Without episodes in distribution, only the held-out return is estimated.
     """
     runs = final_episodes(cell)
     pairs = [
@@ -196,7 +196,7 @@ def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
 def robustness(
     tests: ContextTests, settings: Settings, tail: float, mastery: float | None
 ) -> Robustness:
-    """Worst case, tail mean and share of mastered contexts: of each run, then over the runs."""
+    """Worst case, tail mean and share of mastered contexts, per run and then over runs."""
     ends = possible_scores([tests.cell], None)
 
     def over_all_runs(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
@@ -214,7 +214,7 @@ def robustness(
 
 
 def absent(cell: Cell, n: int, lacking: str) -> str | None:
-    """Which runs numbers of n runs leave out: those without returns, and those that lack more."""
+    """Text about the runs that an estimate of n runs leaves out; `None` where it has all."""
     completed = [run.member for run in final_episodes(cell)]
     others = [m for m in cell.members if all(m is not used for used in completed)]
     immense = [m for m in others if m.score is not None]

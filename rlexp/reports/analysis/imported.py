@@ -1,4 +1,4 @@
-"""Runs that another tool made: what is known of them, and what is not."""
+"""Runs imported from other tools: notices about unknown facts, and a table of origins."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ UNKNOWN = (
 
 
 def imported_notices(evidence: Evidence) -> Iterator[Notice]:
-    """How many runs were imported, from what, and what their returns are of."""
+    """Warnings about imported runs: their number, sources, and returns of training."""
     imported = imported_members(evidence)
     if not imported:
         return
@@ -28,23 +28,23 @@ def imported_notices(evidence: Evidence) -> Iterator[Notice]:
         labels = listed(sorted({m.label for m in training}))
         yield Notice(
             tone=Tone.WARNING,
-            text=f"Returns of {labels} are those of training, while the policy changed and "
-            "explored: they are no evaluations of a fixed policy.",
+            text=f"Returns of {labels} were recorded during training, while the policy changed and "
+            "explored. They are not evaluations of a fixed policy.",
         )
 
 
 def imported_table(evidence: Evidence) -> Iterator[Table]:
-    """Where imported runs come from."""
+    """Table of the origin of imported runs; none without imported runs."""
     imported = imported_members(evidence)
     if imported:
-        columns = ("run", "label", "kind", "original name", "files", "sha256 of the first")
+        columns = ("run", "label", "kind", "original name", "files", "sha256 of the first file")
         yield Table(
             name="imported",
             title="Imported runs",
             columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
             rows=tuple(_row(member) for member in imported),
-            note="Names as they were where the runs were imported from. All sums stand in the "
-            "provenance of each run.",
+            note="Names are those of the original tool. The provenance of each run contains the "
+            "checksums of all its files.",
         )
 
 

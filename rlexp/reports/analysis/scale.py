@@ -1,4 +1,4 @@
-"""Scores of several tasks on one scale: 0 at the lower anchor of a task, 1 at the upper one."""
+"""Normalisation of scores: 0 at the lower anchor of a task, 1 at the upper anchor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from rlexp.text import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAnchors:
-    """The anchors of a task, in units of its return, and where they come from."""
+    """The anchors of a task, in units of its return, and their source."""
 
     low: float
     high: float
@@ -28,13 +28,13 @@ class TaskAnchors:
 
 
 AnchorsByTask = Mapping[str, TaskAnchors | None]
-"""By task; nothing for one without anchors."""
+"""Anchors by task; `None` for a task without them."""
 
 
 def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors | None:
-    """The anchors of a task, or nothing where it has no two.
+    """The anchors of a task; `None` where it does not have two different ones.
 
-    Anchors are the score of a random policy and the task's threshold, or its greatest possible
+    Anchors are the score of a random policy and the task's threshold, or its largest possible
     score where it has no threshold.
     """
     if settings.normalisation == "observed":
@@ -48,20 +48,20 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors |
 
 
 def scales(evidence: Evidence, settings: Settings) -> AnchorsByTask:
-    """The scale of every task."""
+    """The anchors of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
 
 
 def common_scale(evidence: Evidence, settings: Settings) -> AnchorsByTask | None:
-    """The scale of every task where there are several; nothing where there is one."""
+    """The anchors of every task; `None` for a single task, whose scores stay raw."""
     return scales(evidence, settings) if len(evidence.tasks) > 1 else None
 
 
 def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
-    """The scores of a label's cells, on one scale if there is one.
+    """The scores of a label on its tasks, normalised where anchors are given.
 
     Raises:
-        ValueError: A cell has no score, or a task has no scale.
+        ValueError: A cell has no score, or a task has no anchors.
     """
     arrays = []
     for cell in cells:
@@ -73,16 +73,16 @@ def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
 
 
 def possible_ends(cells: Sequence[Cell], scale: AnchorsByTask | None) -> list[Ends]:
-    """The least and the greatest score of each task, on its scale if there is one.
+    """Smallest and largest possible score of each task, normalised where anchors are given.
 
-    An end is missing where a task does not declare it (`environment.reference.minimum`,
+    An end is `None` where a task does not declare it (`environment.reference.minimum`,
     `.maximum`).
     """
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
 
 def possible_scores(cells: Sequence[Cell], scale: AnchorsByTask | None) -> Ends:
-    """The least and the greatest score of any of the tasks, on their scale if there is one."""
+    """Smallest and largest possible score of any task, normalised where anchors are given."""
     return common_ends(possible_ends(cells, scale))
 
 
@@ -97,7 +97,7 @@ def _possible(cell: Cell, scale: TaskAnchors | None) -> Ends:
 
 
 def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
-    """Which tasks cannot be normalised, and what to do; nothing where all can."""
+    """Message about tasks that cannot be normalised; `None` where all can."""
     bare = [task for task, task_anchors in anchors.items() if task_anchors is None]
     if not bare:
         return None
@@ -105,18 +105,18 @@ def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
         return _without_range(bare, report.evidence)
     return (
         f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
-        ".threshold, or take the least and greatest score here with "
+        ".threshold, or normalise by the smallest and largest observed score with "
         "--set normalisation=observed"
     )
 
 
 def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
-    """Why scores of these tasks have no least and greatest that differ."""
+    """Why these tasks have no two different observed scores."""
     scored = [task for task in tasks if any(cell.n for cell in evidence.of_task(task))]
     absent = [task for task in tasks if task not in scored]
     reasons = [f"all scores on {listed(scored)} are equal"] if scored else []
     reasons += [f"no run has a score on {listed(absent)}"] if absent else []
-    return f"{' and '.join(reasons)}: there is no observed scale"
+    return f"{' and '.join(reasons)}: no observed range to normalise by"
 
 
 def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
@@ -129,5 +129,5 @@ def _observed(cells: list[Cell]) -> TaskAnchors | None:
     scores = np.concatenate([cell.scores for cell in cells])
     if not len(scores) or scores.min() == scores.max():
         return None
-    source = "least and greatest score observed here: depends on who takes part"
+    source = "smallest and largest observed score: depends on the compared labels"
     return TaskAnchors(low=float(scores.min()), high=float(scores.max()), source=source)

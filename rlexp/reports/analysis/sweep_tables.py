@@ -1,4 +1,4 @@
-"""What the sections about a sweep share: kinds of trials, incumbents, its runs on test seeds."""
+"""Tables and helpers of the sections about sweeps: protocol, settings, incumbents, test runs."""
 
 import json
 import math
@@ -29,24 +29,24 @@ ALLOCATIONS = {
     "it worse than the best",
 }
 FAILURES = {
-    "worst": "a failed trial is worse than every other to the tuner, and cannot win",
-    "exclude": "the tuner does not hear of failed trials, and they cannot win",
+    "worst": "a failed trial is reported to the tuner as worse than all others, and cannot win",
+    "exclude": "failed trials are not reported to the tuner, and cannot win",
 }
 
 
 def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
-    """The search as it was declared, then its space: in words, and verbatim."""
+    """Tables of the search and its space as declared, and the space verbatim."""
     yield Table(
         name=f"search{name_suffix(sweep, evidence)}",
         title=sweep_title("Search", sweep, evidence),
-        columns=(Column(title="what"), Column(title="how")),
+        columns=(Column(title="item"), Column(title="value")),
         rows=tuple(_declared(sweep)),
-        note="As declared before the first trial, but for what was spent.",
+        note="As declared before the first trial, except for the spent budget.",
     )
     yield Table(
         name=f"ranges{name_suffix(sweep, evidence)}",
         title=sweep_title("Search space", sweep, evidence),
-        columns=tuple(Column(title=t) for t in ("parameter", "values", "only where", "default")),
+        columns=tuple(Column(title=t) for t in ("parameter", "values", "condition", "default")),
         rows=tuple(_ranges(sweep)),
     )
     yield Listing(
@@ -73,7 +73,10 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     yield "finalists", again if sweep.selection_seeds else "the best trial wins, without selection"
     yield "failures", FAILURES[plan.failures]
     if plan.lag is not None:
-        yield "lag", f"a trial is suggested without the {counted(plan.lag, 'trial')} before it"
+        yield (
+            "lag",
+            f"a trial is suggested without results of the {counted(plan.lag, 'trial')} before it",
+        )
 
 
 def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
@@ -95,11 +98,11 @@ def _seeds(seeds: tuple[int, ...]) -> str:
 
 
 FINALISTS = 3
-"""Finalists besides the winner that have a column, at most."""
+"""Maximal number of finalists with a column, besides the winner."""
 
 
 def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
-    """What was searched first, then all other settings of agent and algorithm."""
+    """Table of the searched parameters, then of all other settings of agent and algorithm."""
     chosen = _columns(sweep)
     searched = [
         (
@@ -123,7 +126,7 @@ def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
 
 
 def _columns(sweep: SweepEvidence) -> list[TrialEvidence]:
-    """The winner, or the best so far, then other finalists; the default has a column anyway."""
+    """The winner, or the best so far, then other finalists without the default."""
     if sweep.selection is None:
         return incumbents(sweep)[-1:]
     others = [f.number for f in sweep.selection.finalists if f.number != sweep.selection.winner]
@@ -140,7 +143,7 @@ def _role(trial: TrialEvidence, sweep: SweepEvidence) -> str:
 def _other_settings(
     sweep: SweepEvidence, evidence: Evidence
 ) -> Sequence[tuple[str, str | None, str | None]]:
-    """Settings that were not searched, as the test runs have them: name, default, winner."""
+    """Settings of the test runs that were not searched: name, default value, winner's value."""
     default = _settings(test_cell(sweep, evidence, tuned=False))
     winner = _settings(test_cell(sweep, evidence, tuned=True))
     searched = set(sweep.definition.space.keys)
@@ -157,17 +160,17 @@ def _settings(cell: Cell | None) -> Mapping[str, str]:
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
     if not rest:
-        return "Of what was searched; everything else is the same in all trials."
+        return "Searched parameters; all other settings are the same in all trials."
     return (
-        "A setting without a range was not searched. What has no value is not there, or is unset. "
-        "Provenance lists everything that defines a run."
+        "A setting without a range was not searched. An empty cell is an absent or unset setting. "
+        "Provenance lists all settings that define a run."
     )
 
 
 TUNED = "tuned"
-"""Label of the winner's test runs; those of the default configuration have another one."""
+"""Label of the winner's test runs; the default configuration has another label."""
 KINDS = ("complete", "screened", "pruned", "failed", "unfinished", "default", "winner")
-"""Kinds of trials, in the order in which they are drawn; a screened one could not win."""
+"""Kinds of trials in drawing order; a screened trial could not win."""
 OBJECTIVES = {
     "score": "score",
     "final": "mean return of the final policy",
@@ -179,27 +182,27 @@ OBJECTIVES = {
 
 
 def name_suffix(sweep: SweepEvidence, evidence: Evidence) -> str:
-    """What tells the blocks of a sweep from those of others: nothing where it is alone."""
+    """Suffix that makes block names of a sweep unique; empty for a single sweep."""
     return f"-{sweep.experiment}" if len(evidence.sweeps) > 1 else ""
 
 
 def sweep_title(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
-    """A title that names the sweep where there are several."""
+    """Title of a block, with the name of the sweep if there are several."""
     return f"{title}: {sweep.experiment}" if len(evidence.sweeps) > 1 else title
 
 
 def objective(sweep: SweepEvidence) -> str:
-    """What was optimised, the first of several."""
+    """Text of the first objective."""
     return OBJECTIVES[sweep.definition.plan.objectives[0]]
 
 
 def is_minimised(sweep: SweepEvidence) -> bool:
-    """Whether less of it is better."""
+    """Whether lower values of the first objective are better."""
     return sweep.definition.plan.objectives[0] in MINIMISED
 
 
 def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
-    """What a trial is to a reader, of `KINDS`."""
+    """Kind of a trial, one of `KINDS`."""
     if trial.number == DEFAULT:
         return "default"
     if sweep.selection is not None and sweep.selection.winner == trial.number:
@@ -208,18 +211,18 @@ def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
 
 
 def valued(sweep: SweepEvidence) -> list[TrialEvidence]:
-    """The trials that have a finite value, in order of their numbers."""
+    """The trials with a finite value, in order of their numbers."""
     trials = [t for t in sweep.trials if t.value is not None and math.isfinite(t.value)]
     return sorted(trials, key=lambda t: t.number)
 
 
 def by_number(sweep: SweepEvidence, number: int) -> TrialEvidence | None:
-    """The trial of a number, where there is one."""
+    """The trial with a number; `None` where there is none."""
     return next((t for t in sweep.trials if t.number == number), None)
 
 
 def incumbents(sweep: SweepEvidence) -> list[TrialEvidence]:
-    """The trials that were the best so far when they ended; only eligible ones can be."""
+    """The eligible trials that were the best so far at their end, in this order."""
     sign = -1 if is_minimised(sweep) else 1
     improving: list[TrialEvidence] = []
     best = -math.inf
@@ -233,11 +236,11 @@ def incumbents(sweep: SweepEvidence) -> list[TrialEvidence]:
 def clouds(
     trials: Sequence[TrialEvidence], x: Mapping[int, float], sweep: SweepEvidence
 ) -> tuple[Cloud, ...]:
-    """The values of trials as points, a cloud for each kind.
+    """Values of trials as points, grouped by the kind of trial.
 
     Args:
-        trials: Those that have a value.
-        x: Where each stands, by number; one that is not there is not drawn.
+        trials: Trials with a value.
+        x: Position of each trial by number; trials without one are not drawn.
         sweep: The sweep of the trials.
     """
     series = []
@@ -256,16 +259,16 @@ def clouds(
 
 
 def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
-    """A trial by its number, and what it is besides."""
+    """Name of a trial's point: its number and its roles."""
     won = sweep.selection is not None and sweep.selection.winner == trial.number
     roles = [w for w in ("default" * (trial.number == DEFAULT), "winner" * won) if w]
     return f"trial {trial.number}" + (f" ({', '.join(roles)})" if roles else "")
 
 
 def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell | None:
-    """The test runs of the winner, or of the default configuration, where some are planned.
+    """Test runs of the winner (`tuned`) or the default configuration; `None` if none are planned.
 
-    Where the default itself won, they are the same.
+    If the default itself won, both are the same runs.
     """
     if evidence.phase is not Phase.TEST:
         return None
@@ -277,7 +280,7 @@ def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell 
 
 
 def range_in_words(domain: Domain) -> str:
-    """The values that a parameter may take (`1e-05 to 0.1, log`)."""
+    """Text of a parameter's range (`1e-05 to 0.1, log`)."""
     match domain:
         case Choice():
             return f"one of {', '.join(map(shown, domain.values))}"
@@ -289,23 +292,23 @@ def range_in_words(domain: Domain) -> str:
 
 
 def shown(value: Any) -> str:
-    """A parameter's value: numbers to six digits, texts as they are, all else as JSON."""
+    """Text of a parameter's value: numbers to six digits, strings as is, other values as JSON."""
     is_number = isinstance(value, float) and math.isfinite(value)
     return f"{value:.6g}" if is_number else value_text(value)
 
 
 def value_of(parameter: Parameter, values: Mapping[str, Any]) -> str | None:
-    """A parameter's value among others, or nothing where it is not there."""
+    """Text of a parameter's value among others; `None` where it is absent."""
     return shown(values[parameter.key]) if parameter.key in values else None
 
 
 def tuner_in_words(sweep: SweepEvidence) -> str:
-    """A sweep's tuner and pruner with their settings."""
+    """Text of a sweep's tuner and pruner with their settings."""
     return f"tuner {_member(sweep.definition.tuner)}, pruner {_member(sweep.definition.pruner)}"
 
 
 def budget_in_words(sweep: SweepEvidence) -> str:
-    """What was asked for at most, and what was spent."""
+    """Text of the limits of the search, and of the spent budget."""
     plan = sweep.definition.plan
     limits = [
         counted(plan.trials, "trial"),
@@ -315,12 +318,12 @@ def budget_in_words(sweep: SweepEvidence) -> str:
     ]
     return (
         f"at most {listed(limits)}; spent {full_runs(sweep):.3g} full-run equivalents of "
-        f"{sweep.steps:,} steps, {tuning_effort(sweep)}, selection included"
+        f"{sweep.steps:,} steps, {tuning_effort(sweep)}, including selection"
     )
 
 
 def _member(settings: Mapping[str, Any]) -> str:
-    """A tuner or pruner by its name, with its settings."""
+    """Text of a tuner or pruner: its name, with its settings."""
     name, kept = full_name(settings.get(PLUG_IN)), without_names(settings)
     shown = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
     return f"{name} ({', '.join(shown)})" if shown else name

@@ -1,4 +1,4 @@
-"""Aggregates of every label over all tasks."""
+"""The section of aggregates: every metric of every label over all tasks, with intervals."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from rlexp.text import listed, per_cent, runs_by_task
 
 @dataclass(frozen=True, slots=True)
 class AggregatesSection:
-    """A figure and a table of every metric of every label, with intervals."""
+    """Figure and table of every metric of every label, with intervals."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no label."""
+        """Compute the part; `None` where there is no label."""
         estimates = aggregates(report)
         if not estimates:
             return None
@@ -55,17 +55,17 @@ def _about(report: Inquiry) -> str:
     tasks = report.evidence.tasks
     if len(tasks) == 1:
         return (
-            f"All runs on {tasks[0]}, in units of its return. With one task, median and mean are "
-            "the same: the mean over its runs."
+            f"All runs on {tasks[0]}, in units of its return. With a single task, the median and the "
+            "mean over tasks are equal: both are the mean over its runs."
         )
     return (
-        f"All runs on {len(tasks)} tasks. Scores are normalised task by task: 0 and 1 stand for "
-        "the scores in the table of anchors. Every task weighs the same."
+        f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
+        "0 and the upper anchor 1 (see the table of anchors). Every task has the same weight."
     )
 
 
 def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
-    """Why there is no aggregate, or no interval: once for all labels that it is true of."""
+    """Notices about absent aggregates and intervals, one for each reason."""
     for reason in dict.fromkeys(
         r for label_estimates in estimates for r in label_estimates.reasons.values()
     ):
@@ -87,7 +87,7 @@ def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
 
 
 def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]:
-    """Metrics whose intervals are known to hold the true value less often than they promise."""
+    """Warnings about metrics whose intervals have a coverage below the nominal level."""
     shares_by_labels: dict[tuple[str, ...], dict[str, float]] = {}
     for name, metric in report.metrics.items():
         narrow = {e.label: i for e in estimates if (i := e.intervals.get(name)) and too_narrow(i)}
@@ -97,10 +97,9 @@ def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]
     for labels, shares_by_title in shares_by_labels.items():
         yield Notice(
             tone=Tone.WARNING,
-            text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: at "
-            f"this number of runs, {per_cent(report.settings.level)} intervals held the true "
-            f"value in {per_cent(min(shares_by_title.values()))} of simulations. More seeds mend "
-            "that.",
+            text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: with "
+            f"this number of runs, {per_cent(report.settings.level)} intervals contained the true "
+            f"value in {per_cent(min(shares_by_title.values()))} of simulations. Add seeds.",
         )
 
 
@@ -130,12 +129,12 @@ def _dots(estimates: Sequence[Estimates]) -> str:
     few = any(
         few_runs(i) for label_estimates in estimates for i in label_estimates.intervals.values()
     )
-    return "; dots are runs, where they are few" if few else ""
+    return "; where runs are few, dots show single runs" if few else ""
 
 
 def _lower_is_better(names: Sequence[str], report: Inquiry) -> str:
     lower = [report.metrics[n].title for n in names if not report.metrics[n].higher_is_better]
-    return f" Of the {listed(lower)}, lower is better." if lower else ""
+    return f" Lower is better for {listed(lower)}." if lower else ""
 
 
 def _panel(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Panel:
@@ -162,7 +161,7 @@ def _table(estimates: Sequence[Estimates], report: Inquiry) -> Table:
         title="Aggregates",
         columns=tuple(columns),
         rows=tuple(_row(label_estimates, report) for label_estimates in estimates),
-        note=f"Runs: with a score, of those asked for. In units of the {unit(report.evidence)}"
+        note=f"Runs: with a score, of planned. In units of the {unit(report.evidence)}"
         f"{_other_units(report)}.{_lower_is_better(list(report.metrics), report)}",
     )
     return with_every_run(table, next(iter(report.metrics.values())).title)
@@ -171,7 +170,7 @@ def _table(estimates: Sequence[Estimates], report: Inquiry) -> Table:
 def _other_units(report: Inquiry) -> str:
     capped = [m.title for m in report.metrics.values() if is_capped(m)]
     several = len(report.evidence.tasks) > 1
-    return f"; {listed(capped)} of normalised scores" if capped and not several else ""
+    return f"; {listed(capped)} in normalised scores" if capped and not several else ""
 
 
 def _row(estimates: Estimates, report: Inquiry) -> tuple[Value, ...]:
@@ -180,7 +179,7 @@ def _row(estimates: Estimates, report: Inquiry) -> tuple[Value, ...]:
 
 
 def _runs(estimates: Estimates) -> str:
-    """Runs with a score of those asked for; of several tasks, how many each of them has."""
+    """Number of runs with a score, of planned; for several tasks also the number on each."""
     count = f"{estimates.n:,} of {estimates.planned:,}"
     sizes = next((i.sizes for i in estimates.intervals.values()), ())
     return f"{count}: {runs_by_task(sizes)}" if len(sizes) > 1 else count
@@ -195,14 +194,14 @@ def _anchors(report: Inquiry) -> Block:
     ]
     return Table(
         name="anchors",
-        title="Scores that count as 0 and as 1",
+        title="Normalisation anchors",
         columns=(
             Column(title="task"),
-            Column(title="counts as 0"),
-            Column(title="counts as 1"),
+            Column(title="low (becomes 0)"),
+            Column(title="high (becomes 1)"),
             Column(title="source"),
         ),
         rows=tuple(rows),
-        note="Normalised score: (score − low) / (high − low). Scores beyond the anchors stay "
-        "beyond.",
+        note="Normalised score: (score − low) / (high − low). Scores outside the anchors are "
+        "not clipped.",
     )

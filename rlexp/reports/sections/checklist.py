@@ -1,4 +1,4 @@
-"""The reproducibility checklist as a table."""
+"""The section of the reproducibility checklist, answered from the records."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 
 @dataclass(frozen=True, slots=True)
 class ChecklistSection:
-    """What the records answer, and what is left for the author to say."""
+    """Table of the checklist items, with the answer that the records give to each."""
 
     def part(self, report: Inquiry) -> Part | None:
         """Compute the part."""
@@ -18,8 +18,9 @@ class ChecklistSection:
         counts = Counter(item.answer for item in answered)
         counts_by_answer = ", ".join(f"{answer}: {counts[answer]}" for answer in ChecklistAnswer)
         text = (
-            f"Of {len(answered)} items of the checklist of Eimer, Lindauer and Raileanu (2023), "
-            f"answered from the records: {counts_by_answer}. What needs words is for the author to say."
+            f"The {len(answered)} items of the checklist of Eimer, Lindauer and Raileanu (2023), "
+            f"answered from the records: {counts_by_answer}. The author answers the items that "
+            "need words."
         )
         table = Table(
             name="checklist",

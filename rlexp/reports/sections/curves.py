@@ -1,4 +1,4 @@
-"""Learning curves: the evaluations during training, by environment steps and by wall-clock."""
+"""The section of learning curves: evaluations by environment steps and by wall-clock time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ CurveReader = Callable[[Evidence, str, str], LabelCurves]
 
 @dataclass(frozen=True, slots=True)
 class CurveView:
-    """One way to lay evaluations out: its name, the title of its axis, and what reads it."""
+    """An x axis for learning curves: its name, titles, and the function that reads the curves."""
 
     name: str
     title: str
@@ -35,24 +35,24 @@ STEPS = CurveView("steps", "", "environment steps", by_steps)
 SECONDS = CurveView("time", " by wall-clock", "seconds since the start of the run", by_seconds)
 ABOUT = (
     "Mean return of the evaluations during training. The thick line is the interquartile mean "
-    "over runs, each carried forward from its last evaluation and never beyond it; the band "
-    "holds point by point, from resampling whole runs. Thin lines are single runs. The thick line "
-    "spans where all completed runs and at least half of all have been evaluated and still "
-    "go on; where runs ended early it is of those that are left, which may flatter."
+    "(IQM) over runs. Between two evaluations a run keeps the value of the earlier one; after its "
+    "last evaluation it no longer counts. The band is pointwise, from resampling whole runs. Thin "
+    "lines are single runs. The thick line covers the steps between the first and the last "
+    "evaluation of all completed runs and of at least half of all runs. Where runs ended early, "
+    "it is the IQM of the remaining runs, which may be too optimistic."
 )
 WALL_CLOCK = (
-    "By wall-clock, everything since a run started counts: training, evaluations, and pauses "
-    "between attempts that continue one another. It depends on the machine and on what else ran "
-    "there."
+    "Wall-clock time since the start of a run includes training, evaluations, and the pauses "
+    "between attempts that continue one another. It depends on the machine and on its load."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LearningCurvesSection:
-    """A figure by steps and one by wall-clock for every task."""
+    """Figures by environment steps and by wall-clock time for every task."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         tasks = report.evidence.tasks
         if not tasks:
             return None
@@ -85,22 +85,22 @@ def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
 
 
 def _drawn(report: Inquiry, curves: LabelCurves) -> LabelLines:
-    """The runs of a label, its aggregate in front of them."""
+    """Lines of the single runs of a label, followed by their aggregate."""
     if not curves.curves:
         return LabelLines(lines=(), description=f"— ({curves.remark})")
     ends = possible_scores([report.evidence.cells[curves.label, curves.task]], None)
     aggregated = aggregate_curve([curves], report.settings, ends)
     single = single_lines(curves, report.settings.curve_points)
-    shown = [f"{SHOWN} of its runs shown"] if len(single) < len(curves.curves) else []
+    shown = [f"{SHOWN} of its single runs shown"] if len(single) < len(curves.curves) else []
     remarks = "; ".join([aggregated.description, *shown, *curves.remarks])
     return LabelLines(lines=(*single, *aggregated.lines), description=remarks)
 
 
 def _no_curve(view: CurveView, curves_by_label: Sequence[LabelCurves]) -> str:
-    """Words instead of a figure."""
+    """Sentence that replaces the figure of a task without curves."""
     reasons = "; ".join(f"{curves.label}: {_few(curves)}" for curves in curves_by_label)
     return (
-        f"{curves_by_label[0].task}{view.title}: no curve, for no run has two evaluations during training "
+        f"{curves_by_label[0].task}{view.title}: no curve, because no run has two evaluations during training "
         f"({reasons})."
     )
 

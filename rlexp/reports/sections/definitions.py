@@ -1,4 +1,4 @@
-"""Definitions of the statistics that a report uses, with their sources."""
+"""The section of definitions: the statistics that a report uses, with their sources."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -21,39 +21,39 @@ def _defined(name: str, meaning: str, source: str) -> DefinitionWords:
 
 GAP = _defined(
     "generalisation gap",
-    "Mean return of the final policy on contexts that training had, minus that on those held out; "
-    "of each run, then the mean over runs.",
+    "Mean return of the final policy on training contexts minus that on held-out contexts, per run, "
+    "averaged over runs.",
     "Kirk et al. 2023, A Survey of Zero-shot Generalisation in Deep Reinforcement Learning",
 )
 OF_CONTEXTS = (
     _defined(
         "worst case",
-        "The least of a run's mean returns by context, as a mean over runs: over the uncertainty "
-        "set which the contexts stand for.",
+        "The smallest of a run's mean returns per context, averaged over runs. The contexts are the "
+        "uncertainty set.",
         "Morimoto and Doya 2005, Robust Reinforcement Learning",
     ),
     _defined(
         "CVaR",
-        "Mean of the worst share α of a run's mean returns by context, all contexts weighing "
-        "the same and the last one counting in part; as a mean over runs.",
+        "Mean of the worst share α of a run's mean returns per context, averaged over runs. All "
+        "contexts have the same weight, and the last one counts in part.",
         "Rockafellar and Uryasev 2000, Optimization of Conditional Value-at-Risk; of discrete "
         "distributions 2002, Conditional Value-at-Risk for General Loss Distributions",
     ),
     _defined(
         "mastered",
-        "The share of the contexts whose mean return reaches a threshold, as a mean over runs.",
+        "The share of the contexts whose mean return reaches a threshold, averaged over runs.",
         "Romac et al. 2021, TeachMyAgent: a Benchmark for Automatic Curriculum Learning in Deep RL",
     ),
 )
 MEASURE = _defined(
     "measure of episodes",
-    "Mean over the episodes of a run's final evaluation, then over runs.",
+    "Mean over the episodes of a run's final evaluation, averaged over runs.",
     "rlexp",
 )
 
 
 def context_definitions(report: Inquiry) -> Iterator[DefinitionWords]:
-    """Those that a report needs."""
+    """Definitions about contexts and measures that a report needs."""
     evidence, sections = report.evidence, report.sections
     if "generalisation" in sections:
         yield from (GAP,) if is_examined(evidence) else ()
@@ -77,7 +77,7 @@ TUNING_DEFINITIONS = (
         "optimism",
         (
             "Mean tuning score of the winner minus its mean test score, with Welch's interval. It is "
-            "positive on average, as the winner was chosen for its tuning score."
+            "positive on average, because the winner was chosen by its tuning score."
         ),
         EIMER,
     ),
@@ -85,24 +85,24 @@ TUNING_DEFINITIONS = (
         "expected optimism",
         (
             "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is the "
-            "expected maximum of K standard normal numbers, σ² the variance of the runs of one "
-            "configuration and τ² that of the true means."
+            "expected maximum of K standard normal variables, σ² the variance of the runs of one "
+            "configuration, and τ² the variance of the true means."
         ),
         "winner's curse in the Gaussian model; rlexp",
     ),
     (
         "full-run equivalents",
         (
-            "Environment steps of the search divided by those of a full run, a configuration counting "
-            "once whatever its tuning seeds."
+            "Environment steps of the search divided by those of a full run. A configuration counts "
+            "at most once, for any number of tuning seeds."
         ),
         EIMER,
     ),
     (
         "PED-ANOVA",
         (
-            "Pearson divergence of the density of each parameter among the best tenth of the trials "
-            "from that among all, as a share of the sum."
+            "Pearson divergence between the density of each parameter among the best tenth of the "
+            "trials and among all trials, as a share of the sum."
         ),
         (
             "Watanabe, Bansal and Hutter 2023, PED-ANOVA: Efficiently Quantifying Hyperparameter "
@@ -113,7 +113,7 @@ TUNING_DEFINITIONS = (
         "fANOVA",
         (
             "Variance of a random forest's prediction, averaged over all other parameters, as a share "
-            "of the sum. Refused where its R² on unseen trials is below 0.3."
+            "of the sum. Not reported where its R² on unseen trials is below 0.3."
         ),
         (
             "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing Hyperparameter "
@@ -132,15 +132,15 @@ SENSITIVITY_DEFINITIONS = (
     (
         "hyperparameter sensitivity",
         (
-            "Φ = P − C: the mean over tasks of the score of the best setting of each, less the best "
-            "mean over tasks of any one setting that ran on all of them."
+            "Φ = P − C. P is the mean over tasks of the score of the best setting of each task; C is the "
+            "largest mean over tasks of a single setting that ran on all tasks."
         ),
         ADKINS,
     ),
     (
         "effective dimensionality",
         (
-            "The least number of parameters that must be tuned for each task, the others as in the "
+            "The smallest number of parameters that must be tuned per task, with the others as in the "
             "setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on all "
             "tasks."
         ),
@@ -149,9 +149,9 @@ SENSITIVITY_DEFINITIONS = (
     (
         "interval of sensitivity",
         (
-            "Estimate less its bootstrap bias ± t · s over resamples of whole runs within each setting "
-            "and task, spread by √(n/(n−1)), with as many degrees of freedom as tasks times the "
-            "fewest runs less one; quantiles for the dimensionality."
+            "Estimate minus its bootstrap bias ± t · s, over resamples of whole runs within each setting "
+            "and task, scaled by √(n/(n−1)), with T (n − 1) degrees of freedom for T tasks and the "
+            "fewest runs n. The dimensionality has quantiles."
         ),
         "Davison and Hinkley 1997, Bootstrap Methods and Their Application",
     ),
@@ -168,7 +168,7 @@ EFRON = "Efron and Tibshirani 1993, An Introduction to the Bootstrap"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A statistic in words; `used` says whether a report needs it."""
+    """A statistic with its meaning and source; `used` tells whether a report needs it."""
 
     name: str
     meaning: str
@@ -178,10 +178,10 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionsSection:
-    """A table of every statistic in the report."""
+    """Table of every statistic in the report."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         if not report.evidence.members:
             return None
         metrics = [
@@ -190,8 +190,8 @@ class DefinitionsSection:
         common = [(d.name, d.meaning, d.source) for d in DEFINITIONS if d.used(report)]
         settings = report.settings
         text = (
-            f"Random draws follow from seed {settings.seed}: {settings.repetitions:,} of each "
-            f"aggregate and test, {settings.curve_repetitions:,} of each band. The same records "
+            f"Random draws are derived from seed {settings.seed}: {settings.repetitions:,} for each "
+            f"aggregate and test, {settings.curve_repetitions:,} for each band. The same records "
             "give the same report."
         )
         table = Table(
@@ -205,7 +205,7 @@ class DefinitionsSection:
 
 
 def _of_settings(report: Inquiry) -> Iterator[tuple[str, str, str]]:
-    """What is said of hyperparameters, where a sweep or a grid says something."""
+    """Definitions about hyperparameters, where there is a sweep or a grid of settings."""
     if report.evidence.sweeps:
         yield from TUNING_DEFINITIONS
     if "sensitivity" in report.sections and setting_grids(report.evidence):
@@ -213,7 +213,7 @@ def _of_settings(report: Inquiry) -> Iterator[tuple[str, str, str]]:
 
 
 def _words(metric: Metric) -> str:
-    """What a metric says of itself: the first paragraph of its documentation, its settings."""
+    """The first paragraph of a metric's docstring, and its settings."""
     paragraph = (getdoc(type(metric)) or metric.title).split("\n\n")[0].replace("`", "")
     names: list[str] = [f.name for f in fields(metric)] if is_dataclass(metric) else []
     values = [f"{name} = {getattr(metric, name)}" for name in names]
@@ -290,22 +290,23 @@ DEFINITIONS = (
     ),
     Definition(
         "ends of an interval",
-        "No interval goes beyond what is possible: the declared bounds of returns, 0 and the cap of "
-        "an optimality gap, the largest possible difference. Fewer than three runs have none.",
+        "Intervals are clipped to possible values: the declared bounds of returns, 0 and the cap of "
+        "an optimality gap, the largest possible difference. Fewer than three runs have no interval.",
         "rlexp",
         _always,
     ),
     Definition(
         "expected coverage",
-        "How often intervals of this method held the true value in simulations with as many runs "
-        "and tasks, drawn from published scores. Other scores may fare worse.",
+        "Share of the intervals of this method that contained the true value in simulations with as "
+        "many runs and tasks, drawn from published scores. The coverage on other scores may be lower.",
         "simulation, tabled in rlexp",
         _always,
     ),
     Definition(
         "permutation test",
         "The share of relabellings of the runs within each task whose mean difference is at least "
-        "as large as the observed one; all of them where they are few, random ones otherwise.",
+        "as large as the observed one. All relabellings are used where they are few, else random "
+        "ones.",
         "Pitman 1937, Significance Tests Which May Be Applied to Samples from Any Populations",
         _several_labels,
     ),
@@ -317,15 +318,15 @@ DEFINITIONS = (
     ),
     Definition(
         "p after Holm",
-        "p-values of all pairs, adjusted so that the chance of any false verdict is at most the "
+        "p-values of all pairs, adjusted so that the probability of any false verdict is at most the "
         "declared level.",
         "Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure",
         _several_labels,
     ),
     Definition(
         "seeds that would decide",
-        "The fewest seeds of each label on each task with which a t test would find the observed "
-        "difference with the wanted power, were it the true one.",
+        "The smallest number of seeds per label and task with which a t test would detect the "
+        "observed difference with the requested power, if it were the true difference.",
         "Cohen 1988, Statistical Power Analysis for the Behavioral Sciences",
         _several_labels,
     ),
@@ -337,28 +338,28 @@ DEFINITIONS = (
     ),
     Definition(
         "bounds",
-        "The aggregate with every run without a score at the least, or the greatest, score that "
-        "its task declares.",
+        "The aggregate if every run without a score had the minimum, or the maximum, score that its "
+        "task declares.",
         "Manski 2003, Partial Identification of Probability Distributions",
         _incomplete,
     ),
     Definition(
         "Welch and Mann–Whitney tests",
-        "The t test of equal means with unequal variances, and the rank test that no label tends "
-        "to score higher.",
+        "The t test of equal means with unequal variances, and the rank test of whether one label "
+        "tends to score higher.",
         "Welch 1947; Mann and Whitney 1947",
         lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "Cliff's delta",
-        "P(x > y) − P(x < y) for runs of two labels on a task, as a mean over tasks.",
+        "P(x > y) − P(x < y) for runs of two labels on a task, averaged over tasks.",
         "Cliff 1993, Dominance Statistics",
         lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "learning curve",
-        "The metric of the runs at common numbers of steps, each run at its last evaluation so "
-        "far; bands resample whole runs.",
+        "The metric of the runs at common numbers of steps, with each run at its most recent "
+        "evaluation; bands resample whole runs.",
         AGARWAL,
         _section("curves"),
     ),
@@ -376,7 +377,7 @@ DEFINITIONS = (
     ),
     Definition(
         "probability of improvement",
-        "P(x > y) + ½ P(x = y) for runs of two labels on a task, as a mean over tasks.",
+        "P(x > y) + ½ P(x = y) for runs of two labels on a task, averaged over tasks.",
         AGARWAL,
         lambda report: _several_labels(report) and "improvement" in report.sections,
     ),
@@ -389,9 +390,9 @@ DEFINITIONS = (
     ),
     Definition(
         "time to threshold",
-        "Kaplan–Meier estimate of the steps until an evaluation reaches the threshold; runs that "
-        "never do count as censored at their end, not as missing. Labels are compared by the "
-        "log-rank test.",
+        "Kaplan–Meier estimate of the steps until an evaluation reaches the threshold. Runs that "
+        "never reach it are censored at their last evaluation, not missing. Labels are compared by "
+        "the log-rank test.",
         "Kaplan and Meier 1958, Nonparametric Estimation from Incomplete Observations",
         _section("thresholds"),
     ),

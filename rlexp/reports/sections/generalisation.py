@@ -1,4 +1,4 @@
-"""Generalisation: what is lost on what training did not see, and where the test is hardest."""
+"""The section of generalisation: the gap to held-out contexts, and the worst test contexts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,35 +44,35 @@ from rlexp.stats.interval import Interval
 from rlexp.text import digits_for, listed, per_cent
 
 ABOUT = (
-    "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "
-    "the mean over the runs, which intervals are about."
+    "Undiscounted returns of the final policy: the mean over the episodes of each run, then the "
+    "mean over runs. Intervals are for the mean over runs."
 )
 NOTHING_HELD_OUT = (
-    "Runs for {phase} are scored on what training plays, so that nothing that is held out decides "
-    "a choice: nothing here says what is lost elsewhere."
+    "Runs of the {phase} phase are scored on training contexts, so that held-out contexts cannot "
+    "influence a choice. These numbers say nothing about held-out contexts."
 )
 GAP = (
-    "Held out: the test, whose distribution is not that of training. Gap: in distribution minus "
-    "held out, run by run, so that its mean is the difference of the means; above 0, the policy is "
-    "better at what it was trained on."
+    "Held out: the test, whose distribution differs from that of training. Gap: in distribution "
+    "minus held out, per run, so that its mean is the difference of the means. Above 0, the policy "
+    "is better on the training distribution."
 )
 WORST = (
-    "Of each run the mean return of every context, all contexts weighing the same; then the least "
-    "of them (worst case), and the mean of the worst {tail} of them (CVaR). The least of noisy "
-    "means lies below the least of the true ones, the more so the fewer episodes a context has."
+    "Mean return of every context of a run, all contexts with the same weight; then the smallest "
+    "of them (worst case), and the mean of the worst {tail} of them (CVaR). The smallest of noisy "
+    "means underestimates the smallest true mean, and more so with fewer episodes per context."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralisationSection:
-    """The gap, the worst test contexts, and a map over two of their parameters.
+    """Tables of the gap and the worst test contexts, and maps over two context parameters.
 
     Attributes:
-        tail: Share of the contexts, the worst ones, that CVaR is the mean of.
-        mastery: Mean return from which a context is mastered; `threshold` is the one that the task
-            declares, and without one mastered contexts are not counted.
-        parameters: Axes of the maps; without them the first two that vary.
-        bins: Of a parameter that has too many values for a cell each.
+        tail: Share of the worst contexts over which CVaR is the mean.
+        mastery: Mean return from which a context is mastered; `threshold` takes the one that the
+            task declares, and `None` does not count mastered contexts.
+        parameters: Axes of the maps; `None` takes the first two parameters that vary.
+        bins: Number of bins of a parameter with too many values for a cell each.
     """
 
     tail: Annotated[float, Gt(0), Le(1)]
@@ -81,10 +81,10 @@ class GeneralisationSection:
     bins: Annotated[int, Ge(2), Le(40)]
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was tested on contexts or on what is held out.
+        """Compute the part; `None` where no run was tested on contexts or in distribution.
 
         Raises:
-            ConfigError: No test has a parameter that the maps should show.
+            ConfigError: A parameter in `parameters` does not vary in any test.
         """
         evidence = report.evidence
         if not is_examined(evidence) and not has_contexts(evidence):
@@ -121,7 +121,7 @@ class GeneralisationSection:
             Column(title="label", label=True),
             Column(title="runs"),
             Column(title="contexts"),
-            Column(title="episodes of each"),
+            Column(title="episodes per context"),
             Column(title="worst case", digits=digits),
             Column(title=f"CVaR {per_cent(self.tail)}", digits=digits),
             Column(title=f"mastered{above}", digits=2),
@@ -148,7 +148,7 @@ class GeneralisationSection:
         tests, cell = result.tests, result.tests.cell
         remarks = [result.remark] if result.remark else []
         if not tests.same:
-            remarks.append("runs differ in their contexts")
+            remarks.append("the contexts differ between runs")
         if self.mastery is not None and result.mastered is None:
             remarks.append("no threshold is declared")
         return (
@@ -180,7 +180,7 @@ def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Notic
     for task in evidence.tasks:
         task_tests = [t for t in tests if t.cell.task == task and t.mixed is None]
         for text in unlike(task_tests):
-            ending = "their numbers are of different tests"
+            ending = "their numbers come from different tests"
             yield Notice(tone=Tone.WARNING, text=f"{text}; {ending}.")
 
 
@@ -242,14 +242,14 @@ def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
 def _counted_as_worst(cells: Sequence[Cell]) -> str:
     affected = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
     return (
-        f" Failed runs of {listed(affected)}, which scores count, are left out here."
+        f" Failed runs of {listed(affected)} count in the scores, but are left out here."
         if affected
         else ""
     )
 
 
 def _digits(every: Sequence[Interval]) -> int:
-    """Digits that tell the ends of the narrowest interval apart, or the estimates without any."""
+    """Digits that distinguish the ends of the narrowest interval, or the estimates without one."""
     widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
     estimates = [i.estimate for i in every] or [0.0]
     spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]

@@ -1,4 +1,4 @@
-"""The history of a search: what each trial reached, and the best so far."""
+"""The section of search history: the value of each trial and of the incumbent over time."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ from rlexp.text import counted
 
 @dataclass(frozen=True, slots=True)
 class SearchHistorySection:
-    """A figure for each sweep, over cumulative environment steps."""
+    """Figure of each sweep over cumulative environment steps."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no sweep."""
+        """Compute the part; `None` where there is no sweep."""
         evidence = report.evidence
         blocks = tuple(block for sweep in evidence.sweeps for block in _blocks(sweep, evidence))
         return (
@@ -53,7 +53,7 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
 
 
 def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
-    """The value of the incumbent from its end on, to the end of the search."""
+    """Step line of the incumbent's value, from the end of its trial to the end of the search."""
     best = incumbents(sweep)
     if not best:
         return
@@ -66,7 +66,7 @@ def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
 
 
 def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, float]]:
-    """What the winner and the default reach on test seeds, where that is what was optimised."""
+    """Mean test scores of the winner and the default; none where the objective is no score."""
     if sweep.selection is None or sweep.definition.plan.objectives[0] != "score":
         return
     winner = test_cell(sweep, evidence, tuned=True)
@@ -82,11 +82,11 @@ def _note(sweep: SweepEvidence) -> str:
     absent = [t for t in sweep.trials if t.number not in drawn]
     counts = Counter(trial_kind(t, sweep) for t in absent)
     counts_by_kind = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    silent = f" Not drawn, as they have no value: {counts_by_kind}." if absent else ""
+    silent = f" Not drawn, because they have no value: {counts_by_kind}." if absent else ""
     return (
-        "A point stands where its trial ended. Only a trial on all tuning seeds at the full budget "
-        "can be the incumbent; a screened one had fewer. The incumbent's value is a tuning score, "
-        f"which overstates what it is worth.{silent}"
+        "Each point is drawn at the step at which its trial ended. Only a trial on all tuning seeds "
+        "at the full budget can be the incumbent; a screened trial had fewer seeds or steps. The "
+        f"incumbent's value is a tuning score, which overestimates its test score.{silent}"
     )
 
 
@@ -96,5 +96,5 @@ def _states(sweep: SweepEvidence) -> str:
     return (
         f"{counted(len(sweep.trials), 'trial')}: {counts_by_state}"
         if counts_by_state
-        else "there is none"
+        else "there is no trial"
     )

@@ -1,4 +1,4 @@
-"""Importance: how much the objective depends on each parameter."""
+"""The section of parameter importance: how much the objective depends on each parameter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import Importance, SweepEvidence
 
 WHY_THEY_DIFFER = (
-    "PED-ANOVA says which parameters tell the best tenth of the trials from all of them; fANOVA "
-    "says how much the objective varies with each parameter over the whole space, bad regions "
-    "included. So they differ where a parameter matters only for being among the best, or only "
-    "for not failing. Shares of each method sum to 1."
+    "PED-ANOVA shows which parameters distinguish the best tenth of the trials from all trials; "
+    "fANOVA shows how much the objective varies with each parameter over the whole space, "
+    "including bad regions. They differ where a parameter matters only among the best trials, or "
+    "only for avoiding failures. Shares of each method sum to 1."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ImportanceSection:
-    """A table for each sweep, with a column for each method."""
+    """Table of each sweep with a column for each method."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no sweep has trials enough to ask."""
+        """Compute the part; `None` where no sweep has enough trials."""
         evidence = report.evidence
         sweeps = [sweep for sweep in evidence.sweeps if sweep.importances]
         if not sweeps:
@@ -80,7 +80,7 @@ def _quality(importance: Importance) -> str:
 def _pairs(sweep: SweepEvidence, importances: list[Importance], evidence: Evidence) -> Table:
     return Table(
         name=f"importance-pairs{name_suffix(sweep, evidence)}",
-        title=sweep_title("What two parameters do together", sweep, evidence),
+        title=sweep_title("Interactions of two parameters", sweep, evidence),
         columns=(
             Column(title="parameter"),
             Column(title="with"),
@@ -90,5 +90,5 @@ def _pairs(sweep: SweepEvidence, importances: list[Importance], evidence: Eviden
         rows=tuple(
             (a, b, i.method, share) for i in importances for (a, b), share in i.pairs.items()
         ),
-        note="Of all that parameters do alone and in pairs; the largest pairs only.",
+        note="Share of the total effect of single parameters and pairs; only the largest pairs.",
     )

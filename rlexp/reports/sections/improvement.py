@@ -1,4 +1,4 @@
-"""Probability of improvement: how often a run of one label beats a run of another."""
+"""The section of the probability of improvement between every two labels."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,17 +26,17 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import listed, shortened
 
 ABOUT = (
-    "How often a run of the row scores higher than a run of the column on the same task, equal "
-    "scores counting half, as a mean over tasks: 0.5 is no difference. It says how sure an "
-    "improvement is, not how large."
+    "Probability that a run of the row scores higher than a run of the column on the same task, "
+    "with equal scores counting half, averaged over tasks. 0.5 means no difference. It measures "
+    "how likely an improvement is, not how large."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ImprovementPair:
-    """Two labels, and how often the first one beats the second.
+    """Probability that a run of the first label beats a run of the second.
 
-    `interval` is missing where they have no task in common on which both have a score.
+    `interval` is `None` where the labels have no task in common on which both have a score.
     """
 
     first: str
@@ -48,10 +48,10 @@ class ImprovementPair:
 
 @dataclass(frozen=True, slots=True)
 class ImprovementSection:
-    """A matrix of all pairs, and a table of its numbers."""
+    """Matrix and table of all pairs of labels."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is one label only."""
+        """Compute the part; `None` where there are fewer than two labels."""
         labels = report.evidence.labels
         if len(labels) < 2:
             return None
@@ -64,7 +64,7 @@ class ImprovementSection:
 
 
 def _pairs(report: Inquiry) -> list[ImprovementPair]:
-    """Every pair, computed together: they share what is drawn."""
+    """Every pair of labels. One call computes all of them, so that they share bootstrap draws."""
     scores = {key: cell.scores for key, cell in report.evidence.cells.items() if cell.n}
     both = list(combinations(report.evidence.labels, 2))
     tasks = [
@@ -100,12 +100,12 @@ def _matrix(labels: tuple[str, ...], pairs: list[ImprovementPair]) -> Matrix:
         title="Probability that a run of the row beats a run of the column",
         labels=labels,
         values=tuple(tuple(values.get((row, column)) for column in labels) for row in labels),
-        note="The diagonal is empty, and so is a pair without a score on a common task.",
+        note="Cells are empty on the diagonal and for pairs without scores on a common task.",
     )
 
 
 def mirrored(interval: Interval) -> Interval:
-    """The same seen from the other side: one minus it."""
+    """The interval of the complementary probability, 1 − p."""
     return replace(
         interval,
         estimate=1 - interval.estimate,
@@ -115,7 +115,7 @@ def mirrored(interval: Interval) -> Interval:
 
 
 def _doubts(pairs: list[ImprovementPair]) -> Iterator[Notice]:
-    """Why pairs have no interval: once for all pairs that it is true of."""
+    """Notices about pairs without an interval, one for each reason."""
     pairs_by_reason: dict[str, list[str]] = {}
     for pair in pairs:
         interval = pair.interval
@@ -140,12 +140,14 @@ def _table(evidence: Evidence, pairs: list[ImprovementPair]) -> Table:
             Column(title="tasks"),
         ),
         rows=tuple(_row(evidence, pair) for pair in pairs),
-        note="Runs and tasks are those with a score of both labels.",
+        note="Runs and tasks: only tasks on which both labels have a score.",
     )
 
 
 def _row(evidence: Evidence, pair: ImprovementPair) -> tuple[Value, ...]:
     lacking = [task for task in evidence.tasks if task not in pair.tasks]
     tasks = f"{len(pair.tasks)} of {len(evidence.tasks)}"
-    tasks_text = f"{tasks}: not {listed(lacking)}, where one has no score" if lacking else tasks
+    tasks_text = (
+        f"{tasks}: without {listed(lacking)}, where one label has no score" if lacking else tasks
+    )
     return (pair.first, pair.second, pair.interval, *pair.runs, tasks_text)

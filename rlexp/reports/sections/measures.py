@@ -1,4 +1,4 @@
-"""Measures: success, cost, violations and whatever else was measured of each final episode."""
+"""The section of measures: success, cost, violations and other measures of final episodes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.text import digits_for, per_cent
 
 ABOUT = (
-    "Of each run the mean over the episodes of its final evaluation, then the mean over the runs, "
-    "which intervals are about."
+    "The mean over the episodes of a run's final evaluation, then the mean over runs. Intervals are "
+    "for the mean over runs."
 )
 MEANINGS = {
     "success": "success is the share of the episodes that succeeded",
@@ -35,10 +35,10 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class MeasuresSection:
-    """A figure for each task, and a table of every measure of every label."""
+    """Figure for each task, and a table of every measure of every label."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where nothing but returns was measured."""
+        """Compute the part; `None` where runs measured only returns."""
         evidence = report.evidence
         if not has_measures(evidence):
             return None
@@ -121,6 +121,6 @@ def _row(measured: MeasureEstimates) -> tuple[Value, ...]:
 
 
 def _digits(every: Sequence[MeasureEstimates]) -> int:
-    """Enough for the measure that varies the least over labels and runs, up to three."""
+    """Digits for the measure that varies the least between runs: two or three."""
     spans = [measured.runs[-1] - measured.runs[0] for measured in every if measured.runs]
     return min(3, max(2, digits_for(min([s for s in spans if s > 0], default=0.0))))

@@ -1,4 +1,4 @@
-"""Missing and failed runs, and what they could change."""
+"""The section of missing and failed runs, with bounds on the aggregates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from rlexp.reports.evidence.runs import Evidence, Member, state, states
 from rlexp.text import counted, digits_for, listed
 
 MEANING = {
-    Phase.TUNING: "hyperparameters may have been chosen by these very scores",
-    Phase.SELECTION: "the winner was chosen by these very scores",
+    Phase.TUNING: "hyperparameters may have been chosen by these scores",
+    Phase.SELECTION: "the winner was chosen by these scores",
 }
 
 
 WHY = (
-    "A checkpoint is continued from bit for bit or not at all, and the same seeds give the same "
-    "numbers from the first step on."
+    "A run continues from a checkpoint bit for bit or restarts from the first step, and the same "
+    "seeds give the same numbers."
 )
-"""Why it does not matter in how many attempts a run was made."""
+"""Reason why the number of attempts of a run does not change its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingRunsSection:
-    """What has no score and why, bounds on the aggregates, and what was left out."""
+    """Runs without a score, bounds on the aggregates, and runs that took several attempts."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.members:
             return None
@@ -44,23 +44,23 @@ class MissingRunsSection:
 
 
 def _phases(evidence: Evidence) -> Iterator[Block]:
-    """The wrong phase, and runs of other phases that nothing is said about."""
+    """Notices about a phase other than test, and about runs of other phases."""
     if evidence.phase is not Phase.TEST:
         yield Notice(
             tone=Tone.PROBLEM,
             text=f"These are {evidence.phase} runs, not test runs: {MEANING[evidence.phase]}, so "
-            "they promise more than new seeds will keep. Nothing here is a result to report.",
+            "they overestimate performance on new seeds. Do not report them as results.",
         )
     if any(evidence.left_out.values()):
         others = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
-        text = f"The same experiments hold {others} runs, which nothing here is about."
+        text = f"The same experiments also hold {others} runs, which this report leaves out."
         yield Notice(tone=Tone.NOTE, text=text)
 
 
 def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
     total = len(evidence.members)
     if not absent:
-        text = f"Every run that was asked for has a score: {total:,} of {total:,}."
+        text = f"Every planned run has a score: {total:,} of {total:,}."
         return Notice(tone=Tone.GOOD, text=text)
     every = len(absent) == total
     return Notice(
@@ -71,19 +71,19 @@ def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
 
 
 def _lacking(evidence: Evidence) -> Iterator[Notice]:
-    """Labels that were not asked for on a task."""
+    """Warnings about labels without a planned run on a task."""
     for label in evidence.labels:
         tasks = {cell.task for cell in evidence.of_label(label)}
         if lacking := [task for task in evidence.tasks if task not in tasks]:
-            text = f"{label} was not asked for on {listed(lacking)}: it has no aggregate."
+            text = f"{label} has no planned run on {listed(lacking)}, so it has no aggregate."
             yield Notice(tone=Tone.WARNING, text=text)
 
 
 def _rule(evidence: Evidence) -> str:
     """How failed runs count, by experiment."""
     rules = {
-        "missing": "failed runs have no score, like runs that did not finish",
-        "worst": "failed runs count as the least score that their task declares",
+        "missing": "a failed run has no score, like an unfinished run",
+        "worst": "a failed run counts as the minimum score that its task declares",
     }
     by_experiment = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
     text = (
@@ -93,10 +93,10 @@ def _rule(evidence: Evidence) -> str:
     )
     text = f"{text[0].upper()}{text[1:]}."
     if all(e.imported is not None for e in evidence.experiments):
-        return f"{text} Imported runs end where their records do."
+        return f"{text} Imported runs cannot be continued."
     return (
-        f"{text} Repeating the command of an experiment runs what did not "
-        "finish; with --retry it tries final failures again."
+        f"{text} Repeat the command of an experiment to execute its unfinished runs; add --retry to "
+        "repeat final failures, too."
     )
 
 
@@ -107,7 +107,7 @@ def _runs(absent: list[Member]) -> Table:
         title="Runs without a score",
         columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
         rows=tuple(_row(member) for member in absent),
-        note="Step is how far a run came, of the environment steps that it was asked for.",
+        note="Step: environment steps that the run reached; of: those of its budget.",
     )
 
 
@@ -119,16 +119,16 @@ def _row(member: Member) -> tuple[Value, ...]:
 
 
 def _past(evidence: Evidence) -> Iterator[Block]:
-    """Runs that took several attempts, and how these began."""
+    """Runs that took several attempts, and how each further attempt began."""
     resumed = [m for m in evidence.members if m.record.continuations or m.record.restarts]
     if not resumed:
         return
     past = Past.of(m.record for m in resumed)
-    yield Text(text=f"{_begun(past)}: they count in full. {WHY}")
+    yield Text(text=f"{_begun(past)}. These runs count in full. {WHY}")
     if past.drifted:
         text = (
             f"{counted(past.drifted, 'run')} continued with other versions: "
-            f"{listed(past.changes)}. Without that, the numbers might be others."
+            f"{listed(past.changes)}. With unchanged versions, the numbers might be different."
         )
         yield Notice(tone=Tone.WARNING, text=text)
     columns = (
@@ -138,7 +138,7 @@ def _past(evidence: Evidence) -> Iterator[Block]:
         "seed",
         "attempts",
         "continued at step",
-        "began anew",
+        "restarts",
         "why",
     )
     yield Table(
@@ -146,7 +146,7 @@ def _past(evidence: Evidence) -> Iterator[Block]:
         title="Runs that took several attempts",
         columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
         rows=tuple(_attempts(member) for member in resumed),
-        note="Why: the reason for which a checkpoint was refused, where there was one.",
+        note="Why: the reason why a checkpoint was refused, if one was.",
     )
 
 
@@ -154,7 +154,7 @@ def _begun(past: Past) -> str:
     starts = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
     starts = starts if past.continued else []
     if past.restarted:
-        starts.append(f"{counted(past.restarted, 'run')} began anew")
+        starts.append(f"{counted(past.restarted, 'run')} restarted")
     return listed(starts)
 
 
@@ -175,15 +175,16 @@ def _bounds(report: Inquiry) -> Iterator[Block]:
     columns = ("label", "metric", "runs without a score", *numeric, "remark")
     yield Table(
         name="bounds",
-        title="What these runs could change",
+        title="Bounds on the aggregates",
         columns=tuple(
             Column(title=c, digits=digits if c in numeric else 0, label=c == "label")
             for c in columns
         ),
         rows=tuple(_bound(b, report) for b in every),
         note=f"Aggregates over {counted(len(report.evidence.tasks), 'task')}, in "
-        f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: had all "
-        "runs without a score the least, or the greatest, that their task declares.",
+        f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: the "
+        "aggregate if all runs without a score had the minimum, or the maximum, that their task "
+        "declares.",
     )
 
 

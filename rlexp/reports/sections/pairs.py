@@ -1,4 +1,4 @@
-"""Every pair of labels with every test: the numbers behind the verdicts."""
+"""The section of pairwise tests: every test of every pair of labels."""
 
 from dataclasses import dataclass
 
@@ -23,10 +23,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PairwiseTestsSection:
-    """A table of all pairs; nothing where there is one label only."""
+    """Table of all pairs of labels with every test."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part."""
+        """Compute the part; `None` where there are fewer than two labels."""
         compared = pairs(report)
         if not compared:
             return None
@@ -67,8 +67,8 @@ def _runs(comparison: Comparison) -> str:
 def _text(report: Inquiry) -> Text:
     return Text(
         text=f"Differences are first minus second, in units of the {unit(report.evidence)}. The "
-        "permutation test decides; the others stand beside it, and none of them is chosen "
-        "afterwards.",
+        "permutation test decides the verdict, as fixed in advance; the other tests are shown for "
+        "comparison.",
     )
 
 

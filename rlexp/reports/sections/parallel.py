@@ -1,4 +1,4 @@
-"""Parallel coordinates: every trial through all parameters."""
+"""The section of parallel coordinates: every trial as a line through all parameters."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +21,16 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 
 MOST = 500
-"""Trials that are drawn, the best ones."""
+"""Maximal number of trials in a figure; the best ones are drawn."""
 MARKED = ("winner", "default")
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelCoordinatesSection:
-    """A figure for each sweep, coloured by value."""
+    """Figure of each sweep, with lines coloured by the value of the trial."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no trial of a sweep has a value."""
+        """Compute the part; `None` where no trial of a sweep has a value."""
         evidence = report.evidence
         blocks = tuple(_figure(sweep, evidence) for sweep in evidence.sweeps if valued(sweep))
         return (
@@ -56,9 +56,9 @@ def _figure(sweep: SweepEvidence, evidence: Evidence) -> Parallel:
 
 
 def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
-    """The trials to draw in order of their numbers, and how many are left out.
+    """The trials to draw in order of their numbers, and the number of the others.
 
-    Those without a value go first, then the worst.
+    Trials without a value are left out first, then those with the worst values.
     """
     sign = -1 if is_minimised(sweep) else 1
     numbered = {t.number for t in valued(sweep)}
@@ -73,7 +73,7 @@ def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
 
 
 def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordinate:
-    """The axis of a parameter, as far as its range and the values reach: the default's may be out."""
+    """The axis of a parameter: its range, extended to the default where that lies outside."""
     seen = [t.parameters[parameter.key] for t in trials if parameter.key in t.parameters]
     domain = parameter.domain
     if isinstance(domain, Choice):
@@ -99,7 +99,7 @@ def _thread(
 
 
 def _place(coordinate: Coordinate, values: Mapping[str, Any]) -> float | None:
-    """Where a trial stands on an axis: nothing where it has no value that has a place there."""
+    """Position of a trial on an axis; `None` where the axis cannot show its value."""
     if coordinate.title not in values:
         return None
     value = values[coordinate.title]
@@ -121,4 +121,4 @@ def _notes(left_out: int, sweep: SweepEvidence) -> Iterator[str]:
     if left_out:
         yield f"The best {MOST} of {len(sweep.trials):,} trials; {left_out:,} are not drawn."
     if any(p.when for p in sweep.definition.space.parameters):
-        yield "A thread is broken where its trial does not have the parameter."
+        yield "A line is interrupted where its trial does not have the parameter."

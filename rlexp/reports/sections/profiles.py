@@ -1,4 +1,4 @@
-"""Performance profiles: the share of runs that score more than each threshold."""
+"""The section of performance profiles: share of runs above each score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,18 +16,18 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted, per_cent
 
 ABOUT = (
-    "The share of runs that score more than τ, every task weighing the same. A curve above "
-    "another one everywhere is better at every level of ambition; where curves cross, neither is. "
-    "The area between them is the difference of their means."
+    "The share of runs that score more than τ, with the same weight for every task. A label whose "
+    "curve lies above another curve everywhere is better at every τ; where curves cross, neither "
+    "is. The area between two curves is the difference of their means."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PerformanceProfilesSection:
-    """One figure over all tasks: of normalised scores, or of raw ones where there is one task."""
+    """Figure over all tasks, of normalised scores, or of raw scores on a single task."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.labels:
             return None
@@ -70,19 +70,19 @@ def _figure(report: Inquiry, scale: AnchorsByTask | None) -> Lines | Notice:
 
 
 def _unscored(evidence: Evidence, label: str) -> str:
-    """Why a label has no profile over all tasks, or nothing where it has one."""
+    """Why a label has no profile over all tasks; empty where it has one."""
     reasons = []
     for task in evidence.tasks:
         cell = evidence.cell(label, task)
         if cell is None:
-            reasons.append(f"not asked for on {task}")
+            reasons.append(f"no run planned on {task}")
         elif not cell.n:
             reasons.append(f"no score on {task}: {states(cell.members)}")
     return "; ".join(reasons)
 
 
 def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64]:
-    """Every score and something below, where the profile steps; evenly spread ones if too many."""
+    """Thresholds τ: every score, where the profile steps, or evenly spaced points if too many."""
     unique = np.unique(np.concatenate([label_scores.values for label_scores in scores]))
     span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
     low = unique[0] - span / 20
@@ -92,7 +92,7 @@ def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64
 
 
 def _profile(scores: TaskScores, thresholds: NDArray[np.float64], level: float) -> Profile:
-    """The profile of a label, with a band where it has runs enough for an interval."""
+    """The profile of a label, with a band where it has enough runs for an interval."""
     profile = performance_profile(scores, thresholds, level)
     reason = too_few(profile.n)
     return replace(profile, low=None, high=None, reason=reason) if reason else profile
@@ -110,12 +110,12 @@ def _line(label: str, profile: Profile) -> Line:
 
 
 def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
-    """What a profile rests on."""
+    """Number of runs and tasks behind a profile, as a sentence."""
     cells = evidence.of_label(label)
     parts = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
     parts += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
     worst = sum(cell.counted_as_worst for cell in cells)
-    parts += [f"({worst} of them without a score, counted as the worst one)"] if worst else []
+    parts += [f"({worst} of them without a score, counted as the task's minimum)"] if worst else []
     return " ".join(parts) + (f"; no band: {profile.reason}" if profile.reason else "")
 
 
@@ -124,11 +124,11 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
     if not methods:
         return ""
     return (
-        f"Bands are for {per_cent(level)} at each τ ({'; '.join(methods)}); with fewer than about ten runs "
-        "of a single task they are too narrow."
+        f"Bands are pointwise {per_cent(level)} intervals ({'; '.join(methods)}); with fewer than about ten runs "
+        "on a single task they are too narrow."
     )
 
 
 def _about_scale(scale: AnchorsByTask | None) -> str:
     sources = sorted({anchors.source for anchors in (scale or {}).values() if anchors})
-    return f"0 and 1 are: {'; '.join(sources)}." if sources else ""
+    return f"Anchors (0 and 1): {'; '.join(sources)}." if sources else ""

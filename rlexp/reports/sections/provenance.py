@@ -1,4 +1,4 @@
-"""Where the numbers come from: code, packages, hardware, commands, configurations."""
+"""The section of provenance: code, packages, hardware, commands and configurations."""
 
 import json
 import shlex
@@ -26,15 +26,15 @@ from rlexp.text import counted, listed, shortened
 
 Key = TypeVar("Key", bound=Hashable)
 SHORT = 12
-"""Digits of a commit that are shown."""
+"""Number of digits of a commit in the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceSection:
-    """What every run recorded of itself, runs that recorded the same put together."""
+    """Tables of what the runs recorded, with equal runs in one row."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.members:
             return None
@@ -52,11 +52,11 @@ class ProvenanceSection:
 
 
 def _integrity(evidence: Evidence) -> Iterator[Block]:
-    """Whether the records are what the ledgers say was written, and what is not."""
+    """Result of the comparison of the records with the ledgers, per experiment."""
     for integrity in evidence.integrity:
         if integrity.faults:
             faults = shortened([_where(integrity, finding) for finding in integrity.faults], 3)
-            text = f"{integrity.experiment}: {integrity}. Not what was written: {faults}."
+            text = f"{integrity.experiment}: {integrity}. Records that differ from the ledger: {faults}."
             yield Notice(tone=Tone.PROBLEM, text=text)
         else:
             yield Text(text=f"{integrity.experiment}: {integrity}.")
@@ -68,12 +68,12 @@ def _integrity(evidence: Evidence) -> Iterator[Block]:
     if rows:
         yield Table(
             name="integrity",
-            title="What 'rlexp verify' finds",
+            title="Findings of 'rlexp verify'",
             columns=tuple(
                 Column(title=c, digits=0) for c in ("experiment", "run", "kind", "finding")
             ),
             rows=tuple(rows),
-            note="Checkpoints are no part of a report: 'rlexp verify' checks them, too.",
+            note="A report does not check checkpoints; 'rlexp verify' does.",
         )
 
 
@@ -84,14 +84,14 @@ def _where(integrity: Integrity, finding: Finding) -> str:
 def _unknown(evidence: Evidence) -> Iterator[Notice]:
     silent = [m for m in evidence.members if m.record.attempts and not m.provenance]
     if silent:
-        text = f"Where {counted(len(silent), 'run')} comes from is not known: " + shortened(
+        text = f"The origin of {counted(len(silent), 'run')} is not known: " + shortened(
             sorted(m.name for m in silent)
         )
         yield Notice(tone=Tone.WARNING, text=f"{text}.")
 
 
 def _grouped(members: Sequence[Member], key: Callable[[Member], Key]) -> dict[Key, list[Member]]:
-    """Runs that have a key in common, by that key, in the order of the keys' text."""
+    """Runs by a common key, in the order of the text of the keys."""
     groups: dict[Key, list[Member]] = {}
     for member in members:
         groups.setdefault(key(member), []).append(member)
@@ -99,14 +99,14 @@ def _grouped(members: Sequence[Member], key: Callable[[Member], Key]) -> dict[Ke
 
 
 def _whose(members: Sequence[Member], every: int) -> str:
-    """Whose runs they are (`all`, or labels)."""
+    """`all`, or the labels of the runs."""
     if len(members) == every:
         return "all"
     return listed(sorted({m.label for m in members}))
 
 
 def _code(members: Sequence[Member]) -> Table:
-    columns = ("commit", "branch", "remote", "files that differ from it", "runs", "of")
+    columns = ("commit", "branch", "remote", "changed files", "runs", "labels")
     rows = [
         (*(key[:3]), shortened(key[3]) or None, len(runs), _whose(runs, len(members)))
         for key, runs in _grouped(members, _code_of).items()
@@ -116,7 +116,7 @@ def _code(members: Sequence[Member]) -> Table:
         title="Code of the study",
         columns=tuple(Column(title=c, digits=0) for c in columns),
         rows=tuple(rows),
-        note="What differs from the commit is kept with each run as diff.patch.",
+        note="The changes are stored with each run as diff.patch.",
     )
 
 
@@ -139,15 +139,15 @@ def _packages(members: Sequence[Member]) -> Table:
             rows.append((name, version, len(runs), _whose(runs, len(members))))
     return Table(
         name="packages",
-        title="Packages that matter",
-        columns=tuple(Column(title=c, digits=0) for c in ("package", "version", "runs", "of")),
+        title="Packages that can change a score",
+        columns=tuple(Column(title=c, digits=0) for c in ("package", "version", "runs", "labels")),
         rows=tuple(rows),
         note="Every run recorded the versions of all installed packages.",
     )
 
 
 def _hardware(members: Sequence[Member]) -> Table:
-    columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "of")
+    columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "labels")
     rows = [
         (*key, len(runs), _whose(runs, len(members)))
         for key, runs in _grouped(members, _hardware_of).items()
@@ -182,7 +182,7 @@ def _commands(members: Sequence[Member]) -> Iterator[Listing]:
 
 
 def _imports(evidence: Evidence) -> Iterator[Listing]:
-    """The commands that imported runs."""
+    """The commands that imported the runs."""
     yield from (
         Listing(name="imports", title="Imports", text=listing.text)
         for listing in _commands(imported_members(evidence))
@@ -190,7 +190,7 @@ def _imports(evidence: Evidence) -> Iterator[Listing]:
 
 
 def _configurations(evidence: Evidence) -> Iterator[Listing]:
-    """Everything that defines a run but its seed, of each label on each task."""
+    """The settings that define a run, without its seed, of each label on each task."""
     for task in evidence.tasks:
         for cell in evidence.of_task(task):
             spec = cell.members[0].record.spec.plain()

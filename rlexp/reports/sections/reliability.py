@@ -1,4 +1,4 @@
-"""Reliability: spread and risk in time, across runs and across episodes, and failures."""
+"""The section of reliability: dispersion and risk over time, runs and episodes, and failures."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,18 +26,18 @@ Array = NDArray[np.float64]
 
 PER_CENT = 100
 SCORES = frozenset({"median performance", "risk across runs", "risk across rollouts"})
-"""Metrics that are returns, and so no further than returns can be."""
+"""Metrics that are returns, whose intervals are clipped to possible returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelReliability:
-    """The metrics of a label on a task.
+    """Reliability metrics of a label on a task.
 
     Attributes:
-        n: Runs that they rest on.
-        planned: Runs that were asked for.
-        metrics: None where there is no such run.
-        remark: What is missing, in words.
+        n: Number of runs from which they are computed.
+        planned: Number of planned runs.
+        metrics: Empty where no run can be used.
+        remark: Missing data, as text.
     """
 
     task: str
@@ -50,7 +50,7 @@ class LabelReliability:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityKind:
-    """What metrics are of, which runs can be used, and how they are computed."""
+    """A kind of data: its name, whether a run can be used, and how metrics are computed."""
 
     of: str
     usable: Callable[[Member], bool]
@@ -60,8 +60,8 @@ class ReliabilityKind:
 def of_training(report: Inquiry, task: str, label: str) -> LabelReliability:
     """Metrics of the completed runs that were evaluated during training.
 
-    Steps are per cent of the budget, and returns shares of the way between the task's anchors
-    where it has any.
+    Steps are in per cent of the budget. Returns are normalised by the anchors of the task where it
+    has any.
     """
     return _assessed(report, task, label, TRAINING)
 
@@ -74,7 +74,7 @@ def of_final_policies(report: Inquiry, task: str, label: str) -> LabelReliabilit
 def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> LabelReliability:
     cell = report.evidence.cell(label, task)
     if cell is None:
-        return LabelReliability(task=task, label=label, n=0, planned=0, remark="not asked for")
+        return LabelReliability(task=task, label=label, n=0, planned=0, remark="no run planned")
     completed = [m for m in cell.members if m.record.state is State.COMPLETED]
     others = [m for m in cell.members if m.record.state is not State.COMPLETED]
     used = [member for member in completed if kind.usable(member)]
@@ -88,7 +88,7 @@ def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> 
     ends = possible_scores([cell], {task: scale}) if scale else UNKNOWN
     metrics = tuple(_possible(metric, ends) for metric in metrics)
     if used and not metrics:
-        remarks.append("its runs have no step in common")
+        remarks.append("the evaluations of the runs have no step in common")
     return LabelReliability(
         task=task,
         label=label,
@@ -100,7 +100,7 @@ def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> 
 
 
 def _possible(metric: Metric, ends: Ends) -> Metric:
-    """A metric that is a normalised score has no interval beyond the scores that are possible."""
+    """The metric with its interval clipped to possible scores, where the metric is a score."""
     if metric.interval is None:
         return metric
     limits = ends if metric.metric in SCORES else UNKNOWN
@@ -117,9 +117,9 @@ def _is_final(member: Member) -> bool:
 
 
 def _scaled(report: Inquiry, task: str) -> tuple[Callable[[Array], Array], float | None]:
-    """What brings returns to the scale of the task, and what metrics are then divided by.
+    """The normalisation of returns, and the baseline by which metrics are divided.
 
-    Without anchors returns stay as they are, and metrics are shares of what the runs reach.
+    Without anchors, returns stay raw and metrics are divided by what the runs themselves reach.
     """
     scale = scale_of(task, report.evidence, report.settings)
     return (scale.normalised, 1.0) if scale else (np.asarray, None)
@@ -147,34 +147,34 @@ TRAINING = ReliabilityKind("evaluations", _has_curve, _training)
 ROLLOUTS = ReliabilityKind("final episodes", _is_final, _rollouts)
 
 
-WORST_ALONE = "the worst run alone"
+WORST_ALONE = "only the worst run counts"
 ARROWS = {"higher": "↑", "lower": "↓"}
 ABOUT = (
-    "How far one can rely on a label, beyond what it reaches on average (Chan et al. 2020). "
-    "Dispersion is an interquartile range: lower is steadier (↓). Risk is the mean of the worst "
-    f"{per_cent(SHARE)} (CVaR). Short-term risk is of the changes from one evaluation to the next, "
-    "risk across runs and across rollouts of their returns: the lowest are the worst, so higher is "
-    "better (↑). Long-term risk is of the drawdowns, how far a run lies below its best so far: the "
-    "largest are the worst, so lower is better (↓)."
+    "Reliability beyond average performance (Chan et al. 2020). Dispersion is an interquartile "
+    "range: lower is better (↓). Risk is the mean of the worst "
+    f"{per_cent(SHARE)} (CVaR). Short-term risk uses the changes between consecutive evaluations; "
+    "risk across runs and across rollouts uses returns: the lowest are the worst, so higher is "
+    "better (↑). Long-term risk uses drawdowns, the distance of a run below its best evaluation so "
+    "far: the largest are the worst, so lower is better (↓)."
 )
 TRAINING_NOTE = (
-    "Of completed runs that were evaluated during training. Returns are normalised where the task "
-    "has anchors; where it has none, dispersions and risks are shares of how far each run rises. "
+    "Completed runs that were evaluated during training. Returns are normalised where the task "
+    "has anchors; elsewhere dispersions and risks are shares of the rise of each run. "
     "Changes are per 1 % of training."
 )
 FINAL = (
-    "Of the final episodes of completed runs: returns are normalised where the task has anchors; "
-    "where it has none, they are shares of the median return of each run. The CVaR of scores is "
-    "a return. Failed: of the runs that have completed or failed."
+    "Final episodes of completed runs. Returns are normalised where the task has anchors; "
+    "elsewhere they are shares of the median return of each run. The CVaR of scores is in units "
+    "of the return. Failed: share of the runs that completed or failed."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilitySection:
-    """A table of the training and one of the final policies, a row for each label and task."""
+    """Tables of training and of final policies, with a row for each label and task."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         pairs = [(task, label) for task in evidence.tasks for label in evidence.labels]
         if not pairs:
@@ -249,7 +249,7 @@ def _metrics(assessed: Sequence[LabelReliability]) -> tuple[list[Column], list[l
 
 
 def _cell(metric: Metric) -> Interval | None:
-    """The interval; where only the worst run is to be seen, the reason stands under the table."""
+    """The interval; a long reason for an absent one moves to the note of the table."""
     interval = metric.interval
     if interval and interval.reason and _is_in_reason(metric):
         return replace(interval, reason=WORST_ALONE)
@@ -270,7 +270,7 @@ def _digits(values: Sequence[Value]) -> int:
 
 
 def _remarks(assessed: Sequence[LabelReliability]) -> Iterator[str]:
-    """What to know of metrics, and why some are not possible: once for all that it is true of."""
+    """Sentences about metrics and about absent ones, each with the labels and tasks concerned."""
     where_by_text: dict[str, list[str]] = {}
     for item in assessed:
         for metric in item.metrics:
@@ -303,7 +303,7 @@ def _scores_and_failures(cell: Cell | None, report: Inquiry) -> tuple[Value, Val
 
 
 def _worst_scores(cell: Cell, report: Inquiry) -> Interval:
-    """The CVaR of the scores; a single worst run cannot be resampled as new ones would vary."""
+    """The CVaR of the scores; without an interval where the worst share is a single run."""
     resampling = report.settings.curve_resampling
     if worst_count(cell.n) > 1:
         by_quantiles = Estimator(method="percentile", resampling=resampling)

@@ -1,4 +1,4 @@
-"""Sample efficiency: what is reached after how many steps, over all tasks and by area."""
+"""The section of sample efficiency: learning curves over all tasks, and areas under curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,19 +39,19 @@ from rlexp.text import listed
 
 ALL_TASKS = "all tasks, normalised"
 ABOUT = (
-    "How much is reached after how many environment steps: the higher a curve stands early, the "
-    "fewer steps are needed."
+    "Return as a function of environment steps. The higher a curve is at an early step, the fewer "
+    "steps the label needs."
 )
 AREAS = (
     "Mean height of a run's evaluation curve (trapezoidal rule, from its first to its last "
-    "evaluation), then the interquartile mean over runs. Only completed runs count, for a shorter "
-    "curve has another mean."
+    "evaluation), then the interquartile mean (IQM) over runs. Only completed runs count, because "
+    "the mean height of a shorter curve is not comparable."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CurveAreas:
-    """The areas under the curves of a label's runs on a task, and why others have none."""
+    """Areas under the curves of a label's runs on a task, and why other runs have none."""
 
     values: tuple[float, ...]
     planned: int
@@ -60,10 +60,10 @@ class CurveAreas:
 
 @dataclass(frozen=True, slots=True)
 class SampleEfficiencySection:
-    """A figure over all tasks where they have one scale, and a table of areas."""
+    """Figure over all tasks where scores can be normalised, and a table of areas."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         if not report.evidence.labels:
             return None
         scale = common_scale(report.evidence, report.settings)
@@ -85,7 +85,7 @@ def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
     }
     notes = [f"{label}: {label_lines.description}." for label, label_lines in drawn.items()]
     if not any(label_lines.lines for label_lines in drawn.values()):
-        text = f"No curve over all tasks, for no label has one on each. {' '.join(notes)}"
+        text = f"No curve over all tasks, because no label has a curve on every task. {' '.join(notes)}"
         return Notice(tone=Tone.WARNING, text=text)
     return Lines(
         name="sample-efficiency",
@@ -93,12 +93,12 @@ def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
         x=Axis(title="environment steps" if shared else "share of the task's budget", low=0.0),
         y=Axis(title="normalised mean return"),
         lines=tuple(line for label_lines in drawn.values() for line in label_lines.lines),
-        note=" ".join(["IQM over the runs of all tasks, with a band by whole runs.", *notes]),
+        note=" ".join(["IQM over the runs of all tasks; the band resamples whole runs.", *notes]),
     )
 
 
 def _budget(evidence: Evidence, task: str) -> int:
-    """Environment steps of a task: the most that a label has."""
+    """Environment steps of a task: the largest budget of its runs."""
     members = (member for cell in evidence.of_task(task) for member in cell.members)
     return max(int(member.record.spec.budget["steps"]) for member in members)
 
@@ -146,14 +146,14 @@ def _table(report: Inquiry, scale: AnchorsByTask | None) -> Table:
 def _areas(evidence: Evidence, label: str, task: str) -> CurveAreas:
     cell = evidence.cell(label, task)
     if cell is None:
-        return CurveAreas((), 0, "not asked for")
+        return CurveAreas((), 0, "no run planned")
     completed = [m for m in cell.members if m.record.state is State.COMPLETED]
     others = [m for m in cell.members if m.record.state is not State.COMPLETED]
     areas = [area for m in completed if (area := _area(m)) is not None]
     reasons = [f"not completed: {states(others)}"] if others else []
     if len(areas) < len(completed):
         reasons.append(
-            f"{len(completed) - len(areas)} without two evaluations, all of them finite"
+            f"{len(completed) - len(areas)} without at least two evaluations, all finite"
         )
     return CurveAreas(tuple(areas), cell.planned, "; ".join(reasons))
 
@@ -180,12 +180,12 @@ def _over_all(
     scale: AnchorsByTask,
     areas_by_cell: Mapping[tuple[str, str], CurveAreas],
 ) -> tuple[Value, ...]:
-    """The row of a label over all tasks; the area of normalised returns is the normalised area."""
+    """The row of a label over all tasks, of normalised areas."""
     areas_by_task = {task: areas_by_cell[task, label] for task in report.evidence.tasks}
     runs = f"{sum(len(a.values) for a in areas_by_task.values())} of {sum(a.planned for a in areas_by_task.values())}"
     lacking = [task for task, areas in areas_by_task.items() if not areas.values]
     if lacking:
-        return (ALL_TASKS, label, runs, None, f"none on {listed(lacking)}")
+        return (ALL_TASKS, label, runs, None, f"no area on {listed(lacking)}")
     normalised = [_normalised(areas.values, scale[task]) for task, areas in areas_by_task.items()]
     ends = possible_scores(report.evidence.of_label(label), scale)
     return (ALL_TASKS, label, runs, _estimate(report, normalised, ends), None)

@@ -1,4 +1,4 @@
-"""Hyperparameter sensitivity: what an algorithm loses where it is not tuned for each task."""
+"""The section of hyperparameter sensitivity: the loss of one setting for all tasks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,22 +28,23 @@ from rlexp.stats.task_scores import min_max
 from rlexp.text import counted, listed, per_cent, shortened
 
 ABOUT = (
-    "Φ = P − C is what an algorithm loses by one setting for all tasks: P is its score with the "
-    "best setting of each task, C that of the one setting that is best on average. The effective "
-    f"dimensionality d is how many parameters must be tuned for each task to reach "
-    f"{per_cent(SHARE)} of P, the others staying at the best setting for all tasks. Scores are "
-    "normalised: of all algorithms and settings on a task, the 5th percentile is 0 and the 95th is 1."
+    "Φ = P − C is the loss of an algorithm with one setting for all tasks: P is its score with the "
+    "best setting of each task, C that of the single setting that is best on average. The effective "
+    f"dimensionality d is the number of parameters that must be tuned per task to reach "
+    f"{per_cent(SHARE)} of P, while the others stay at the best setting for all tasks. Scores are "
+    "normalised: over all algorithms and settings on a task, the 5th percentile is 0 and the 95th "
+    "is 1."
 )
 OVERSTATED = (
-    "These {phase} scores were used to pick the settings that they stand for, so they overstate "
-    "what those settings are worth: P and C are the largest of noisy means. Before a setting is "
-    "relied on, run it again on fresh seeds; choose by tuning seeds, and test what was chosen."
+    "These {phase} scores were also used to select the settings, so they overestimate the selected "
+    "settings: P and C are the largest of noisy means. Before you rely on a setting, run it on new "
+    "seeds: select by tuning seeds, and test the selected setting."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GridSensitivity:
-    """A grid and what its scores say; or why they say nothing."""
+    """A grid of settings with its estimates, or with the reason why there are none."""
 
     grid: SettingGrid
     intervals: SensitivityIntervals | str
@@ -51,10 +52,10 @@ class GridSensitivity:
 
 @dataclass(frozen=True, slots=True)
 class SensitivitySection:
-    """Tables of sensitivity, of the best settings, and of what re-tuning gains."""
+    """Tables of sensitivity, of the best settings, and of the gain from tuning per task."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no algorithm has several settings on several tasks."""
+        """Compute the part; `None` where no algorithm has several settings on several tasks."""
         grids = setting_grids(report.evidence)
         if not grids:
             return None
@@ -91,7 +92,7 @@ def _estimated(grid: SettingGrid, report: Inquiry) -> SensitivityIntervals | str
 
 
 def _of_every_label(tasks: Sequence[str], evidence: Evidence) -> NDArray[np.float64]:
-    """Mean scores of all labels, settings of the grid or not, of shape (labels, tasks)."""
+    """Mean scores of all labels, in the grid or not, of shape (labels, tasks)."""
     return means(runs_of(evidence.labels, tasks, evidence.cells))
 
 
@@ -102,15 +103,14 @@ def _left_out(grids: Sequence[SettingGrid]) -> Iterator[Notice]:
             yield Notice(tone=Tone.WARNING, text=text)
         if grid.failed:
             text = (
-                f"{shortened(grid.failed)}: a run ended there for good without a score, so the "
-                "setting counts as one that did not run on the task; its other runs would only "
-                "show how good it is when it works."
+                f"{shortened(grid.failed)}: a run failed finally, so the setting counts as not run "
+                "on the task. The mean of its other runs would describe it only when it works."
             )
             yield Notice(tone=Tone.WARNING, text=text)
 
 
 def _impossible(every: Sequence[GridSensitivity]) -> Iterator[Notice]:
-    """Why there is no sensitivity, or no interval: once for all algorithms that it is true of."""
+    """Warnings about absent sensitivities and intervals, one for each reason."""
     names_by_reason: dict[tuple[str, str], list[str]] = {}
     for item in every:
         if isinstance(item.intervals, str):
@@ -131,18 +131,19 @@ def _table(estimated: EstimatedGrids) -> Table:
             Column(title="algorithm"),
             Column(title="settings"),
             Column(title="tasks", digits=0),
-            Column(title="runs of each"),
-            Column(title="tuned for each task: P", digits=3),
-            Column(title="one setting for all: C", digits=3),
+            Column(title="runs per setting"),
+            Column(title="P (best setting per task)", digits=3),
+            Column(title="C (one setting for all tasks)", digits=3),
             Column(title="sensitivity Φ", digits=3),
             Column(title="dimensionality d", digits=0),
-            Column(title="of", digits=0),
+            Column(title="parameters", digits=0),
             REMARK,
         ),
         rows=tuple(_row(grid, intervals) for grid, intervals in estimated),
-        note="Settings: with a score on every task, of all. P takes every setting that ran on a "
-        "task, C and d those that ran on all of them; where a run of it failed for good, a setting "
-        "did not run. Intervals are corrected for what P and C overstate, and so may lie beside them.",
+        note="Settings: with a score on every task, of all settings. P uses every setting that ran "
+        "on a task, C and d those that ran on all tasks; a setting with a finally failed run counts "
+        "as not run. Intervals are corrected for the selection bias of P and C, and may therefore "
+        "not contain them.",
     )
     return remarked(table)
 
@@ -164,7 +165,7 @@ def _row(grid: SettingGrid, intervals: SensitivityIntervals) -> tuple[Value, ...
 
 
 def _remark(intervals: SensitivityIntervals) -> str | None:
-    """What is missing from the row alone; what is missing from all of it has a notice."""
+    """Reasons for missing values of a row; a reason for the whole row has a notice, too."""
     if intervals.tuned.reason:
         return intervals.found.reason
     remarks = (
@@ -197,8 +198,8 @@ def _best(estimated: EstimatedGrids) -> Table:
             Column(title="mean score"),
         ),
         rows=tuple(row for grid, intervals in estimated for row in _best_rows(grid, intervals)),
-        note="Of the settings that ran. The first one of each algorithm is the one for all tasks, "
-        "of those that ran on all of them.",
+        note="Settings that ran. The first row of each algorithm is the best setting for all tasks, "
+        "among those that ran on all tasks.",
     )
 
 
@@ -225,17 +226,17 @@ def _best_rows(grid: SettingGrid, intervals: SensitivityIntervals) -> Iterator[t
 def _retuned(estimated: EstimatedGrids) -> Table:
     return Table(
         name="sensitivity-parameters",
-        title="What tuning parameters for each task gains",
+        title="Gain from tuning parameters per task",
         columns=(
             Column(title="algorithm"),
-            Column(title="parameters tuned for each task"),
-            Column(title="which"),
+            Column(title="parameters tuned per task"),
+            Column(title="which parameters"),
             Column(title="score", digits=3),
             Column(title="share of P", digits=3),
         ),
         rows=tuple(row for grid, intervals in estimated for row in _retuned_rows(grid, intervals)),
-        note="Those that gain the most, of as many; the others stay at the best setting for all "
-        "tasks.",
+        note="For each number of parameters, those that gain the most; the others stay at the best "
+        "setting for all tasks.",
     )
 
 

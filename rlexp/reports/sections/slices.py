@@ -1,4 +1,4 @@
-"""Slices: the objective against each parameter, one at a time."""
+"""The section of slices: the objective of a sweep against each single parameter."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.text import shortened
 
 MOST = 12
-"""Parameters that have a figure, those that matter most."""
+"""Maximal number of parameters with a figure; the most important ones have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlicesSection:
-    """A figure for each parameter of each sweep."""
+    """Figure for each parameter of each sweep."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no trial of a sweep has a value."""
+        """Compute the part; `None` where no trial of a sweep has a value."""
         evidence = report.evidence
         blocks = tuple(
             block
@@ -46,13 +46,13 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> list[Block]:
     ordered = _ordered(sweep)
     figures: list[Block] = [_figure(p, sweep, evidence) for p in ordered[:MOST]]
     if rest := [p.key for p in ordered[MOST:]]:
-        text = f"The {MOST} parameters that matter most; not drawn: {shortened(rest)}."
+        text = f"The {MOST} most important parameters; not drawn: {shortened(rest)}."
         figures.append(Text(text=text))
     return figures
 
 
 def _ordered(sweep: SweepEvidence) -> list[Parameter]:
-    """Parameters by the first method that tells their importance, or else as in the space."""
+    """Parameters by importance (first method that has shares), or in the order of the space."""
     shares = next((i.shares for i in sweep.importances if i.shares), {})
     parameters = sweep.definition.space.parameters
     importance = {p.key: shares[p.key].estimate if p.key in shares else 0.0 for p in parameters}
@@ -96,4 +96,4 @@ def _numbers(values: Mapping[int, Any]) -> dict[int, float]:
 
 def _note(trials: Sequence[TrialEvidence], x: Mapping[int, float]) -> str:
     absent = sum(t.number not in x for t in trials)
-    return f"{absent} of {len(trials)} trials do not have it as a number." if absent else ""
+    return f"{absent} of {len(trials)} trials have no value on this axis." if absent else ""

@@ -1,4 +1,4 @@
-"""Every label on every task, with each run as a dot."""
+"""The section of single tasks: every label on every task, with each run as a dot."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,15 +25,15 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.text import digits_for, listed, per_cent
 
 MARKED = ("random", "threshold")
-"""Known scores of a task that figures mark."""
+"""Known scores of a task that figures show as lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TasksSection:
-    """A table and a figure of the leading metric of each label on each task."""
+    """Figure and table of the leading metric of each label on each task."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no task."""
+        """Compute the part; `None` where there is no task."""
         name = _leading(report)
         estimates = per_task(replace(report, metrics={name: report.metrics[name]}))
         if not estimates:
@@ -46,7 +46,7 @@ class TasksSection:
 
 
 def _leading(report: Inquiry) -> str:
-    """The first metric that raw scores have, or else the first."""
+    """The first metric that is defined for raw scores, or else the first metric."""
     raw = [name for name, metric in report.metrics.items() if not is_capped(metric)]
     return (raw or list(report.metrics))[0]
 
@@ -56,7 +56,7 @@ def _unit(name: str, report: Inquiry) -> str:
 
 
 def _narrow(name: str, estimates: Sequence[Estimates]) -> Iterator[Notice]:
-    """Which intervals are known to hold the true value less often than they promise."""
+    """Warning about intervals with a coverage below the nominal level."""
     narrow = [
         i
         for cell_estimates in estimates
@@ -65,8 +65,8 @@ def _narrow(name: str, estimates: Sequence[Estimates]) -> Iterator[Notice]:
     shares = sorted({i.coverage for i in narrow if i.coverage is not None})
     if shares:
         text = (
-            f"{len(narrow)} of {len(estimates)} intervals below are too narrow: with so few runs of a "
-            f"task, {per_cent(narrow[0].level)} intervals held the true value in "
+            f"{len(narrow)} of {len(estimates)} intervals below are too narrow: with so few runs per "
+            f"task, {per_cent(narrow[0].level)} intervals contained the true value in "
             f"{per_cent(shares[0])} of simulations."
         )
         yield Notice(tone=Tone.WARNING, text=text)
@@ -132,8 +132,7 @@ def _table(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Table:
             REMARK,
         ),
         rows=tuple(_row(name, cell_estimates) for cell_estimates in estimates),
-        note=f"Runs: with a score, of those asked for. {_units(name, report)}"
-        f"{_counted_as_worst(report)}",
+        note=f"Runs: with a score, of planned. {_units(name, report)}{_counted_as_worst(report)}",
     )
     return with_every_run(table)
 
@@ -141,7 +140,7 @@ def _table(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Table:
 def _units(name: str, report: Inquiry) -> str:
     if not is_capped(report.metrics[name]):
         return "In units of the return."
-    return f"{report.metrics[name].title} of normalised scores, runs in units of the return."
+    return f"{report.metrics[name].title} in normalised scores, runs in units of the return."
 
 
 def _row(name: str, estimates: Estimates) -> tuple[Value, ...]:
@@ -158,7 +157,7 @@ def _row(name: str, estimates: Estimates) -> tuple[Value, ...]:
 
 
 def _counted_as_worst(report: Inquiry) -> str:
-    """Where failed runs stand among the scores."""
+    """Labels and tasks where failed runs count as the task's minimum, as a sentence."""
     affected = [
         f"{cell.label} on {cell.task} ({cell.counted_as_worst})"
         for cell in report.evidence.cells.values()

@@ -1,4 +1,4 @@
-"""Time to threshold: when runs reach a task's threshold, and how many of them do."""
+"""The section of time to threshold: survival analysis of the steps to a task's threshold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ from rlexp.text import counted, listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedRuns:
-    """The runs of a label on a task, each followed up to the threshold or to its end.
+    """Times to the threshold of a label's runs on a task, censored at their last evaluation.
 
     Attributes:
-        times: Environment steps of the evaluated runs, of shape (n,), rising: of the first
-            evaluation at the threshold, or of the last one.
-        reached: Whether it is the former, of shape (n,).
-        full: The last evaluation of a completed run; nothing where no evaluated run completed.
-        successes: Ended runs that reached the threshold.
-        decided: Ended runs: what the share of successes is of.
-        planned: Runs that were asked for.
-        remark: What is missing, in words.
+        times: Environment steps of the evaluated runs, of shape (n,), rising: the first evaluation
+            at or above the threshold, or the last evaluation.
+        reached: Whether the run reached the threshold, of shape (n,).
+        full: Largest last evaluation of the completed runs; `None` without a completed run.
+        successes: Number of ended runs that reached the threshold.
+        decided: Number of ended runs, the denominator of the share of successes.
+        planned: Number of planned runs.
+        remark: Missing data, as text.
     """
 
     label: str
@@ -55,22 +55,23 @@ class FollowedRuns:
     remark: str
 
     def curve(self, level: float) -> SurvivalCurve | None:
-        """The share of runs still on their way; nothing where no run was evaluated."""
+        """Share of runs below the threshold over steps; `None` where no run was evaluated."""
         return kaplan_meier(self.times, self.reached, level) if self.times else None
 
 
 def follow(evidence: Evidence, label: str, task: str, threshold: float) -> FollowedRuns:
-    """Follow the runs of a label on a task.
+    """Times to the threshold of the runs of a label on a task.
 
-    A run that ended without reaching the threshold is no success, and is followed up to its last
-    evaluation. One that has not ended is followed as far as it is, and stands in no share.
+    A run without an evaluation at the threshold is censored at its last evaluation. Only ended
+    runs count in the share of successes.
     """
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
     evaluated = [member for member in members if member.is_evaluated]
     outcomes = sorted(_reach(member, threshold) for member in evaluated)
     ended = [member for member in members if _has_ended(member)]
-    # Of runs under way, those that were fast would stand for all: the share is of ended ones.
+    # Among running runs only the fast ones have reached the threshold: counting them would bias
+    # the share upwards.
     successes = sum(m.is_evaluated and _reach(m, threshold)[1] for m in ended)
     completed = [m for m in evaluated if m.record.state is State.COMPLETED]
     return FollowedRuns(
@@ -82,7 +83,7 @@ def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Follo
         successes=successes,
         decided=len(ended),
         planned=len(members),
-        remark="; ".join(_remarks(members, threshold)) if members else "not asked for",
+        remark="; ".join(_remarks(members, threshold)) if members else "no run planned",
     )
 
 
@@ -91,7 +92,7 @@ def _reach(member: Member, threshold: float) -> tuple[float, bool]:
 
 
 def _has_ended(member: Member) -> bool:
-    """Whether more of the run could not change whether it reached the threshold."""
+    """Whether it is final that the run did, or did not, reach the threshold."""
     record = member.record
     if record.state is State.FAILED:
         return True
@@ -109,33 +110,33 @@ def _remarks(members: Sequence[Member], threshold: float) -> Iterator[str]:
         if not _reach(member, threshold)[1]
     ]
     if short:
-        yield f"{len(short)} below it when last seen ({states(short)})"
+        yield f"{len(short)} below the threshold at the last evaluation ({states(short)})"
 
 
 ABOUT = (
-    "A run reaches the threshold at its first evaluation whose mean return is at least as high. "
-    "One that never does counts for as long as it was followed (it is censored there), and is "
-    "never left out of a mean. Times are known to an evaluation period."
+    "A run reaches the threshold at its first evaluation with a mean return of at least the "
+    "threshold. A run that never reaches it is censored at its last evaluation and stays in every "
+    "estimate. Times are accurate to one evaluation period."
 )
 NOT_REACHED = "not reached by half of the runs"
 SUMMARY = (
-    "Reached: the share of ended runs that did. Median and restricted mean "
-    "are environment steps, from the Kaplan–Meier curve; the mean counts a run that does not reach "
-    "the threshold within the horizon as the horizon, which is as far as the completed runs of "
-    "every label were evaluated."
+    "Reached: share of ended runs that reached the threshold. Median and restricted mean "
+    "are environment steps, from the Kaplan–Meier curve. The restricted mean counts a run that does "
+    "not reach the threshold within the horizon as the horizon, the last step to which the "
+    "completed runs of every label were evaluated."
 )
 PAIRS = (
-    "Log-rank test of whether two labels take as long, by its asymptotic distribution, which is "
-    "rough with few runs; Holm's adjustment is over all tests of the table."
+    "Log-rank test of equal times to the threshold. Its p-value is asymptotic, and rough with few "
+    "runs. Holm's adjustment is over all tests of the table."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TimeToThresholdSection:
-    """A figure for each task that has a threshold, a table of times, and a test of each pair."""
+    """Figure for each task with a threshold, a table of times, and a test of each pair."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
+        """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
         if not evidence.tasks:
             return None
@@ -185,7 +186,7 @@ def _note(followed: FollowedRuns) -> str:
 
 
 def _line(label: str, curve: SurvivalCurve) -> Line:
-    """One minus the survival curve, from the start to the end of the longest run."""
+    """One minus the survival curve, from step 0 to the end of the longest run."""
     shares = [1.0, *curve.survival.tolist()]
     low, high = [1.0, *curve.low.tolist()], [1.0, *curve.high.tolist()]
     x = [0.0, *curve.times.tolist()]
@@ -228,7 +229,7 @@ def _table(tasks: Sequence[Sequence[FollowedRuns]], level: float) -> Table:
 
 
 def _horizon(runs: Sequence[FollowedRuns]) -> float | None:
-    """Up to where the completed runs of every label that has any were followed."""
+    """Last step to which the completed runs of every label with any were evaluated."""
     return min((followed.full for followed in runs if followed.full is not None), default=None)
 
 
@@ -255,7 +256,7 @@ def _row(followed: FollowedRuns, horizon: float | None, level: float) -> tuple[V
 
 
 def _median(median: Median) -> Interval | str:
-    """An interval only where both of its ends are reached."""
+    """The median time; with an interval only where both ends are finite."""
     if median.estimate is None:
         return NOT_REACHED
     both = median.low is not None and median.high is not None
@@ -277,7 +278,11 @@ def _mean(curve: SurvivalCurve, horizon: float | None) -> Interval | str:
     if horizon is None:
         return "no run completed"
     followed = curve.follow_up >= horizon or curve.at(curve.follow_up) == 0
-    return limited(restricted_mean(curve, horizon)) if followed else "no run was followed that far"
+    return (
+        limited(restricted_mean(curve, horizon))
+        if followed
+        else "no run was evaluated up to the horizon"
+    )
 
 
 def _tests(tasks: Sequence[Sequence[FollowedRuns]]) -> list[Table]:
@@ -293,7 +298,7 @@ def _tests(tasks: Sequence[Sequence[FollowedRuns]]) -> list[Table]:
     ]
     table = Table(
         name="thresholds-pairs",
-        title="Do two labels take as long?",
+        title="Log-rank tests of pairs of labels",
         columns=(
             Column(title="task"),
             Column(title="label", label=True),

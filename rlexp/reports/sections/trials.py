@@ -1,4 +1,4 @@
-"""All trials of a search in a table."""
+"""The section of trials: all trials of a search in a table."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -20,10 +20,10 @@ from rlexp.text import digits_for
 
 @dataclass(frozen=True, slots=True)
 class TrialsSection:
-    """A row for each trial."""
+    """Table of each sweep with a row for each trial."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where no sweep has a trial."""
+        """Compute the part; `None` where no sweep has a trial."""
         evidence = report.evidence
         tables = tuple(_table(sweep, evidence) for sweep in evidence.sweeps if sweep.trials)
         return (
@@ -52,8 +52,8 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         title=sweep_title("All trials", sweep, evidence),
         columns=columns,
         rows=tuple(_row(t, sweep) for t in sorted(sweep.trials, key=lambda t: t.number)),
-        note="Scores counts the tuning seeds that it was scored on, of "
-        f"{len(sweep.tuning_seeds)}; a screened trial had fewer, or fewer steps, and could not win.",
+        note="Scores: number of tuning seeds with a score, of "
+        f"{len(sweep.tuning_seeds)}. A screened trial had fewer seeds or steps and could not win.",
     )
     return remarked(table)
 
@@ -75,7 +75,7 @@ def _row(trial: TrialEvidence, sweep: SweepEvidence) -> tuple[Value, ...]:
 
 
 def _state(trial: TrialEvidence, sweep: SweepEvidence) -> str:
-    """How it ended, and what it is besides (`complete, winner`)."""
+    """State of a trial and its role (`complete, winner`)."""
     role = trial_kind(trial, sweep)
     if role in {"screened", trial.state}:
         return role

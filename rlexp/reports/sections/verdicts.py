@@ -1,4 +1,4 @@
-"""Verdicts: the question in words, and what is known about every pair of labels."""
+"""The section of verdicts: the question of the report, and a verdict on every pair of labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from rlexp.stats.family import Verdict
 from rlexp.text import counted, digits_for, listed, number, per_cent, shortened
 
 MANY = 15
-"""Pairs beyond which there is one notice a label instead of one a pair."""
+"""Number of pairs above which there is one notice per label instead of one per pair."""
 DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictsSection:
-    """One notice for each pair; with one label, what it reached."""
+    """Notice for each pair of labels, or the aggregate of a single label."""
 
     def part(self, report: Inquiry) -> Part | None:
         """Compute the part."""
@@ -33,11 +33,11 @@ class VerdictsSection:
 
 
 def _nothing(evidence: Evidence, names: str) -> Notice:
-    """Why there is nothing to compare."""
+    """Notice that no run of the phase is planned."""
     if evidence.sweeps:
-        text = f"{names} has no {evidence.phase} run yet, and only such a run is a result."
+        text = f"{names} has no {evidence.phase} run yet, and only such runs are results."
         return Notice(tone=Tone.NOTE, text=text)
-    text = f"{names} asks for no run of the {evidence.phase} phase: there is nothing to report."
+    text = f"{names} plans no run of the {evidence.phase} phase, so there is nothing to report."
     return Notice(tone=Tone.PROBLEM, text=text)
 
 
@@ -58,7 +58,7 @@ def _question(report: Inquiry) -> Iterator[Block]:
 
 
 def _score(evidence: Evidence) -> str:
-    """What a score is, where that is the same everywhere."""
+    """Sentence about the budget and the score of a run."""
     budgets = [m.record.spec.budget for m in evidence.members]
     definitions = sorted({score_in_words(budget) for budget in budgets})
     steps = sorted({budget["steps"] for budget in budgets})
@@ -73,13 +73,13 @@ def _rule(report: Inquiry) -> str:
     what = f"the difference of the mean {unit(report.evidence)}"
     over = ", averaged over the tasks" if several else ""
     margin = (
-        "No margin was declared, so nothing is called equivalent."
+        "No margin was declared, so no pair is called equivalent."
         if settings.margin is None
-        else f"A difference within ±{settings.margin:g} does not matter."
+        else f"Differences within ±{settings.margin:g} are declared irrelevant."
     )
     return (
-        f"A verdict is about {what}{over}, first label minus second. A permutation test of level "
-        f"{settings.alpha:g} decides, adjusted for all pairs by Holm. {margin}"
+        f"A verdict is about {what}{over}, first label minus second. A permutation test at level "
+        f"{settings.alpha:g} decides, with p-values adjusted over all pairs by Holm. {margin}"
     )
 
 
@@ -95,7 +95,7 @@ def _answers(report: Inquiry, compared: tuple[LabelPair, ...]) -> Iterator[Notic
 
 
 def _reached(report: Inquiry, estimates: Estimates) -> Notice:
-    """The leading metric of the only label."""
+    """Notice with the leading metric of the only label."""
     name, metric = next(iter(report.metrics.items()))
     if name not in estimates.intervals:
         return Notice(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
@@ -110,7 +110,7 @@ def _reached(report: Inquiry, estimates: Estimates) -> Notice:
 
 
 def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
-    """The label that is better than every other one, where there are several others."""
+    """Notice about a label that is better than all others, of three labels or more."""
     if len(evidence.labels) < 3:
         return
     for label in evidence.labels:
@@ -161,7 +161,7 @@ def _runs(pair: LabelPair, evidence: Evidence) -> str:
 
 
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
-    """The scores of few runs, in units of their task's return; tasks are apart by a semicolon."""
+    """Scores of few runs, in units of their task's return; semicolons separate tasks."""
     span = max(float(np.ptp(scores)) for scores in tasks)
     return "; ".join(
         ", ".join(number(score, digits_for(span)) for score in sorted(scores.tolist()))
@@ -170,9 +170,9 @@ def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
 
 
 def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
-    """What a verdict is not about: tasks and runs without scores."""
+    """Sentences about tasks and runs without scores, which a verdict does not cover."""
     if pair.left_out:
-        yield f" It says nothing about {listed(pair.left_out)}, where one of them has no score."
+        yield f" It does not cover {listed(pair.left_out)}, where one of the labels has no score."
     for label in (pair.first, pair.second):
         cells = [evidence.cells[label, task] for task in pair.tasks]
         absent = [m for cell in cells for m in cell.members if m.score is None]
@@ -186,7 +186,7 @@ def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
 
 
 def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
-    """What is known about one label against all others."""
+    """Notice with the relations of one label to all others."""
     involved = [pair for pair in compared if label in {pair.first, pair.second}]
     labels_by_relation: dict[str, list[str]] = {}
     for pair in involved:
@@ -220,5 +220,5 @@ def _relation(label: str, pair: LabelPair) -> str:
 
 
 def _unfair(evidence: Evidence) -> Iterator[Notice]:
-    """Everything that makes comparing the labels doubtful; mere notes stand in the protocol."""
+    """Warnings about the fairness of the comparison; notes are part of the protocol section."""
     yield from (notice for notice in warnings(evidence) if notice.tone is Tone.WARNING)

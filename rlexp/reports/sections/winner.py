@@ -1,4 +1,4 @@
-"""The winner of a sweep: what was found, what it is worth, and how it was chosen."""
+"""The section of the winner of a sweep: scores by phase, optimism of tuning, and the choice."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,15 +45,15 @@ MEAN = Aggregate("mean")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseScores:
-    """The mean score of some runs of a configuration.
+    """Scores of a configuration in one phase.
 
     Attributes:
-        phase: Of the runs.
-        label: Under which they are compared, where they are.
-        trial: Number of the trial whose configuration it is.
-        planned: Runs that were asked for.
-        scores: Of those that have one, rising.
-        mean: With its interval; nothing where no run has a score, or one diverged beyond use.
+        phase: Phase of the runs.
+        label: Label under which the runs are compared; `None` without test runs.
+        trial: Number of the trial with this configuration.
+        planned: Number of planned runs.
+        scores: Scores of the runs that have one, rising.
+        mean: With its interval; `None` where no run has a score, or one is out of range.
     """
 
     phase: str
@@ -66,13 +66,13 @@ class PhaseScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinnerAssessment:
-    """What is known about the winner of a sweep.
+    """Scores of the winner of a sweep, and how much tuning overestimated them.
 
     Attributes:
-        measured: Scores of the winner, then of the default where that is another configuration.
+        measured: Scores of the winner, then of the default if that is another configuration.
         optimism: Mean tuning score of the winner minus its mean test score.
         improvement: Probability that a test run of the winner beats one of the default.
-        model: Tuning as a draw, fitted to the trials on all tuning seeds; or why it is not.
+        model: Gaussian model fitted to the trials on all tuning seeds, or why there is none.
     """
 
     measured: tuple[PhaseScores, ...]
@@ -87,7 +87,7 @@ class WinnerAssessment:
 
 
 def assess_winner(sweep: SweepEvidence, selection: Selection, report: Inquiry) -> WinnerAssessment:
-    """Everything that the records say about the winner."""
+    """Scores and optimism of the winner, from the records."""
     trials = dict.fromkeys((selection.winner, DEFAULT))
     measured = [m for trial in trials for m in _measured(sweep, selection, report, trial)]
     scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
@@ -106,7 +106,7 @@ def assess_winner(sweep: SweepEvidence, selection: Selection, report: Inquiry) -
 def _measured(
     sweep: SweepEvidence, selection: Selection, report: Inquiry, trial: int
 ) -> Iterator[PhaseScores]:
-    """A configuration in each phase in which it was run."""
+    """Scores of a configuration in each phase in which it was run."""
     finalist = next((f for f in selection.finalists if f.number == trial), None)
     tried = by_number(sweep, trial)
     tuning = finalist.tuning if finalist else tuple(tried.scores.values()) if tried else ()
@@ -130,13 +130,13 @@ def _measured(
 def _optimism(
     tuning: Sequence[float], test: Sequence[float], level: float, sweep: SweepEvidence
 ) -> Interval:
-    """What tuning overstated, no further than two scores of the task can be apart."""
+    """Optimism of tuning, clipped to the largest possible difference of two scores."""
     far = largest_difference([declared_ends(sweep.reference)])
     return limited(optimism(tuning, test, level), None if far is None else -far, far)
 
 
 def _mean(scores: Sequence[float], sweep: SweepEvidence, report: Inquiry) -> Estimate | None:
-    """The mean with its interval; nothing where there is no score, or one is beyond all use."""
+    """The mean with its interval; `None` without a score, or with one that is out of range."""
     if not scores or not all(abs(score) <= LARGEST_SCORE for score in scores):
         return None
     runs, ends = TaskScores.from_tasks([scores]), declared_ends(sweep.reference)
@@ -153,7 +153,7 @@ def _improvement(
 
 
 def _model(sweep: SweepEvidence) -> TuningModel | str:
-    """Fitted to the trials that have a usable score on every tuning seed."""
+    """The Gaussian model, fitted to the trials with a usable score on every tuning seed."""
     complete = [
         list(t.scores.values())
         for t in sweep.trials
@@ -161,7 +161,7 @@ def _model(sweep: SweepEvidence) -> TuningModel | str:
     ]
     usable = [s for s in complete if all(abs(score) <= LARGEST_SCORE for score in s)]
     if len(usable) < len(complete):
-        return f"{len(complete) - len(usable)} trials have a score that is no number of use"
+        return f"{len(complete) - len(usable)} trials have a non-finite or out-of-range score"
     try:
         return fit_tuning_model(usable)
     except ValueError as error:
@@ -169,15 +169,15 @@ def _model(sweep: SweepEvidence) -> TuningModel | str:
 
 
 FEWEST_APART = 4
-"""Runs a side from which on runs that are all apart are no chance at 5 %."""
+"""Runs per side from which complete separation of the scores is significant at 5 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinnerSection:
-    """The verdict on each sweep, with every hyperparameter of what it found."""
+    """Verdict on the winner of each sweep, with all its hyperparameters."""
 
     def part(self, report: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no sweep."""
+        """Compute the part; `None` where there is no sweep."""
         blocks = tuple(b for sweep in report.evidence.sweeps for b in _blocks(sweep, report))
         return Part(name="winner", title="Winner of the sweep", blocks=blocks) if blocks else None
 
@@ -198,11 +198,11 @@ def _blocks(sweep: SweepEvidence, report: Inquiry) -> Iterator[Block]:
 
 
 def _undecided(sweep: SweepEvidence) -> Notice:
-    """How far the search is."""
+    """Notice about the best trial of an unfinished search."""
     best = incumbents(sweep)
     so_far = (
         f"best so far is trial {best[-1].number} with {_short(best[-1].value)} ({objective(sweep)}). "
-        "That is a tuning score, which overstates; no result."
+        "That is a tuning score, which overestimates, and no result."
         if best
         else "none is complete on all tuning seeds."
     )
@@ -219,10 +219,14 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
     if selection.winner == DEFAULT:
         head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
     if test is None or test.mean is None:
-        text = f"{head}. It has no test score yet, and only that is a result."
+        text = f"{head}. It has no test score yet, and only test scores are results."
         return Notice(tone=Tone.NOTE, text=text)
     reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
-    gap = f" Tuning overstated by {_told(assessment.optimism)}." if assessment.optimism else ""
+    gap = (
+        f" Tuning overestimated the score by {_told(assessment.optimism)}."
+        if assessment.optimism
+        else ""
+    )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
     return Notice(tone=_tone(selection, assessment), text=text)
 
@@ -239,7 +243,7 @@ def _against_default(assessment: WinnerAssessment) -> str:
 
 
 def _tone(selection: Selection, assessment: WinnerAssessment) -> Tone:
-    """Good where the winner surely beats the default, a problem where it surely loses."""
+    """Good where the winner is significantly better than the default, a problem where worse."""
     chance = assessment.improvement
     if chance is None:
         return Tone.NOTE
@@ -262,19 +266,19 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
             Column(title="trial", digits=0),
             Column(title="phase"),
             Column(title="scores", digits=0),
-            Column(title="of", digits=0),
+            Column(title="planned", digits=0),
             Column(title="mean"),
             REMARK,
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
-        note="Only test scores are results: the winner was chosen by the others, and looks better "
-        "in them than it is.",
+        note="Only test scores are results: the winner was chosen by its tuning and selection "
+        "scores, which therefore overestimate it.",
     )
     return with_every_run(remarked(table))
 
 
 def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
-    remark = "no score of use" if measured.mean is None else None
+    remark = "no usable score" if measured.mean is None else None
     n = len(measured.scores)
     return (
         measured.label,
@@ -293,7 +297,7 @@ def _overstated(
     rows = [*_observed(selection, assessment), *_expected(sweep, selection, assessment)]
     return Table(
         name=f"winner-optimism{name_suffix(sweep, evidence)}",
-        title=sweep_title("What tuning overstated", sweep, evidence),
+        title=sweep_title("Optimism of tuning (selection bias)", sweep, evidence),
         columns=(
             Column(title="quantity"),
             Column(title="value", digits=3),
@@ -306,7 +310,7 @@ def _overstated(
 def _observed(selection: Selection, assessment: WinnerAssessment) -> Iterator[tuple[Value, ...]]:
     meaning = "tuning score of the winner minus its test score, Welch's interval"
     if assessment.optimism is None:
-        meaning = "the winner needs scores on tuning seeds and on test seeds"
+        meaning = "needs scores of the winner on tuning seeds and on test seeds"
     yield "optimism", assessment.optimism, meaning
     test = assessment.of("test", selection.winner)
     if assessment.optimism is not None and test is not None and test.mean is not None:
@@ -318,20 +322,22 @@ def _observed(selection: Selection, assessment: WinnerAssessment) -> Iterator[tu
 def _expected(
     sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment
 ) -> Iterator[tuple[Value, ...]]:
-    """What the Gaussian model lets expect; a diagnostic, whatever it says."""
+    """Rows of the Gaussian model, which are diagnostics and not results."""
     model = assessment.model
     if not isinstance(model, TuningModel):
         yield "expected optimism", None, f"not estimated: {model}"
         return
     screened = sweep.definition.plan.allocation != "fixed"
-    rest = "; that they were chosen by screening is not in it" if screened else ""
+    rest = "; the model ignores their selection by screening" if screened else ""
     about = f"of {model.configurations} trials on {model.seeds} tuning seeds each{rest}"
     yield "expected optimism", model.expected_optimism, f"mean excess of the best {about}"
     yield "noise σ", model.noise, "standard deviation of the runs of one configuration"
     yield "spread τ", model.spread, "standard deviation of the true means of configurations"
     tuning = assessment.of("tuning", selection.winner)
     if tuning is not None and tuning.mean is not None:
-        meaning = "tuning score of the winner drawn to the mean; a diagnostic, not a test score"
+        meaning = (
+            "tuning score of the winner shrunk towards the mean; a diagnostic, not a test score"
+        )
         yield "shrunken estimate", model.shrunken(tuning.mean.estimate), meaning
 
 
@@ -339,11 +345,10 @@ def _choice(sweep: SweepEvidence, selection: Selection) -> str:
     seeds = counted(len(sweep.selection_seeds), "selection seed")
     again = f", scored again on {seeds}" if sweep.selection_seeds else ""
     return (
-        f"How it was chosen: {selection.rule.rstrip('.')}. "
+        f"Selection rule: {selection.rule.rstrip('.')}. "
         f"There {'was' if len(selection.finalists) == 1 else 'were'} "
         f"{counted(len(selection.finalists), 'finalist')}{again}. The choice was "
-        "frozen before the first test run existed: more test seeds may be added, more trials may "
-        "not."
+        "fixed before the first test run existed: test seeds can still be added, trials cannot."
     )
 
 
@@ -384,7 +389,7 @@ def _short(value: float | None) -> str:
 
 
 def _told(interval: Interval, digits: int | None = None) -> str:
-    """An estimate and its interval; or that there is none, and why, in parentheses."""
+    """An estimate with its interval, or with the reason why it has none."""
     return with_ends(interval, digits_for(abs(interval.estimate)) if digits is None else digits)
 
 

@@ -132,7 +132,7 @@ def test_what_must_be_known_is_said() -> None:
     odd = parallel(thread(1, -1, 1, value=None), thread(1, 1, 1))
     assert [
         "1 of 2 has no value (grey).",
-        "1 value is not shown, for want of a place on its coordinate.",
+        "1 value is not shown (not finite, or outside its axis).",
     ] == parallel_words(odd)
 
 

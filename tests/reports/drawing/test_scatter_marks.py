@@ -62,9 +62,9 @@ def test_what_has_no_place_is_counted() -> None:
     )
     found = placed(figure)
     assert ([0], 5) == ([place.number for place in found.clouds[0]], found.left_out)
-    assert "5 points are not shown, for want of a place on these axes." == left_out_words(figure)
+    assert "5 points are not shown (not finite, or outside the axes)." == left_out_words(figure)
     one = scatter(cloud((1, 0.5), (1, 2)))
-    assert "1 point is not shown, for want of a place on these axes." == left_out_words(one)
+    assert "1 point is not shown (not finite, or outside the axes)." == left_out_words(one)
     assert "" == left_out_words(scatter(cloud((1, 0.5))))
 
 
