@@ -48,7 +48,7 @@ def test_the_figure_draws_the_same_numbers() -> None:
     own = table(part_of(AggregatesSection(), typical()), "aggregates")
     for panel in figure.panels:
         assert column(own, panel.title) == [mark.interval for mark in panel.marks]
-    assert "Of the optimality gap, lower is better." in figure.note
+    assert "Lower is better for optimality gap." in figure.note
 
 
 def test_anchors_stand_beside_what_is_normalised() -> None:
@@ -63,7 +63,7 @@ def test_units_of_one_task() -> None:
     own = part_of(AggregatesSection(), one_task())
     assert texts(own)[0].startswith("All runs on CartPole-v1, in units of its return.")
     note = table(own, "aggregates").note
-    assert "In units of the return; optimality gap of normalised scores." in note
+    assert "In units of the return; optimality gap in normalised scores." in note
     axes = [panel.axis.title for panel in of_kind(own, Intervals)[0].panels]
     assert ["return", "return", "return", "normalised score"] == axes
 
@@ -72,7 +72,7 @@ def test_a_label_without_an_aggregate_keeps_its_row() -> None:
     """The cells are empty, and a notice says why."""
     own = part_of(AggregatesSection(), task_missing())
     assert ("dqn", "5 of 5", None, None, None, None) == table(own, "aggregates").rows[2]
-    expected = (Tone.WARNING, "No aggregate: dqn was not asked for on Pendulum-v1.")
+    expected = (Tone.WARNING, "No aggregate: dqn has no planned run on Pendulum-v1.")
     assert expected == notices(own)[0]
     labels = [m.label for m in of_kind(own, Intervals)[0].panels[0].marks]
     assert ["ppo", "a2c"] == labels

@@ -32,7 +32,7 @@ def test_cost_by_hand() -> None:
 def test_the_text_sums_up() -> None:
     """Steps and core-hours of all runs."""
     text = texts(part_of(CostSection(), evidence(scored(configured(), [1.0] * 36))))[0]
-    assert "36 runs took 396,000 environment steps and 0.05 core-hours." == text
+    assert "36 runs used 396,000 environment steps and 0.05 core-hours." == text
 
 
 def test_only_runs_that_were_started_cost_something() -> None:
@@ -49,9 +49,9 @@ def test_every_attempt_is_part_of_the_cost() -> None:
     own = part_of(CostSection(), evidence([replace(member, record=record)]))
     assert [3, 3] == column(table(own, "cost"), "attempts")
     assert [15_000, 15_000] == column(table(own, "cost"), "environment steps")
-    assert [9 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
-    assert "1 run took 15,000 environment steps" in texts(own)[0]
-    assert "core-hours, 2 further attempts included." in texts(own)[0]
+    assert [9 / 3600] * 2 == column(table(own, "cost"), "run hours")
+    assert "1 run used 15,000 environment steps" in texts(own)[0]
+    assert "core-hours, including 2 further attempts." in texts(own)[0]
 
 
 def test_a_run_of_unknown_time_is_said() -> None:
@@ -60,8 +60,8 @@ def test_a_run_of_unknown_time_is_said() -> None:
     record = replace(second.record, seconds=None, seconds_spent=0.0)
     untimed = replace(second, record=record)
     own = part_of(CostSection(), evidence([first, untimed]))
-    assert "; of 1 run the time is not all known" in texts(own)[0]
-    assert [5 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
+    assert "; the time of 1 run is not completely known" in texts(own)[0]
+    assert [5 / 3600] * 2 == column(table(own, "cost"), "run hours")
     alone = table(part_of(CostSection(), evidence([untimed])), "cost")
     assert (None, None, None) == alone.rows[0][-3:]
 
@@ -77,7 +77,7 @@ def test_the_phases_of_a_sweep_by_hand() -> None:
     assert ["tuning", "selection", "test", "all"] == column(own, "phase")
     assert [160_000, 88_000, 110_000, 358_000] == column(own, "environment steps")
     assert [18, 8, 10, 36] == column(own, "runs")
-    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "hours of runs")
+    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "run hours")
     assert 160 / 358 == column(own, "share of the steps")[0]
 
 

@@ -96,7 +96,7 @@ def test_every_definition_has_words_and_a_source() -> None:
 def test_the_text_says_how_chance_is_spent() -> None:
     """Seed and repetitions."""
     text = texts(part(typical(), seed=7, repetitions=2000))[0]
-    assert "seed 7: 2,000 of each" in text
+    assert "seed 7: 2,000 for each" in text
 
 
 def test_nothing_asked_for_has_no_part() -> None:

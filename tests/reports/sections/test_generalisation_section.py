@@ -113,7 +113,7 @@ def test_worst_case_and_tail_by_hand() -> None:
     found = table(part_of(section(tail=0.5), own), "generalisation-contexts")
     assert [2.0] == estimates(found, "worst case")
     assert [2.5] == estimates(found, "CVaR 50 %")
-    assert ([4], [1]) == (column(found, "contexts"), column(found, "episodes of each"))
+    assert ([4], [1]) == (column(found, "contexts"), column(found, "episodes per context"))
 
 
 def test_runs_for_tuning_are_not_said_to_be_tests() -> None:
@@ -126,8 +126,9 @@ def test_runs_for_tuning_are_not_said_to_be_tests() -> None:
     found = part_of(section(), replace(own, phase=Phase.TUNING, members=members))
     assert "Worst training contexts" == table(found, "generalisation-contexts").title
     assert "Worst test contexts" == table(part_of(section(), own), "generalisation-contexts").title
-    assert 1 == str(found).count("held out")
-    assert "Runs for tuning are scored on what training plays" in str(found)
+    assert 0 == str(found).count("held out")
+    assert 2 == str(found).count("held-out contexts")
+    assert "Runs of the tuning phase are scored on training contexts" in str(found)
 
 
 def test_episodes_of_a_context_are_averaged_before_contexts_are() -> None:
@@ -138,7 +139,7 @@ def test_episodes_of_a_context_are_averaged_before_contexts_are() -> None:
     )
     found = table(part_of(section(tail=1.0), own), "generalisation-contexts")
     assert ([20.0], [22.0]) == (estimates(found, "worst case"), estimates(found, "CVaR 100 %"))
-    assert ["1–3"] == column(found, "episodes of each")
+    assert ["1–3"] == column(found, "episodes per context")
 
 
 @settings(max_examples=25, deadline=None)
@@ -207,7 +208,7 @@ def test_runs_that_are_left_out_are_told() -> None:
     expected = "1 failed (nan), 1 interrupted; 2 runs not played in distribution"
     assert [None, expected, "1 planned"] == column(gaps, "remark")
     assert gaps.note.endswith(
-        "Failed runs of a2c on CartPole-v1, which scores count, are left out here."
+        "Failed runs of a2c on CartPole-v1 count in the scores, but are left out here."
     )
     worst = table(found, "generalisation-contexts")
     assert ["5 of 5", "2 of 5"] == column(worst, "runs")
@@ -220,7 +221,7 @@ def test_runs_of_different_environments_are_refused() -> None:
     found = part_of(section(), evidence([*own[:2], _elsewhere(own[2])]))
     ((tone, text),) = notices(found)
     assert tone is Tone.PROBLEM
-    assert text.startswith("No generalisation of ppo on CartPole-v1: its runs were made for diff")
+    assert text.startswith("No generalisation of ppo on CartPole-v1: its runs use diff")
     assert [] == of_kind(found, HeatMap)
     assert [None] == column(table(found, "generalisation"), "gap")
 
@@ -244,7 +245,7 @@ def test_labels_with_other_grids_are_warned_of() -> None:
     """Their worst cases are of different tests."""
     ((tone, text),) = notices(part_of(section(), other_grids()))
     assert tone is Tone.WARNING
-    assert "ppo and a2c were not tested alike on CartPole-v1: each in contexts of its own" in text
+    assert "ppo and a2c were tested differently on CartPole-v1: each in separate contexts" in text
 
 
 def test_samples_of_one_distribution_are_alike() -> None:
@@ -252,7 +253,7 @@ def test_samples_of_one_distribution_are_alike() -> None:
     found = part_of(section(), sampled())
     assert [] == notices(found)
     remarks = column(table(found, "generalisation-contexts"), "remark")
-    assert ["runs differ in their contexts"] * 2 == remarks
+    assert ["the contexts differ between runs"] * 2 == remarks
 
 
 def test_samples_of_other_ranges_are_warned_of() -> None:
@@ -269,7 +270,7 @@ def test_samples_of_other_ranges_are_warned_of() -> None:
     )
     ((tone, text),) = notices(part_of(section(), own))
     assert tone is Tone.WARNING
-    assert "were not tested alike on CartPole-v1: over gravity from 8" in text
+    assert "were tested differently on CartPole-v1: over gravity from 8" in text
 
 
 def test_one_run_has_estimates_without_intervals() -> None:

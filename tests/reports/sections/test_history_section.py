@@ -93,7 +93,7 @@ def test_without_a_value_there_is_a_notice() -> None:
     text = notices(part_of(SearchHistorySection(), none_succeeded()))[0][1]
     assert "No trial of sample has a value yet (4 trials: 4 failed)." == text
     text = notices(part_of(SearchHistorySection(), just_begun()))[0][1]
-    assert "No trial of sample has a value yet (there is none)." == text
+    assert "No trial of sample has a value yet (there is no trial)." == text
 
 
 def test_where_no_trial_could_win_there_is_no_incumbent() -> None:

@@ -39,7 +39,7 @@ def test_both_methods_stand_side_by_side() -> None:
 
 def test_why_they_differ_is_said() -> None:
     """Before the numbers."""
-    assert "So they differ where" in texts(part_of(ImportanceSection(), swept()))[0]
+    assert "They differ where" in texts(part_of(ImportanceSection(), swept()))[0]
 
 
 def test_what_the_shares_rest_on_is_said() -> None:

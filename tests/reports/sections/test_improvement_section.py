@@ -94,7 +94,7 @@ def test_only_tasks_of_both_count_and_that_is_told() -> None:
     """A pair is compared where both have scores, and the table names what is left out."""
     rows = table_of(SAMPLES["task_missing"]()).rows
     assert ("ppo", "a2c", 10, 10, "2 of 2") == (*rows[0][:2], *rows[0][3:])
-    told = "1 of 2: not Pendulum-v1, where one has no score"
+    told = "1 of 2: without Pendulum-v1, where one label has no score"
     assert ("a2c", "dqn", 5, 5, told) == (*rows[2][:2], *rows[2][3:])
 
 
@@ -110,7 +110,7 @@ def test_without_scores_there_are_dashes(sample: str) -> None:
     """Without scores there is no matrix, and the pair stands in the table with the reason."""
     part = part_of(SAMPLES[sample]())
     assert not [b for b in part.blocks if isinstance(b, Matrix)]
-    told = "0 of 1: not CartPole-v1, where one has no score"
+    told = "0 of 1: without CartPole-v1, where one label has no score"
     assert ("ppo", "a2c", None, 0, 0, told) == table_of(SAMPLES[sample]()).rows[0]
 
 

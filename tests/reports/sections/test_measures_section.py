@@ -93,7 +93,7 @@ def test_runs_that_lack_a_measure_are_told() -> None:
     lacking = "1 failed (nan), 1 interrupted"
     success, cost, never = rows["success", "a2c"], rows["cost", "a2c"], rows["cost", "dqn"]
     assert ("3 of 5", f"{lacking}; in distribution: 1 run") == (success[3], success[-1])
-    assert ("2 of 5", f"{lacking}; 1 run without it") == (cost[3], cost[-1])
+    assert ("2 of 5", f"{lacking}; 1 run without this measure") == (cost[3], cost[-1])
     assert ("0 of 1", "1 planned") == (never[3], never[-1])
 
 

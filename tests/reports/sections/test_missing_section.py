@@ -27,7 +27,7 @@ from rlexp.reports.sections.missing import MissingRunsSection
 def test_everything_there_is_said() -> None:
     """One good line, and no table."""
     own = part_of(MissingRunsSection(), typical())
-    expected = "Every run that was asked for has a score: 30 of 30."
+    expected = "Every planned run has a score: 30 of 30."
     assert [(Tone.GOOD, expected)] == notices(own)
     assert [] == of_kind(own, Table)
 
@@ -72,10 +72,10 @@ def test_bounds_stand_beside_the_aggregate() -> None:
 def test_the_rule_for_failures_is_said() -> None:
     """What a failed run counts as, and what to do."""
     assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(
-        "Failed runs have no score"
+        "A failed run has no score"
     )
     assert texts(part_of(MissingRunsSection(), worst()))[0].startswith(
-        "Failed runs count as the least score"
+        "A failed run counts as the minimum score"
     )
     assert "--retry" in texts(part_of(MissingRunsSection(), worst()))[0]
 
@@ -89,7 +89,7 @@ def test_the_wrong_phase_is_a_problem() -> None:
 
 def test_other_phases_are_said_to_be_left_out() -> None:
     """Nothing here is about them."""
-    expected = "The same experiments hold 4 tuning runs, which nothing here is about."
+    expected = "The same experiments also hold 4 tuning runs, which this report leaves out."
     assert (Tone.NOTE, expected) in notices(part_of(MissingRunsSection(), incomplete()))
     none = replace(typical(), left_out={Phase.TUNING: 0})
     assert 1 == len(notices(part_of(MissingRunsSection(), none)))
@@ -97,7 +97,7 @@ def test_other_phases_are_said_to_be_left_out() -> None:
 
 def test_a_task_that_was_not_asked_for_is_said() -> None:
     """It is no missing run, but a missing cell."""
-    expected = "dqn was not asked for on Pendulum-v1: it has no aggregate."
+    expected = "dqn has no planned run on Pendulum-v1, so it has no aggregate."
     assert (Tone.WARNING, expected) in notices(part_of(MissingRunsSection(), task_missing()))
 
 
@@ -139,16 +139,16 @@ def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
     )
     members = (replace(first, record=went_on), replace(second, record=anew), *others)
     own = part_of(MissingRunsSection(), replace(typical(), members=members))
-    assert (Tone.GOOD, "Every run that was asked for has a score: 30 of 30.") in notices(own)
+    assert (Tone.GOOD, "Every planned run has a score: 30 of 30.") in notices(own)
     assert texts(own)[0].startswith(
-        "1 run continued from a checkpoint and 1 run began anew: they count in full. "
+        "1 run continued from a checkpoint and 1 run restarted. These runs count in full. "
     )
     rows = table(own, "continued").rows
     assert [first.name, second.name] == [row[0] for row in rows]
     assert (3, "40,000 and 60,000", 0, None) == rows[0][-4:]
     assert (2, None, 1, "step 500: model.npz is damaged") == rows[1][-4:]
     warning = (
-        "1 run continued with other versions: numpy was 1, is 2. Without that, the numbers might "
-        "be others."
+        "1 run continued with other versions: numpy was 1, is 2. With unchanged "
+        "versions, the numbers might be different."
     )
     assert (Tone.WARNING, warning) in notices(own)

@@ -63,7 +63,7 @@ def test_what_is_not_there_breaks_the_thread() -> None:
     own = figure(swept())
     assert None is thread(own, "trial 2").values[3]
     assert (None, None) == (thread(own, "trial 3").values[-1], thread(own, "trial 3").value)
-    assert "A thread is broken where its trial does not have the parameter." == own.note
+    assert "A line is interrupted where its trial does not have the parameter." == own.note
 
 
 def test_winner_and_default_stand_in_front() -> None:

@@ -64,7 +64,7 @@ def test_a_label_without_a_task_is_named() -> None:
     """A label that lacks a task has no line, and the note says why."""
     figure = figure_of(SAMPLES["task_missing"]())
     assert ["ppo", "a2c"] == [line.label for line in figure.lines]
-    assert "dqn: — (not asked for on Pendulum-v1)." in figure.note
+    assert "dqn: — (no run planned on Pendulum-v1)." in figure.note
 
 
 def test_a_task_whose_runs_all_failed_is_named() -> None:
@@ -81,9 +81,9 @@ def test_tasks_without_anchors_are_not_put_together() -> None:
 
 
 def test_an_observed_scale_is_told() -> None:
-    """A scale from the scores at hand says that it depends on who takes part."""
+    """A scale from the scores at hand says that it depends on the compared labels."""
     figure = figure_of(SAMPLES["without_anchors"](), normalisation="observed")
-    assert "depends on who takes part" in figure.note
+    assert "depends on the compared labels" in figure.note
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_observed_scale_is_told() -> None:
         ("one_run", "ppo: 1 of 1 run; no band: too few runs for an interval (n = 1)."),
         ("constant", "ppo: 5 of 5 runs; no band: all runs "),
         ("not_finite", "ppo: 2 of 3 runs; no band: too few runs for an interval (n = 2)."),
-        ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the worst one)."),
+        ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the task's minimum)."),
         ("incomplete", "a2c: 6 of 10 runs over 2 tasks; no band"),
     ],
 )

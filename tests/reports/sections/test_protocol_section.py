@@ -68,7 +68,7 @@ def test_the_score_is_told_in_words() -> None:
     found = texts(part_of(ProtocolSection(), typical()))
     assert "the mean return of the final policy over 2 fresh episodes" in found[0]
     assert "A failed run is a missing score." == found[-1]
-    expected = "A failed run counts as the least score that its task declares."
+    expected = "A failed run counts as the minimum score that its task declares."
     assert expected == texts(part_of(ProtocolSection(), worst()))[-1]
 
 
@@ -119,7 +119,7 @@ def test_a_search_is_told_as_declared() -> None:
     assert expected == own["seeds of a configuration"]
     assert ("0–2 (3)", "0–3 (4)") == (own["tuning seeds"], own["selection seeds"])
     assert "2 at most, scored again on the selection seeds" == own["finalists"]
-    assert "a trial is suggested without the 3 trials before it" == own["lag"]
+    assert "a trial is suggested without results of the 3 trials before it" == own["lag"]
 
 
 def test_without_selection_seeds_the_best_trial_wins() -> None:

@@ -36,12 +36,12 @@ def test_runs_of_one_commit_are_put_together() -> None:
 
 
 def test_another_commit_has_a_row() -> None:
-    """With the files that differ from it."""
+    """With the changed files."""
     code = {**PROVENANCE["code"], "commit": "b" * 40, "dirty": ["x.py"]}
     own = table(part_of(ProvenanceSection(), mixed(code=code)), "code")
     assert [2, 1] == column(own, "runs")
-    assert [None, "x.py"] == column(own, "files that differ from it")
-    assert ["ppo", "ppo"] == column(own, "of")
+    assert [None, "x.py"] == column(own, "changed files")
+    assert ["ppo", "ppo"] == column(own, "labels")
 
 
 def test_no_commit_is_said() -> None:
@@ -91,7 +91,7 @@ def test_runs_that_come_from_nowhere_are_warned_of() -> None:
     """They were tried, and nothing is known of it."""
     own = scored(configured(), [1.0])[0]
     silent = evidence([replace(own, provenance={})])
-    expected = f"Where 1 run comes from is not known: {own.name}."
+    expected = f"The origin of 1 run is not known: {own.name}."
     assert [(Tone.WARNING, expected)] == notices(part_of(ProvenanceSection(), silent))
 
 

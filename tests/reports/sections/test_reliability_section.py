@@ -173,7 +173,7 @@ def test_runs_without_a_common_step_are_named() -> None:
     late = run([0.0, 50.0], 1)
     record = replace(late.record, evaluations=late.record.evaluations[1:])
     row = rows_of(evidence([run([50.0], 0), replace(late, record=record)]))[0]
-    assert "its runs have no step in common" == row["remark"]
+    assert "the evaluations of the runs have no step in common" == row["remark"]
 
 
 def test_without_anchors_metrics_are_shares_of_what_runs_reach() -> None:
@@ -209,7 +209,7 @@ def test_a_label_that_was_not_asked_for_has_a_row() -> None:
             for r in rows_of(SAMPLES["task_missing"](), name)
             if (r["task"], r["label"]) == (PENDULUM, "dqn")
         )
-        assert ("0 of 0", "not asked for") == (row["runs"], row["remark"])
+        assert ("0 of 0", "no run planned") == (row["runs"], row["remark"])
         numbers = [v for k, v in row.items() if k not in {"task", "label", "runs", "remark"}]
         assert {None} == set(numbers)
 

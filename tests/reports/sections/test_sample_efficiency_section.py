@@ -84,7 +84,7 @@ def test_only_completed_runs_have_an_area() -> None:
 def test_a_run_without_two_finite_evaluations_has_no_area(means: list[float]) -> None:
     """Too few evaluations, or one that is no number, leave a dash with its reason."""
     row = rows_of(evidence([run(means, 0)]))[CARTPOLE, "ppo"]
-    assert ("0 of 1", None, "1 without two evaluations, all of them finite") == row
+    assert ("0 of 1", None, "1 without at least two evaluations, all finite") == row
 
 
 def test_over_all_tasks_the_area_is_normalised() -> None:
@@ -118,9 +118,9 @@ def test_different_budgets_are_put_on_one_axis_as_shares() -> None:
 def test_a_label_without_a_task_is_named() -> None:
     """A label that lacks a task has no line and no area over all, and both say why."""
     own = SAMPLES["task_missing"]()
-    assert "dqn: — (Pendulum-v1: not asked for on this task)." in figure_of(own).note
-    assert (None, None, "none on Pendulum-v1") == rows_of(own)[ALL_TASKS, "dqn"][1:]
-    assert ("0 of 0", None, None, "not asked for") == rows_of(own)[PENDULUM, "dqn"]
+    assert "dqn: — (Pendulum-v1: no run planned on this task)." in figure_of(own).note
+    assert (None, None, "no area on Pendulum-v1") == rows_of(own)[ALL_TASKS, "dqn"][1:]
+    assert ("0 of 0", None, None, "no run planned") == rows_of(own)[PENDULUM, "dqn"]
 
 
 def test_tasks_without_anchors_are_not_put_together() -> None:

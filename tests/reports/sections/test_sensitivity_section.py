@@ -29,7 +29,7 @@ from rlexp.stats.interval import Interval
 LOW = {CARTPOLE: 112.5, PENDULUM: -1175.0}
 HIGH = {CARTPOLE: 460.0, PENDULUM: -225.0}
 """Percentiles 5 and 95 of six means, by hand: a quarter of the way from the last to the next."""
-ESTIMATES = ["tuned for each task: P", "one setting for all: C", "sensitivity Φ"]
+ESTIMATES = ["P (best setting per task)", "C (one setting for all tasks)", "sensitivity Φ"]
 
 
 def found(own: Evidence) -> Part:
@@ -68,7 +68,9 @@ def test_estimates_by_hand() -> None:
 def test_what_the_estimates_rest_on_is_beside_them() -> None:
     """Settings, tasks, seeds, parameters; the level and the runs in the interval."""
     own = table(found(grid()), "sensitivity")
-    told = [column(own, title)[0] for title in ("settings", "tasks", "runs of each", "of")]
+    told = [
+        column(own, title)[0] for title in ("settings", "tasks", "runs per setting", "parameters")
+    ]
     assert ["6 of 6", 2, "3", 2] == told
     for title in ESTIMATES:
         known = interval(grid(), title)
@@ -92,9 +94,9 @@ def test_what_tuning_gains_is_told_parameter_by_parameter() -> None:
     """From one setting for all to all parameters tuned, as shares of P."""
     own = table(found(grid()), "sensitivity-parameters")
     assert ["0 of 2 parameters", "1 of 2 parameters", "2 of 2 parameters"] == column(
-        own, "parameters tuned for each task"
+        own, "parameters tuned per task"
     )
-    assert ["none", "algorithm.learning_rate"] == column(own, "which")[:2]
+    assert ["none", "algorithm.learning_rate"] == column(own, "which parameters")[:2]
     shares = [value for value in column(own, "share of P") if isinstance(value, float)]
     assert 1.0 == shares[-1]
     assert sorted(shares) == shares
@@ -117,9 +119,9 @@ def test_that_the_numbers_overstate_is_said(sample: Callable[[], Evidence], phas
     part = found(sample())
     tone, text = notices(part)[0]
     assert Tone.WARNING is tone
-    assert text.startswith(f"These {phase} scores were used to pick the settings")
-    assert "run it again on fresh seeds" in text
-    assert texts(part)[0].startswith("Φ = P − C is what an algorithm loses by one setting")
+    assert text.startswith(f"These {phase} scores were also used to select the settings")
+    assert "run it on new seeds" in text
+    assert texts(part)[0].startswith("Φ = P − C is the loss of an algorithm with one setting")
 
 
 def test_one_seed_has_no_interval() -> None:
@@ -135,7 +137,9 @@ def test_settings_that_failed_are_named() -> None:
     """They do not count where they failed, and the table says how many are left."""
     part = found(grid_with_failures())
     told = [text for _, text in notices(part)]
-    assert any(text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run ended") for text in told)
+    assert any(
+        text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run failed") for text in told
+    )
     own = table(part, "sensitivity")
     assert ["5 of 6"] == column(own, "settings")
     assert ["no interval of Φ: every resample gives the same"] == column(own, "remark")

@@ -65,7 +65,7 @@ def test_trials_without_the_parameter_are_counted() -> None:
     """They are not drawn at zero."""
     own = figures(swept())[WIDTH]
     drawn = sum(len(cloud.x) for cloud in own.clouds)
-    assert f"{9 - drawn} of 9 trials do not have it as a number." == own.note
+    assert f"{9 - drawn} of 9 trials have no value on this axis." == own.note
     assert drawn < 9
 
 
@@ -73,14 +73,14 @@ def test_defaults_outside_of_their_choices_have_a_tick() -> None:
     """And a text where numbers are wanted has no place."""
     own = figures(odd_values())
     assert ("linear", "mlp", "cnn") == own[NETWORK].ticks
-    assert "1 of 2 trials do not have it as a number." == own[LEARNING_RATE].note
+    assert "1 of 2 trials have no value on this axis." == own[LEARNING_RATE].note
 
 
 def test_of_many_parameters_those_that_matter_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are named."""
     monkeypatch.setattr(slices, "MOST", 2)
     assert [LEARNING_RATE, EPOCHS] == list(figures(swept()))
-    expected = "The 2 parameters that matter most; not drawn: agent.network and agent.width."
+    expected = "The 2 most important parameters; not drawn: agent.network and agent.width."
     assert [expected] == texts(part_of(SlicesSection(), swept()))
 
 

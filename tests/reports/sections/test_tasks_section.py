@@ -59,7 +59,7 @@ def test_what_was_not_asked_for_keeps_its_row() -> None:
         None,
         None,
         None,
-        "dqn was not asked for on Pendulum-v1",
+        "dqn has no planned run on Pendulum-v1",
     )
     assert expected == own.rows[-1]
 
@@ -91,7 +91,7 @@ def test_a_capped_metric_alone_is_of_normalised_scores() -> None:
     asked = inquiry(typical())
     own = TasksSection().part(replace(asked, metrics={"gap": asked.metrics["optimality_gap"]}))
     assert own is not None
-    assert "optimality gap of normalised scores" in table(own, "tasks").note
+    assert "optimality gap in normalised scores" in table(own, "tasks").note
     panel = of_kind(own, Intervals)[0].panels[0]
     assert ("normalised score", (), ()) == (panel.axis.title, panel.marks[0].dots, panel.marked)
 

@@ -109,7 +109,7 @@ def test_a_run_that_failed_is_censored_and_no_success() -> None:
     members = [run([LOW, HIGH, HIGH], 0), run([LOW], 1, failure=Failure.NAN)]
     row = rows_of(evidence(members))[0]
     assert (0.5, 2) == (interval(row["reached"]).estimate, interval(row["reached"]).n)
-    assert "1 below it when last seen (1 failed (nan))" == row["remark"]
+    assert "1 below the threshold at the last evaluation (1 failed (nan))" == row["remark"]
     followed = follow(evidence(members), "ppo", CARTPOLE, HIGH)
     assert ((1000.0, 2000.0), (False, True)) == (followed.times, followed.reached)
 
@@ -161,7 +161,7 @@ def test_the_horizon_is_common_to_the_labels_of_a_task() -> None:
     rows = rows_of(evidence(members))
     assert "Horizons: CartPole-v1 2,000." in note_of(evidence(members))
     assert 2000.0 == interval(rows[0]["restricted mean"]).estimate
-    assert "no run was followed that far" == rows[2]["restricted mean"]
+    assert "no run was evaluated up to the horizon" == rows[2]["restricted mean"]
 
 
 def test_equal_runs_of_two_labels_do_not_differ() -> None:
@@ -192,7 +192,7 @@ def test_holm_counts_every_test_and_no_other() -> None:
 def test_a_label_that_was_not_asked_for_has_a_row() -> None:
     """It stands there with dashes and the reason, in the table of times and in that of pairs."""
     rows = [r for r in rows_of(SAMPLES["task_missing"]()) if r["task"] == PENDULUM]
-    assert ("dqn", "0 of 0", None, "not asked for") == tuple(
+    assert ("dqn", "0 of 0", None, "no run planned") == tuple(
         rows[2][title] for title in ("label", "runs", "reached", "remark")
     )
     pairs = rows_of(SAMPLES["task_missing"](), "thresholds-pairs")

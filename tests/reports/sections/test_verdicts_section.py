@@ -67,10 +67,11 @@ def test_the_rule_says_what_decides() -> None:
     """Unit, test, level, adjustment and margin."""
     rule = texts(part_of(VerdictsSection(), typical(), alpha=0.01))[1]
     assert "mean normalised score, averaged over the tasks" in rule
-    assert "permutation test of level 0.01" in rule
+    assert "permutation test at level 0.01" in rule
     assert "No margin was declared" in rule
     assert (
-        "within ±5 does not matter" in texts(part_of(VerdictsSection(), one_task(), margin=5.0))[1]
+        "within ±5 are declared irrelevant"
+        in texts(part_of(VerdictsSection(), one_task(), margin=5.0))[1]
     )
 
 
@@ -147,12 +148,12 @@ def test_failed_runs_that_count_are_said_to_count() -> None:
 def test_a_task_that_is_left_out_is_named() -> None:
     """The verdict says what it is not about."""
     found = [text for _, text in said(task_missing()) if "dqn" in text]
-    assert all("It says nothing about Pendulum-v1, where" in text for text in found)
+    assert all("It does not cover Pendulum-v1, where" in text for text in found)
 
 
 def test_labels_without_scores_cannot_be_compared() -> None:
     """All failed is a problem, in words."""
-    expected = "ppo and a2c cannot be compared: ppo and a2c have scores on no common task."
+    expected = "ppo and a2c cannot be compared: ppo and a2c have no task in common on which both have a score."
     assert [(Tone.PROBLEM, expected)] == said(all_failed())
 
 
@@ -196,7 +197,7 @@ def test_one_label_without_a_score_is_a_problem() -> None:
 
 def test_nothing_asked_for_is_a_problem() -> None:
     """An empty experiment gets a report that says so."""
-    expected = "sample asks for no run of the test phase: there is nothing to report."
+    expected = "sample plans no run of the test phase, so there is nothing to report."
     assert [(Tone.PROBLEM, expected)] == said(empty())
 
 

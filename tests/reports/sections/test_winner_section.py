@@ -49,7 +49,7 @@ def test_the_verdict_is_about_test_scores() -> None:
         "(n = 5: 300, 310, 320, 330, 340) on 5 test seeds; a run of the winner beats one" in text
     )
     assert "with probability 1.00 (no interval: on each task every run" in text
-    assert " Tuning overstated by 40 [18, 62]." in text
+    assert " Tuning overestimated the score by 40 [18, 62]." in text
 
 
 def test_scores_by_phase_by_hand() -> None:
@@ -57,7 +57,7 @@ def test_scores_by_phase_by_hand() -> None:
     own = table(part_of(WinnerSection(), swept()), "winner-scores")
     assert ["tuned"] * 3 + ["default"] * 2 == column(own, "label")
     assert ["tuning", "selection", "test", "tuning", "test"] == column(own, "phase")
-    assert [3, 4, 5, 3, 5] == column(own, "scores") == column(own, "of")
+    assert [3, 4, 5, 3, 5] == column(own, "scores") == column(own, "planned")
     means = [m.estimate for m in column(own, "mean") if isinstance(m, Interval)]
     assert [490.0, 465.0, 450.0, 330.0, 320.0] == pytest.approx(means)
 
@@ -97,7 +97,7 @@ def test_only_trials_at_the_full_budget_are_in_the_model() -> None:
 def test_screening_is_told_beside_the_model() -> None:
     """It chose the trials that the model takes for drawn ones."""
     own = table(part_of(WinnerSection(), swept()), "winner-optimism")
-    assert "of the best of 3 trials on 3 tuning seeds each; that they were chosen" in str(own.rows)
+    assert "of the best of 3 trials on 3 tuning seeds each; the model ignores" in str(own.rows)
 
 
 def test_without_two_tuning_seeds_there_is_no_model() -> None:
@@ -108,7 +108,7 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
     assert "with one seed they cannot be told apart" in str(told["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
-    assert "Tuning overstated by 12.0 (too few runs for an interval (n = 2))" in text
+    assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text
 
 
 def test_every_hyperparameter_stands_beside_the_default() -> None:
@@ -128,7 +128,7 @@ def test_how_it_was_chosen() -> None:
     part = part_of(WinnerSection(), swept())
     text = texts(part)[0]
     assert "the finalist with the best mean on selection seeds. There were 2 finalists" in text
-    assert "frozen before the first test run existed" in text
+    assert "fixed before the first test run existed" in text
     own = table(part, "winner-finalists")
     assert (5, "winner", 490.0, 3, 465.0, 4) == own.rows[0]
     assert (2, "finalist", 430.0, 3, 415.0, 4) == own.rows[1]
@@ -190,7 +190,9 @@ def test_without_a_trial_to_win_only_the_default_is_shown(sample: Callable[[], E
 def test_before_the_test_runs_there_is_no_result() -> None:
     """The winner is named, and its worth is not known."""
     part = part_of(WinnerSection(), untested())
-    assert notices(part)[0][1].endswith("It has no test score yet, and only that is a result.")
+    assert notices(part)[0][1].endswith(
+        "It has no test score yet, and only test scores are results."
+    )
     assert None is table(part, "winner-optimism").rows[0][1]
 
 
@@ -198,8 +200,8 @@ def test_diverged_scores_make_no_number() -> None:
     """They are counted, and the reason stands there."""
     part = part_of(WinnerSection(), odd_values())
     own = table(part, "winner-scores")
-    assert "no score of use" == column(own, "remark")[2]
-    assert "not estimated: 3 trials have a score that is no number of use" in str(
+    assert "no usable score" == column(own, "remark")[2]
+    assert "not estimated: 3 trials have a non-finite or out-of-range score" in str(
         table(part, "winner-optimism").rows
     )
 
