@@ -164,8 +164,8 @@ def wall_clock(evidence: Evidence) -> Judgement:
     }
     hardware = f" Its test runs were on {listed(sorted(machines))}." if machines else ""
     return ChecklistAnswer.WORDS, (
-        f"The budget of {listed(timed)} is in hours.{hardware} State whether all its tuning runs had "
-        "comparable hardware without other load."
+        f"The budget of {listed(timed)} is in hours.{hardware} State whether all its tuning runs "
+        "had comparable hardware without other load."
     )
 
 
@@ -175,8 +175,8 @@ def all_tuned(evidence: Evidence) -> Judgement:
         return no_sweep(evidence, "State how each method was tuned.")
     if bare := untuned(evidence):
         return ChecklistAnswer.NO, (
-            f"No sweep in this report tuned {listed(bare)}: tune every method with the same budget, "
-            "or leave it out."
+            f"No sweep in this report tuned {listed(bare)}: tune every method with the same "
+            "budget, or leave it out."
         )
     names = listed(sweep.experiment for sweep in evidence.sweeps)
     return ChecklistAnswer.YES, (
@@ -320,7 +320,8 @@ def _tampered(evidence: Evidence) -> Iterator[str]:
     for integrity in evidence.integrity:
         if integrity.faults:
             verb = "differs" if len(integrity.faults) == 1 else "differ"
-            yield f"{integrity.experiment}: {counted(len(integrity.faults), 'record')} {verb} from the ledger"
+            records = counted(len(integrity.faults), "record")
+            yield f"{integrity.experiment}: {records} {verb} from the ledger"
 
 
 def _wrong_phase(evidence: Evidence) -> Iterator[str]:

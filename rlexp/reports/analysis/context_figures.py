@@ -52,6 +52,7 @@ class ContextAxis:
         if not self.edges:
             return np.searchsorted(self.at, values).astype(np.int64)
         indices = np.searchsorted(self.edges, values, side="right") - 1
+        # The last edge belongs to the last bin, and rounding may push a value over it.
         return np.clip(indices, 0, len(self.at) - 1).astype(np.int64)
 
 
@@ -66,6 +67,7 @@ def context_axes(
 ) -> list[ContextAxis]:
     """The axes of parameters, shared by all labels of a task."""
     alone = len(names) == 1
+    # With fixed contexts every run has a value in every cell, so many points stay comparable.
     fixed = all(
         context_test.same and (alone or len(context_test.runs) > 1) for context_test in tests
     )
@@ -112,6 +114,7 @@ def _places(
         return ContextAxis(name, tuple(unique.tolist()))
     step = tick_step(float(unique[-1] - unique[0]) / bins)
     first, last = math.floor(unique[0] / step + 1e-9), math.ceil(unique[-1] / step - 1e-9)
+    # Multiples of a round step give the same edges for all labels of the task.
     edges = tuple(step * k for k in range(first, last + 1))
     return ContextAxis(name, tuple((a + b) / 2 for a, b in pairwise(edges)), edges)
 

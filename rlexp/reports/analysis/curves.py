@@ -188,6 +188,7 @@ def _doubts(curve_band: Band) -> Iterator[str]:
 def _representative(curves: LabelCurves) -> Sequence[RunCurve]:
     if len(curves.curves) <= SHOWN:
         return curves.curves
+    # Even ranks keep the worst and the best run in the figure.
     ordered = sorted(curves.curves, key=lambda c: (_height(c), c.order))
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, SHOWN).round().astype(int)]
 
@@ -241,6 +242,7 @@ def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:
     enough = np.ones(len(union), dtype=bool)
     for curves in tasks:
         completed = [curve for curve in curves.curves if curve.completed]
+        # An exact integer comparison: half of an odd number of runs has no rounding.
         enough &= 2 * _under_way(curves.curves, union) >= len(curves.curves)
         enough &= _under_way(completed, union) == len(completed)
     return thinned(union[enough], points)
@@ -288,7 +290,10 @@ def _remarks(
         state_counts = states([m for m in members if not m.record.evaluations])
         yield f"{total - len(evaluated)} of {runs} without an evaluation ({state_counts})"
     if disordered:
-        yield f"{disordered} of {runs} left out, because the times of their evaluations do not increase"
+        yield (
+            f"{disordered} of {runs} left out, because the times of their evaluations do not "
+            "increase"
+        )
     gaps = sum(int(np.isnan(c.y).sum()) for c in kept)
     if gaps:
         affected = sum(bool(np.isnan(c.y).any()) for c in kept)

@@ -252,6 +252,7 @@ def _pairs(report: Inquiry) -> tuple[LabelPair, ...]:
         for pair, both in zip(joined, scored, strict=True)
         if not isinstance(both, str)
     ]
+    # One call for all pairs: Holm's adjustment needs the p-values of the whole family.
     decisions = iter(
         verdicts(
             [both for both, _ in compared],
@@ -373,6 +374,7 @@ def _scores_of_both(
         task_scores([report.evidence.cells[label, task] for task in pair.tasks], scale)
         for label in (pair.first, pair.second)
     )
+    # Scores may be too few or out of range for a difference; the reason replaces a verdict.
     try:
         tasks_of_both(first, second)
     except ValueError as error:

@@ -24,6 +24,7 @@ def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
     """
     if evidence.phase is not Phase.TEST:
         return {}
+    # A label is matched by its runs, because labels can be renamed and repeated in experiments.
     winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
     defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
     spent: dict[str, TuningEffort | None] = {}
@@ -61,8 +62,8 @@ def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
             were = "was" if len(tuned) == 1 else "were"
             yield _warning(
                 f"On {task}, {listed(tuned)} {were} tuned, and {listed(bare)} "
-                f"{'was' if len(bare) == 1 else 'were'} not, according to these records. Tuning may "
-                "explain a difference."
+                f"{'was' if len(bare) == 1 else 'were'} not, according to these records. Tuning "
+                "may explain a difference."
             )
         if are_unequal(list(tuned.values())):
             efforts_text = "; ".join(
@@ -138,6 +139,7 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
         *_seeds(evidence),
         *_hyperparameters(evidence),
     ]
+    # The sort is stable, so notices keep the order of the criteria within each tone.
     return tuple(sorted(notices, key=lambda notice: notice.tone is not Tone.WARNING))
 
 
@@ -258,6 +260,8 @@ def _differences(kind: Criterion, evidence: Evidence) -> Iterator[Notice]:
 
 def _unlike(members: Iterable[Member]) -> Iterable[Member]:
     """One run for each combination of configuration, provenance and spec objects."""
+    # Runs of one label share these objects in memory. Comparing identities instead of contents
+    # keeps reports on thousands of runs fast; equal copies only repeat work.
     shared = ("algorithm", "environment", "budget", "compute")
     return {
         (
@@ -287,7 +291,8 @@ def _dirty(evidence: Evidence) -> Iterator[Notice]:
         yield Notice(
             tone=Tone.WARNING,
             text=f"{counted(len(changed), 'run')} of {len(evidence.members)} used code with "
-            f"uncommitted changes in {shortened(names)}. The changes are saved with each run{part}.",
+            f"uncommitted changes in {shortened(names)}. The changes are saved with each "
+            f"run{part}.",
         )
 
 
@@ -299,9 +304,10 @@ def _seeds(evidence: Evidence) -> Iterator[Notice]:
         if len(set(counts.values())) > 1:
             counts_text = "; ".join(f"{label} {count}" for label, count in counts.items())
             text = (
-                f"On {task}, labels have different numbers of runs: {counts_text}. Intervals account "
-                "for this. A verdict requires that Welch's test agrees with the permutation test, "
-                "which is exact only if both labels have the same distribution of scores."
+                f"On {task}, labels have different numbers of runs: {counts_text}. Intervals "
+                "account for this. A verdict requires that Welch's test agrees with the "
+                "permutation test, which is exact only if both labels have the same distribution "
+                "of scores."
             )
             yield Notice(tone=Tone.WARNING, text=text)
         seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}

@@ -216,6 +216,7 @@ def robustness(
 def absent(cell: Cell, n: int, lacking: str) -> str | None:
     """Text about the runs that an estimate of n runs leaves out; `None` where it has all."""
     completed = [run.member for run in final_episodes(cell)]
+    # Identity, not equality: comparing whole records of thousands of runs is slow.
     others = [m for m in cell.members if all(m is not used for used in completed)]
     immense = [m for m in others if m.score is not None]
     others = [m for m in others if m.score is None]

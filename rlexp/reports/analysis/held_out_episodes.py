@@ -133,6 +133,7 @@ def _difference(first: ContextTests, second: ContextTests) -> str | None:
         return None
     if first.same and second.same and min(len(first.runs), len(second.runs)) > 1:
         return "each in separate contexts"
+    # Random samples never agree exactly, so overlapping ranges count as the same test.
     for k, name in enumerate(first.parameters):
         a, b = first.contexts[:, k], second.contexts[:, k]
         common = min(a.max(), b.max()) - max(a.min(), b.min())
@@ -219,6 +220,7 @@ def _events(member: Member) -> list[Final]:
 
 def _examined(member: Member) -> Examined | None:
     examined = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
+    # The last examination is that of the final policy.
     return examined[-1] if examined and _is_plain(examined[-1]) else None
 
 

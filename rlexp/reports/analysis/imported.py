@@ -20,8 +20,8 @@ def imported_notices(evidence: Evidence) -> Iterator[Notice]:
     sources = sorted({f"{_said(m, 'kind')}: {_said(m, 'returns')}" for m in imported})
     yield Notice(
         tone=Tone.WARNING,
-        text=f"{counted(len(imported), 'run')} of {len(evidence.members)} {verb} imported from other "
-        f"tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
+        text=f"{counted(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
+        f"other tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
     )
     training = [m for m in imported if "training" in _said(m, "returns")]
     if training:

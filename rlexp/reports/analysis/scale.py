@@ -41,6 +41,7 @@ def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors |
         return _observed(evidence.of_task(task))
     reference = evidence.reference(task)
     low, (high, word) = reference.get("random"), _upper(reference)
+    # A random policy at or above the threshold would turn the scale upside down.
     if low is None or high is None or high <= low:
         return None
     source = reference.get("source") or "the configuration"

@@ -84,6 +84,7 @@ def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     tasks: dict[str, set[str]] = {}
     for cell in cells:
         tasks.setdefault(cell.members[0].experiment, set()).add(cell.task)
+    # Experiments without a common task are parts of one study; with one, runs are repetitions.
     if sum(map(len, tasks.values())) == len(set().union(*tasks.values())):
         return {"": list(cells)}
     return {f" of {name}": [c for c in cells if c.members[0].experiment == name] for name in tasks}
@@ -195,6 +196,8 @@ def _parameters(settings: Mapping[str, Values]) -> dict[str, dict[str, int]]:
             label: _rank(label_settings.get(path)) for label, label_settings in settings.items()
         }
         order = sorted(set(ranks.values()))
+        # A constant setting is no parameter; equal partitions of the labels are one parameter,
+        # because their effects cannot be separated.
         if len(order) > 1:
             levels = {label: order.index(rank) for label, rank in ranks.items()}
             together.setdefault(_partition(levels), ([], levels))[0].append(path)
@@ -205,6 +208,7 @@ def _rank(value: Any) -> Rank:
     """Sort key of a value: unset values first, then numbers, then other values."""
     if value is None:
         return UNSET
+    # bool is a subclass of int, and is no number here.
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 1, float(value), ""
     return 2, 0.0, canonical(value)

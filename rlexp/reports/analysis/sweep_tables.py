@@ -226,6 +226,7 @@ def incumbents(sweep: SweepEvidence) -> list[TrialEvidence]:
     sign = -1 if is_minimised(sweep) else 1
     improving: list[TrialEvidence] = []
     best = -math.inf
+    # Trials run in parallel: the incumbent depends on when they ended, not on their numbers.
     for trial in sorted(valued(sweep), key=lambda t: (t.ended_at, t.number)):
         if trial.eligible and trial.value is not None and sign * trial.value > best:
             best = sign * trial.value

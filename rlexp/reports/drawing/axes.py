@@ -64,6 +64,7 @@ class Scale:
         factors = DECADE if last - first <= 2 else (1,)
         powers = [_power_of_ten(k) for k in range(first, last + 1, every)]
         values = [f * power for power in powers for f in factors]
+        # The tolerance keeps an end that is a power of ten up to rounding.
         low, high = self.low * (1 - 1e-9), min(self.high * (1 + 1e-9), LARGEST)
         inside = [v for v in values if v > 0 and low <= v <= high]
         return inside if len(inside) > 1 else None
@@ -79,6 +80,7 @@ def linear(low: float, high: float, count: int) -> list[float]:
 
 def tick_step(size: float) -> float:
     """The nearest step by ratio: 1, 2 or 5 times a power of ten that is not subnormal."""
+    # Subnormal numbers have too few digits for distinct ticks.
     power = 10.0 ** max(math.floor(math.log10(size)), sys.float_info.min_10_exp)
     factor = next((f for f, below in NEAREST if size / power < below), 10)
     return factor * power

@@ -33,6 +33,7 @@ def file_stems(study: Study) -> Mapping[str, str]:
         ValueError: Two blocks share a name.
     """
     stems: dict[str, str] = {}
+    # Lower case, because Windows and macOS treat stems that differ only in case as one file.
     taken: set[str] = set(RESERVED)
     for block in drawn_blocks(study):
         if block.name in stems:

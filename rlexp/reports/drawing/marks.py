@@ -63,6 +63,7 @@ def strands(figure: Parallel) -> Strands | None:
     if not any(height is not None for strand in drawn for height in strand.heights):
         return None
     given = sum(value is not None for thread in figure.threads for value in thread.values)
+    # Missing values are gaps by intention; only given values that vanish are reported.
     shown = sum(height is not None for strand in drawn for height in strand.heights)
     return Strands(
         scales=scales,
@@ -130,6 +131,7 @@ def apart(positions: Sequence[float], least: float = APART) -> list[float]:
     least = min(least, 100 / max(1, len(positions) - 1))
     order = sorted(range(len(positions)), key=lambda k: positions[k])
     moved = list(positions)
+    # A pass upwards enforces the distance, a pass downwards pushes names back below 100 %.
     for rank, k in enumerate(order):
         moved[k] = max(moved[k], moved[order[rank - 1]] + least if rank else 0.0)
     for rank, k in enumerate(reversed(order)):

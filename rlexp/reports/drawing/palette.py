@@ -111,6 +111,7 @@ def _shapes(study: Study) -> Mapping[str, str]:
         if isinstance(block, Scatter)
         for cloud in block.clouds
     )
+    # Other labels must not get the shape of a state that is in the same report.
     taken = {SHAPES[label] for label in clouds if label in SHAPES}
     further = cycle([shape for shape in FURTHER_SHAPES if shape not in taken])
     return {label: SHAPES.get(label) or next(further) for label in clouds}

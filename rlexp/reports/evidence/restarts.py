@@ -18,7 +18,7 @@ class Past:
 
     Attributes:
         continued: Runs with an attempt that continued from a checkpoint.
-        restarted: Runs with an attempt that started again at step 0 after a longer one.
+        restarted: Runs with an attempt from step 0 although an earlier one had got further.
         refused: Runs with a refused checkpoint.
         reasons: Reasons of refusals, most frequent first.
         drifted: Runs that continued with changed packages or code.
@@ -36,6 +36,7 @@ class Past:
     def of(cls, records: Iterable[RunRecord]) -> "Past":
         """Counts over the records of runs."""
         runs = list(records)
+        # A set per run: repeated refusals for the same reason count once.
         reasons = Counter(reason for r in runs for reason in {e.reason for e in r.refused})
         drifts = [{e.drift for e in r.continuations if e.drift} for r in runs]
         changes = Counter(change for run in drifts for change in run)

@@ -148,6 +148,7 @@ class Cell:
     def scores(self) -> NDArray[np.float64]:
         """Scores, rising, of shape (n,), including failed runs that count as worst."""
         scores = [m.score for m in self.scored]
+        # Sorted scores make every statistic independent of the order of the runs.
         counted = [self.worst] * self.counted_as_worst
         return np.sort(np.asarray([*scores, *counted], dtype=np.float64))
 
@@ -196,6 +197,7 @@ class Evidence:
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
+        # Built only for its checks: a table refuses what must not be aggregated.
         for label_entries in entries.values():
             ScoreTable.from_records(label_entries, self.phase)
 

@@ -156,5 +156,6 @@ def tuning_effort(sweep: SweepEvidence) -> TuningEffort:
 
 def full_runs(sweep: SweepEvidence) -> float:
     """Full-run equivalents of a search: a configuration at full budget counts 1 for any seeds."""
+    # Repeated attempts can spend more than the budget; fsum keeps the sum exact in any order.
     shares = [t.spent / (len(t.runs) * sweep.steps) for t in sweep.trials if t.runs]
     return fsum(min(share, 1.0) for share in shares)

@@ -55,8 +55,8 @@ def _about(report: Inquiry) -> str:
     tasks = report.evidence.tasks
     if len(tasks) == 1:
         return (
-            f"All runs on {tasks[0]}, in units of its return. With a single task, the median and the "
-            "mean over tasks are equal: both are the mean over its runs."
+            f"All runs on {tasks[0]}, in units of its return. With a single task, the median and "
+            "the mean over tasks are equal: both are the mean over its runs."
         )
     return (
         f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
@@ -75,6 +75,7 @@ def _reasons(estimates: Sequence[Estimates]) -> Iterator[Notice]:
             else Tone.PROBLEM
         )
         yield Notice(tone=tone, text=f"No aggregate: {reason}.")
+    # A reason is often shared by all labels: one notice lists them instead of repeating it.
     impossible: dict[str, list[str]] = {}
     for label_estimates in estimates:
         for reason in dict.fromkeys(
@@ -97,9 +98,9 @@ def _narrow(estimates: Sequence[Estimates], report: Inquiry) -> Iterator[Notice]
     for labels, shares_by_title in shares_by_labels.items():
         yield Notice(
             tone=Tone.WARNING,
-            text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: with "
-            f"this number of runs, {per_cent(report.settings.level)} intervals contained the true "
-            f"value in {per_cent(min(shares_by_title.values()))} of simulations. Add seeds.",
+            text=f"Intervals of {listed(shares_by_title)} are too narrow for {listed(labels)}: "
+            f"with this number of runs, {per_cent(report.settings.level)} intervals contained the "
+            f"true value in {per_cent(min(shares_by_title.values()))} of simulations. Add seeds.",
         )
 
 
@@ -121,7 +122,8 @@ def _figure(estimates: Sequence[Estimates], report: Inquiry) -> Intervals:
         name="aggregates-figure",
         title="Aggregates with intervals",
         panels=tuple(_panel(name, estimates, report) for name in names),
-        note=f"{per_cent(report.settings.level)} intervals{_dots(estimates)}.{_lower_is_better(names, report)}",
+        note=f"{per_cent(report.settings.level)} intervals{_dots(estimates)}."
+        f"{_lower_is_better(names, report)}",
     )
 
 

@@ -35,11 +35,12 @@ PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class CostSection:
-    """Table with a row for each label and task and their sum, and for each sweep one of its phases."""
+    """Table with a row for each label and task, and for each sweep a table of its phases."""
 
     def part(self, report: Inquiry) -> Part | None:
         """Compute the part; `None` where no run was started."""
         evidence = report.evidence
+        # A search has costs before the first test run exists.
         phases = [_phases(sweep, evidence) for sweep in evidence.sweeps if _begun(sweep)]
         if not any(m.record.attempts for m in evidence.members):
             return Part(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
@@ -123,8 +124,8 @@ def _phases(sweep: SweepEvidence, evidence: Evidence) -> Table:
             )
             for name, cost in (*costs.items(), ("all", every))
         ),
-        note=f"All started runs of {sweep.experiment}, including pruned and failed ones. Tuning is the "
-        "search; selection scores its finalists again; only test scores are results.",
+        note=f"All started runs of {sweep.experiment}, including pruned and failed ones. Tuning is "
+        "the search; selection scores its finalists again; only test scores are results.",
     )
 
 
@@ -136,4 +137,5 @@ def _threads(sweep: SweepEvidence, evidence: Evidence) -> int | None:
         if e.name == sweep.experiment
         for c in e.configurations
     }
+    # Costs of a phase are sums over runs, which cannot be multiplied by different threads.
     return threads.pop() if len(threads) == 1 else None

@@ -70,6 +70,7 @@ def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
         return Text(text=_no_curve(view, curves_by_label))
     drawn = [_drawn(report, curves) for curves in curves_by_label]
     threshold = evidence.reference(task).get("threshold")
+    # Block names use the number of the task: task names need not be valid file names.
     return Lines(
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
@@ -100,8 +101,8 @@ def _no_curve(view: CurveView, curves_by_label: Sequence[LabelCurves]) -> str:
     """Sentence that replaces the figure of a task without curves."""
     reasons = "; ".join(f"{curves.label}: {_few(curves)}" for curves in curves_by_label)
     return (
-        f"{curves_by_label[0].task}{view.title}: no curve, because no run has two evaluations during training "
-        f"({reasons})."
+        f"{curves_by_label[0].task}{view.title}: no curve, because no run has two evaluations "
+        f"during training ({reasons})."
     )
 
 

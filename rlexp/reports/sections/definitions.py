@@ -21,15 +21,15 @@ def _defined(name: str, meaning: str, source: str) -> DefinitionWords:
 
 GAP = _defined(
     "generalisation gap",
-    "Mean return of the final policy on training contexts minus that on held-out contexts, per run, "
-    "averaged over runs.",
+    "Mean return of the final policy on training contexts minus that on held-out contexts, per "
+    "run, averaged over runs.",
     "Kirk et al. 2023, A Survey of Zero-shot Generalisation in Deep Reinforcement Learning",
 )
 OF_CONTEXTS = (
     _defined(
         "worst case",
-        "The smallest of a run's mean returns per context, averaged over runs. The contexts are the "
-        "uncertainty set.",
+        "The smallest of a run's mean returns per context, averaged over runs. The contexts are "
+        "the uncertainty set.",
         "Morimoto and Doya 2005, Robust Reinforcement Learning",
     ),
     _defined(
@@ -76,25 +76,25 @@ TUNING_DEFINITIONS = (
     (
         "optimism",
         (
-            "Mean tuning score of the winner minus its mean test score, with Welch's interval. It is "
-            "positive on average, because the winner was chosen by its tuning score."
+            "Mean tuning score of the winner minus its mean test score, with Welch's interval. It "
+            "is positive on average, because the winner was chosen by its tuning score."
         ),
         EIMER,
     ),
     (
         "expected optimism",
         (
-            "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is the "
-            "expected maximum of K standard normal variables, σ² the variance of the runs of one "
-            "configuration, and τ² the variance of the true means."
+            "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is "
+            "the expected maximum of K standard normal variables, σ² the variance of the runs of "
+            "one configuration, and τ² the variance of the true means."
         ),
         "winner's curse in the Gaussian model; rlexp",
     ),
     (
         "full-run equivalents",
         (
-            "Environment steps of the search divided by those of a full run. A configuration counts "
-            "at most once, for any number of tuning seeds."
+            "Environment steps of the search divided by those of a full run. A configuration "
+            "counts at most once, for any number of tuning seeds."
         ),
         EIMER,
     ),
@@ -112,12 +112,12 @@ TUNING_DEFINITIONS = (
     (
         "fANOVA",
         (
-            "Variance of a random forest's prediction, averaged over all other parameters, as a share "
-            "of the sum. Not reported where its R² on unseen trials is below 0.3."
+            "Variance of a random forest's prediction, averaged over all other parameters, as a "
+            "share of the sum. Not reported where its R² on unseen trials is below 0.3."
         ),
         (
-            "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing Hyperparameter "
-            "Importance"
+            "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing "
+            "Hyperparameter Importance"
         ),
     ),
 )
@@ -132,26 +132,26 @@ SENSITIVITY_DEFINITIONS = (
     (
         "hyperparameter sensitivity",
         (
-            "Φ = P − C. P is the mean over tasks of the score of the best setting of each task; C is the "
-            "largest mean over tasks of a single setting that ran on all tasks."
+            "Φ = P − C. P is the mean over tasks of the score of the best setting of each task; C "
+            "is the largest mean over tasks of a single setting that ran on all tasks."
         ),
         ADKINS,
     ),
     (
         "effective dimensionality",
         (
-            "The smallest number of parameters that must be tuned per task, with the others as in the "
-            "setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on all "
-            "tasks."
+            "The smallest number of parameters that must be tuned per task, with the others as in "
+            "the setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on "
+            "all tasks."
         ),
         ADKINS,
     ),
     (
         "interval of sensitivity",
         (
-            "Estimate minus its bootstrap bias ± t · s, over resamples of whole runs within each setting "
-            "and task, scaled by √(n/(n−1)), with T (n − 1) degrees of freedom for T tasks and the "
-            "fewest runs n. The dimensionality has quantiles."
+            "Estimate minus its bootstrap bias ± t · s, over resamples of whole runs within each "
+            "setting and task, scaled by √(n/(n−1)), with T (n − 1) degrees of freedom for T tasks "
+            "and the fewest runs n. The dimensionality has quantiles."
         ),
         "Davison and Hinkley 1997, Bootstrap Methods and Their Application",
     ),
@@ -190,9 +190,9 @@ class DefinitionsSection:
         common = [(d.name, d.meaning, d.source) for d in DEFINITIONS if d.used(report)]
         settings = report.settings
         text = (
-            f"Random draws are derived from seed {settings.seed}: {settings.repetitions:,} for each "
-            f"aggregate and test, {settings.curve_repetitions:,} for each band. The same records "
-            "give the same report."
+            f"Random draws are derived from seed {settings.seed}: {settings.repetitions:,} for "
+            f"each aggregate and test, {settings.curve_repetitions:,} for each band. The same "
+            "records give the same report."
         )
         table = Table(
             name="definitions",
@@ -290,15 +290,17 @@ DEFINITIONS = (
     ),
     Definition(
         "ends of an interval",
-        "Intervals are clipped to possible values: the declared bounds of returns, 0 and the cap of "
-        "an optimality gap, the largest possible difference. Fewer than three runs have no interval.",
+        "Intervals are clipped to possible values: the declared bounds of returns, 0 and the cap "
+        "of an optimality gap, the largest possible difference. Fewer than three runs have no "
+        "interval.",
         "rlexp",
         _always,
     ),
     Definition(
         "expected coverage",
-        "Share of the intervals of this method that contained the true value in simulations with as "
-        "many runs and tasks, drawn from published scores. The coverage on other scores may be lower.",
+        "Share of the intervals of this method that contained the true value in simulations with "
+        "as many runs and tasks, drawn from published scores. The coverage on other scores may be "
+        "lower.",
         "simulation, tabled in rlexp",
         _always,
     ),
@@ -318,8 +320,8 @@ DEFINITIONS = (
     ),
     Definition(
         "p after Holm",
-        "p-values of all pairs, adjusted so that the probability of any false verdict is at most the "
-        "declared level.",
+        "p-values of all pairs, adjusted so that the probability of any false verdict is at most "
+        "the declared level.",
         "Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure",
         _several_labels,
     ),
@@ -338,8 +340,8 @@ DEFINITIONS = (
     ),
     Definition(
         "bounds",
-        "The aggregate if every run without a score had the minimum, or the maximum, score that its "
-        "task declares.",
+        "The aggregate if every run without a score had the minimum, or the maximum, score that "
+        "its task declares.",
         "Manski 2003, Partial Identification of Probability Distributions",
         _incomplete,
     ),

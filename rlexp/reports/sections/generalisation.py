@@ -128,6 +128,7 @@ class GeneralisationSection:
             REMARK,
         )
         rows = [self._row(result) for result in results]
+        # Without a threshold the column would be empty in every row.
         if self.mastery is None:
             columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
         table = Table(
@@ -172,7 +173,8 @@ def _span(counts: Sequence[int]) -> int | str:
 def _refused(tests: Sequence[ContextTests]) -> Iterator[Notice]:
     for cell_tests in tests:
         if cell_tests.mixed:
-            text = f"No generalisation of {cell_tests.cell.label} on {cell_tests.cell.task}: {cell_tests.mixed}."
+            cell = cell_tests.cell
+            text = f"No generalisation of {cell.label} on {cell.task}: {cell_tests.mixed}."
             yield Notice(tone=Tone.PROBLEM, text=text)
 
 

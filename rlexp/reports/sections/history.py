@@ -57,6 +57,7 @@ def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
     best = incumbents(sweep)
     if not best:
         return
+    # A later incumbent that ended at the same step replaces the earlier one: x must rise.
     points = {t.ended_at: t.value for t in best}
     end = max(t.ended_at for t in sweep.trials)
     points.setdefault(end, best[-1].value)
@@ -67,6 +68,7 @@ def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
 
 def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, float]]:
     """Mean test scores of the winner and the default; none where the objective is no score."""
+    # Test scores have no meaning on the axis of another objective.
     if sweep.selection is None or sweep.definition.plan.objectives[0] != "score":
         return
     winner = test_cell(sweep, evidence, tuned=True)
@@ -84,9 +86,9 @@ def _note(sweep: SweepEvidence) -> str:
     counts_by_kind = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     silent = f" Not drawn, because they have no value: {counts_by_kind}." if absent else ""
     return (
-        "Each point is drawn at the step at which its trial ended. Only a trial on all tuning seeds "
-        "at the full budget can be the incumbent; a screened trial had fewer seeds or steps. The "
-        f"incumbent's value is a tuning score, which overestimates its test score.{silent}"
+        "Each point is drawn at the step at which its trial ended. Only a trial on all tuning "
+        "seeds at the full budget can be the incumbent; a screened trial had fewer seeds or steps. "
+        f"The incumbent's value is a tuning score, which overestimates its test score.{silent}"
     )
 
 

@@ -77,6 +77,7 @@ def _pairs(report: Inquiry) -> list[ImprovementPair]:
         if shared
     ]
     intervals = map(limited, probabilities_of_improvement(sides, report.settings.resampling))
+    # `sides`, and so both iterators, leave out the pairs without a common task.
     runs = iter([(x.n, y.n) for x, y in sides])
     return [
         ImprovementPair(

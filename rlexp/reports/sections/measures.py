@@ -23,8 +23,8 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.text import digits_for, per_cent
 
 ABOUT = (
-    "The mean over the episodes of a run's final evaluation, then the mean over runs. Intervals are "
-    "for the mean over runs."
+    "The mean over the episodes of a run's final evaluation, then the mean over runs. Intervals "
+    "are for the mean over runs."
 )
 MEANINGS = {
     "success": "success is the share of the episodes that succeeded",

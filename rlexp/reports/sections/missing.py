@@ -95,8 +95,8 @@ def _rule(evidence: Evidence) -> str:
     if all(e.imported is not None for e in evidence.experiments):
         return f"{text} Imported runs cannot be continued."
     return (
-        f"{text} Repeat the command of an experiment to execute its unfinished runs; add --retry to "
-        "repeat final failures, too."
+        f"{text} Repeat the command of an experiment to execute its unfinished runs; add --retry "
+        "to repeat final failures, too."
     )
 
 
@@ -169,6 +169,7 @@ def _attempts(member: Member) -> tuple[Value, ...]:
 
 def _bounds(report: Inquiry) -> Iterator[Block]:
     every = bounds(report)
+    # Digits follow the spread of the bounds, which may be far wider than the scores.
     ends = [v for b in every for v in (b.low, b.high) if v is not None]
     digits = digits_for(max(ends) - min(ends)) if ends else 2
     numeric = ("without these runs", "at least", "at most")

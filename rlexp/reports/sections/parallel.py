@@ -68,6 +68,7 @@ def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
         marked = trial_kind(trial, sweep) in MARKED
         return not marked, trial.number not in numbered, -sign * value, trial.number
 
+    # Browsers become slow with thousands of lines, so the worst trials are left out.
     kept = sorted(sweep.trials, key=rank)[:MOST]
     return sorted(kept, key=lambda t: t.number), len(sweep.trials) - len(kept)
 

@@ -85,6 +85,7 @@ def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64
     """Thresholds τ: every score, where the profile steps, or evenly spaced points if too many."""
     unique = np.unique(np.concatenate([label_scores.values for label_scores in scores]))
     span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
+    # One point below the lowest score shows the profile at its start, where the share is 1.
     low = unique[0] - span / 20
     if len(unique) < points:
         return np.concatenate([[low], unique, [unique[-1] + span / 20]])
@@ -124,8 +125,8 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
     if not methods:
         return ""
     return (
-        f"Bands are pointwise {per_cent(level)} intervals ({'; '.join(methods)}); with fewer than about ten runs "
-        "on a single task they are too narrow."
+        f"Bands are pointwise {per_cent(level)} intervals ({'; '.join(methods)}); with fewer than "
+        "about ten runs on a single task they are too narrow."
     )
 
 

@@ -50,10 +50,11 @@ def _texts(evidence: Evidence) -> Iterator[str]:
         yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
     if trained or not imported:
         yield (
-            "Training, evaluation and the final episodes use different seeds by construction, and so "
-            "do the phases: no seed is used for both tuning and test."
+            "Training, evaluation and the final episodes use different seeds by construction, and "
+            "so do the phases: no seed is used for both tuning and test."
             f"{' For imported runs this is not known.' if imported else ''}"
         )
+    # Experiments of one report may declare different rules for failures.
     rules = dict.fromkeys(e.failures for e in evidence.experiments)
     by_rule = {
         rule: [e.name for e in evidence.experiments if e.failures == rule] for rule in rules
@@ -120,8 +121,8 @@ def _budgets(evidence: Evidence) -> Table:
         title="Budget and evaluation",
         columns=BUDGET,
         rows=tuple(_budget(cell) for cell in cells),
-        note="Values of one run. Evaluations play whole episodes in separate environments and do not "
-        "count as environment steps.",
+        note="Values of one run. Evaluations play whole episodes in separate environments and do "
+        "not count as environment steps.",
     )
 
 
@@ -152,6 +153,6 @@ def _references(evidence: Evidence) -> Table:
         title="Known scores of the tasks",
         columns=(Column(title="task"), *(Column(title=key) for key in keys)),
         rows=tuple(rows),
-        note="As declared in the configuration: mean return of random actions, return from which the "
-        "task is solved, smallest and largest possible return.",
+        note="As declared in the configuration: mean return of random actions, return from which "
+        "the task is solved, smallest and largest possible return.",
     )

@@ -56,7 +56,7 @@ def _integrity(evidence: Evidence) -> Iterator[Block]:
     for integrity in evidence.integrity:
         if integrity.faults:
             faults = shortened([_where(integrity, finding) for finding in integrity.faults], 3)
-            text = f"{integrity.experiment}: {integrity}. Records that differ from the ledger: {faults}."
+            text = f"{integrity.experiment}: {integrity}. Records that differ: {faults}."
             yield Notice(tone=Tone.PROBLEM, text=text)
         else:
             yield Text(text=f"{integrity.experiment}: {integrity}.")
@@ -176,6 +176,7 @@ def _hardware_of(member: Member) -> tuple[Any, ...]:
 
 
 def _commands(members: Sequence[Member]) -> Iterator[Listing]:
+    # Runs of one command share it; quoting makes it ready to be pasted into a shell.
     lines = {shlex.join(map(str, m.provenance.get("command") or ())) for m in members}
     if commands := sorted(lines - {""}):
         yield Listing(name="commands", title="Commands", text="\n".join(commands))

@@ -84,6 +84,7 @@ def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> 
             f"{len(completed) - len(used)} whose {kind.of} are missing or not all finite"
         )
     metrics = kind.compute(report, task, used) if used else ()
+    # Ends are only known on the normalised scale: raw metrics are shares of other quantities.
     scale = scale_of(task, report.evidence, report.settings)
     ends = possible_scores([cell], {task: scale}) if scale else UNKNOWN
     metrics = tuple(_possible(metric, ends) for metric in metrics)
@@ -129,6 +130,7 @@ def _training(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Me
     normalised, baseline = _scaled(report, task)
     budget = float(members[0].record.spec.budget["steps"])
     curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
+    # The longest curve sets the resolution; runs may differ in their number of evaluations.
     grid = common_grid(curves, max(2, *(len(x) for x, _ in curves)))
     if not len(grid):
         return ()
@@ -306,6 +308,7 @@ def _worst_scores(cell: Cell, report: Inquiry) -> Interval:
     """The CVaR of the scores; without an interval where the worst share is a single run."""
     resampling = report.settings.curve_resampling
     if worst_count(cell.n) > 1:
+        # A bootstrap t interval needs a smooth statistic, which the CVaR of few runs is not.
         by_quantiles = Estimator(method="percentile", resampling=resampling)
         scores, ends = TaskScores.from_tasks([cell.scores]), possible_scores([cell], None)
         return by_quantiles.estimate(scores, lambda s: cvar(s.values), ends)

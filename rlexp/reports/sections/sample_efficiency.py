@@ -85,7 +85,8 @@ def _over_tasks(report: Inquiry, scale: AnchorsByTask) -> Block:
     }
     notes = [f"{label}: {label_lines.description}." for label, label_lines in drawn.items()]
     if not any(label_lines.lines for label_lines in drawn.values()):
-        text = f"No curve over all tasks, because no label has a curve on every task. {' '.join(notes)}"
+        reason = "no label has a curve on every task"
+        text = f"No curve over all tasks, because {reason}. {' '.join(notes)}"
         return Notice(tone=Tone.WARNING, text=text)
     return Lines(
         name="sample-efficiency",
@@ -182,7 +183,8 @@ def _over_all(
 ) -> tuple[Value, ...]:
     """The row of a label over all tasks, of normalised areas."""
     areas_by_task = {task: areas_by_cell[task, label] for task in report.evidence.tasks}
-    runs = f"{sum(len(a.values) for a in areas_by_task.values())} of {sum(a.planned for a in areas_by_task.values())}"
+    scored = sum(len(areas.values) for areas in areas_by_task.values())
+    runs = f"{scored} of {sum(areas.planned for areas in areas_by_task.values())}"
     lacking = [task for task, areas in areas_by_task.items() if not areas.values]
     if lacking:
         return (ALL_TASKS, label, runs, None, f"no area on {listed(lacking)}")

@@ -29,8 +29,8 @@ from rlexp.text import counted, listed, per_cent, shortened
 
 ABOUT = (
     "Φ = P − C is the loss of an algorithm with one setting for all tasks: P is its score with the "
-    "best setting of each task, C that of the single setting that is best on average. The effective "
-    f"dimensionality d is the number of parameters that must be tuned per task to reach "
+    "best setting of each task, C that of the single setting that is best on average. The "
+    f"effective dimensionality d is the number of parameters that must be tuned per task to reach "
     f"{per_cent(SHARE)} of P, while the others stay at the best setting for all tasks. Scores are "
     "normalised: over all algorithms and settings on a task, the 5th percentile is 0 and the 95th "
     "is 1."
@@ -83,6 +83,7 @@ def _estimated(grid: SettingGrid, report: Inquiry) -> SensitivityIntervals | str
     ]
     if bare:
         return f"no setting has a score on {listed(bare)}"
+    # Anchors come from all labels on the tasks, so that algorithms share one scale.
     try:
         low, high = percentile_anchors([_of_every_label(grid.tasks, report.evidence)])
         runs = min_max(grid.runs, low[:, np.newaxis], high[:, np.newaxis])
@@ -141,9 +142,9 @@ def _table(estimated: EstimatedGrids) -> Table:
         ),
         rows=tuple(_row(grid, intervals) for grid, intervals in estimated),
         note="Settings: with a score on every task, of all settings. P uses every setting that ran "
-        "on a task, C and d those that ran on all tasks; a setting with a finally failed run counts "
-        "as not run. Intervals are corrected for the selection bias of P and C, and may therefore "
-        "not contain them.",
+        "on a task, C and d those that ran on all tasks; a setting with a finally failed run "
+        "counts as not run. Intervals are corrected for the selection bias of P and C, and may "
+        "therefore not contain them.",
     )
     return remarked(table)
 
@@ -198,8 +199,8 @@ def _best(estimated: EstimatedGrids) -> Table:
             Column(title="mean score"),
         ),
         rows=tuple(row for grid, intervals in estimated for row in _best_rows(grid, intervals)),
-        note="Settings that ran. The first row of each algorithm is the best setting for all tasks, "
-        "among those that ran on all tasks.",
+        note="Settings that ran. The first row of each algorithm is the best setting for all "
+        "tasks, among those that ran on all tasks.",
     )
 
 

@@ -53,6 +53,7 @@ def _blocks(sweep: SweepEvidence, evidence: Evidence) -> list[Block]:
 
 def _ordered(sweep: SweepEvidence) -> list[Parameter]:
     """Parameters by importance (first method that has shares), or in the order of the space."""
+    # Methods may disagree: the order follows only the first one.
     shares = next((i.shares for i in sweep.importances if i.shares), {})
     parameters = sweep.definition.space.parameters
     importance = {p.key: shares[p.key].estimate if p.key in shares else 0.0 for p in parameters}

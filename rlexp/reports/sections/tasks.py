@@ -65,8 +65,8 @@ def _narrow(name: str, estimates: Sequence[Estimates]) -> Iterator[Notice]:
     shares = sorted({i.coverage for i in narrow if i.coverage is not None})
     if shares:
         text = (
-            f"{len(narrow)} of {len(estimates)} intervals below are too narrow: with so few runs per "
-            f"task, {per_cent(narrow[0].level)} intervals contained the true value in "
+            f"{len(narrow)} of {len(estimates)} intervals below are too narrow: with so few runs "
+            f"per task, {per_cent(narrow[0].level)} intervals contained the true value in "
             f"{per_cent(shares[0])} of simulations."
         )
         yield Notice(tone=Tone.WARNING, text=text)
@@ -117,6 +117,7 @@ def _table(name: str, estimates: Sequence[Estimates], report: Inquiry) -> Table:
         for cell_estimates in estimates
         if cell_estimates.scores
     ]
+    # The task with the smallest spread of scores determines the digits of the column.
     digits = digits_for(min([span for span in spans if span > 0], default=0.0))
     title = report.metrics[name].title
     table = Table(

@@ -121,8 +121,8 @@ ABOUT = (
 NOT_REACHED = "not reached by half of the runs"
 SUMMARY = (
     "Reached: share of ended runs that reached the threshold. Median and restricted mean "
-    "are environment steps, from the Kaplan–Meier curve. The restricted mean counts a run that does "
-    "not reach the threshold within the horizon as the horizon, the last step to which the "
+    "are environment steps, from the Kaplan–Meier curve. The restricted mean counts a run that "
+    "does not reach the threshold within the horizon as the horizon, the last step to which the "
     "completed runs of every label were evaluated."
 )
 PAIRS = (
@@ -193,6 +193,7 @@ def _line(label: str, curve: SurvivalCurve) -> Line:
     if curve.follow_up > x[-1]:
         x.append(curve.follow_up)
         shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
+    # The share is one minus survival, so lower and upper ends change places below.
     some = too_few(curve.n) is None and any(np.isfinite(curve.low))
     return Line(
         label=label,
@@ -277,6 +278,7 @@ def _median(median: Median) -> Interval | str:
 def _mean(curve: SurvivalCurve, horizon: float | None) -> Interval | str:
     if horizon is None:
         return "no run completed"
+    # Where every run has reached the threshold, the curve is 0 from there on and known.
     followed = curve.follow_up >= horizon or curve.at(curve.follow_up) == 0
     return (
         limited(restricted_mean(curve, horizon))
@@ -291,6 +293,7 @@ def _tests(tasks: Sequence[Sequence[FollowedRuns]]) -> list[Table]:
         return []
     tests = [_test(a, b) for a, b in pairs]
     p_values = [test.p_value for test in tests if test and test.p_value is not None]
+    # Holm counts only tests that could be made: an impossible test cannot be a false positive.
     adjusted = iter(holm(p_values).tolist() if p_values else [])
     rows = [
         _pair(a, b, test, next(adjusted) if test and test.p_value is not None else None)

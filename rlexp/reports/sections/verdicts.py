@@ -143,6 +143,7 @@ def _notice(pair: LabelPair, evidence: Evidence) -> Notice:
         Verdict.UNDECIDED: f"Undecided between {pair.first} and {pair.second}",
     }[verdict]
     tone = Tone.GOOD if verdict in DECIDED else Tone.NOTE
+    # A verdict on incomplete data is no plain success, so its notice becomes a warning.
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING

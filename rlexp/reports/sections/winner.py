@@ -159,6 +159,7 @@ def _model(sweep: SweepEvidence) -> TuningModel | str:
         for t in sweep.trials
         if t.eligible and set(t.scores) >= set(sweep.tuning_seeds)
     ]
+    # Variances of diverged scores would overflow, and hide the noise of all others.
     usable = [s for s in complete if all(abs(score) <= LARGEST_SCORE for score in s)]
     if len(usable) < len(complete):
         return f"{len(complete) - len(usable)} trials have a non-finite or out-of-range score"
@@ -201,8 +202,8 @@ def _undecided(sweep: SweepEvidence) -> Notice:
     """Notice about the best trial of an unfinished search."""
     best = incumbents(sweep)
     so_far = (
-        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} ({objective(sweep)}). "
-        "That is a tuning score, which overestimates, and no result."
+        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} "
+        f"({objective(sweep)}). That is a tuning score, which overestimates, and no result."
         if best
         else "none is complete on all tuning seeds."
     )
@@ -249,6 +250,8 @@ def _tone(selection: Selection, assessment: WinnerAssessment) -> Tone:
         return Tone.NOTE
     low, high = chance.low, chance.high
     if low is None or high is None:
+        # Complete separation leaves a bootstrap without variance, so there is no interval. With
+        # four runs per side its permutation p is 2/70 < 0.05; with three it is 2/20.
         sides = [assessment.of("test", trial) for trial in (selection.winner, DEFAULT)]
         many = all(side and len(side.scores) >= FEWEST_APART for side in sides)
         low = high = chance.estimate if many else 0.5

@@ -85,7 +85,7 @@ def test_a_task_without_a_minimum_has_no_lower_bound() -> None:
 
 
 def test_an_interquartile_mean_may_be_bounded_without_a_declared_minimum() -> None:
-    """One missing score of four is trimmed, so the bound stays finite without a declared minimum."""
+    """One missing score of four is trimmed, so the bound is finite without a minimum."""
     own = configured("ppo", "Pendulum-v1")
     missing = member(RunRecord(spec=run_spec(own, 3)), own)
     found = by_metric(evidence([*scored(own, [-300.0, -200.0, -150.0]), missing]))
@@ -93,7 +93,7 @@ def test_an_interquartile_mean_may_be_bounded_without_a_declared_minimum() -> No
 
 
 def test_failed_runs_that_count_as_worst_are_bounded_too() -> None:
-    """The bounds contain the aggregate without the failed runs, and with their best possible scores."""
+    """The bounds contain the aggregate without failed runs, and with their best scores."""
     own = by_metric(worst())["mean"]
     assert (1, 305.0, 611 / 3, 1110 / 3) == (own.absent, own.alone, own.low, own.high)
 

@@ -67,7 +67,7 @@ def test_cells_by_hand() -> None:
 
 
 def test_a_map_for_each_label_of_a_task_on_one_scale() -> None:
-    """Each label has a map with all values of the grid, and maps of a task share the colour scale."""
+    """Each label has a map of the whole grid, and maps of a task share the colour scale."""
     found = maps(grid_tested())
     assert [f"{n} on {CARTPOLE}: mean return by context" for n in ("ppo", "a2c", "dqn")] == [
         own.title for own in found[:3]

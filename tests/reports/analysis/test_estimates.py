@@ -44,7 +44,7 @@ BY_HAND = of_scores(
 
 
 def test_aggregates_by_hand() -> None:
-    """The IQM uses the middle four of six normalised scores, the other metrics use means of tasks."""
+    """The IQM uses the middle four of six normalised scores, the others means of tasks."""
     own = aggregates(inquiry(BY_HAND))[0].intervals
     found = {name: round(interval.estimate, 12) for name, interval in own.items()}
     expected = {"iqm": 0.75, "median": 2 / 3, "mean": 2 / 3, "optimality_gap": 1 / 3}

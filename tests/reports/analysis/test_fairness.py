@@ -112,8 +112,8 @@ def test_other_wrappers_are_another_task() -> None:
         (
             Tone.WARNING,
             (
-                'On CartPole-v1, runs differ in environment.wrappers: ppo unset; a2c ["FrameSkip"]. '
-                "They are different tasks."
+                'On CartPole-v1, runs differ in environment.wrappers: ppo unset; a2c ["FrameSkip"].'
+                " They are different tasks."
             ),
         )
     ] == told(own)

@@ -65,7 +65,7 @@ def cells(*references: dict[str, Any]) -> list[Cell]:
 
 
 def test_the_widest_task_gives_the_possible_range() -> None:
-    """The common range of tasks is the widest normalised one, and open where a task declares no end."""
+    """The common range is the widest normalised one, and open where an end is not declared."""
     both = cells({"minimum": -10.0, "maximum": 30.0}, {"minimum": 0.0})
     scale = {
         cell.task: TaskAnchors(low=0.0, high=high, source="")

@@ -99,7 +99,7 @@ def test_every_two_positive_numbers_have_a_logarithmic_axis(
 
 
 def check_axis(drawn: Scale | None, values: list[float], count: int) -> None:
-    """Check that values have positions between the ends, and ticks rise and have different texts."""
+    """Check that values lie between the ends, and ticks rise and have different texts."""
     assert drawn is not None
     assert math.isfinite(drawn.low)
     assert math.isfinite(drawn.high)

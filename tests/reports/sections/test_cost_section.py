@@ -30,20 +30,20 @@ def test_cost_by_hand() -> None:
 
 
 def test_the_text_sums_up() -> None:
-    """Steps and core-hours of all runs."""
+    """The text has the environment steps and core-hours of all runs."""
     text = texts(part_of(CostSection(), evidence(scored(configured(), [1.0] * 36))))[0]
     assert "36 runs used 396,000 environment steps and 0.05 core-hours." == text
 
 
 def test_only_runs_that_were_started_cost_something() -> None:
-    """Failed and interrupted ones among them."""
+    """Started runs count, including failed and interrupted ones."""
     own = table(part_of(CostSection(), incomplete()), "cost")
     assert [5, 3, 5, 5, 5, 5, 28] == column(own, "runs")
     assert 5 * 5500 * 10 + 3000 + 11_000 == column(own, "environment steps")[-1]
 
 
 def test_every_attempt_is_part_of_the_cost() -> None:
-    """Steps and time of all three, though the score is that of the last."""
+    """The steps and the time of all three attempts count."""
     member = scored(configured(), [1.0])[0]
     record = replace(member.record, attempts=3, spent=15_000, seconds_spent=9.0)
     own = part_of(CostSection(), evidence([replace(member, record=record)]))
@@ -54,8 +54,8 @@ def test_every_attempt_is_part_of_the_cost() -> None:
     assert "core-hours, including 2 further attempts." in texts(own)[0]
 
 
-def test_a_run_of_unknown_time_is_said() -> None:
-    """It is not a run of no time."""
+def test_a_run_of_unknown_time_is_named() -> None:
+    """A run of unknown time has no time instead of 0."""
     first, second = scored(configured(), [1.0, 2.0])
     record = replace(second.record, seconds=None, seconds_spent=0.0)
     untimed = replace(second, record=record)
@@ -67,12 +67,12 @@ def test_a_run_of_unknown_time_is_said() -> None:
 
 
 def test_nothing_run_costs_nothing() -> None:
-    """There is no part."""
+    """Without started runs there is no part."""
     assert None is CostSection().part(inquiry(nothing_run()))
 
 
 def test_the_phases_of_a_sweep_by_hand() -> None:
-    """Search against selection against test: an hour on one thread in all."""
+    """The phases of a sweep sum to an hour on one thread."""
     own = table(part_of(CostSection(), swept()), "phases")
     assert ["tuning", "selection", "test", "all"] == column(own, "phase")
     assert [160_000, 88_000, 110_000, 358_000] == column(own, "environment steps")
@@ -82,7 +82,7 @@ def test_the_phases_of_a_sweep_by_hand() -> None:
 
 
 def test_threads_count_in_the_phases() -> None:
-    """Two threads take twice the core-hours; where it is not known how many, none are told."""
+    """Two threads double the core-hours; an unknown number of threads gives none."""
     own = swept()
     first = own.experiments[0]
     two = [replace(c, compute=Compute(threads=2, device="cpu")) for c in first.configurations]
@@ -94,14 +94,14 @@ def test_threads_count_in_the_phases() -> None:
 
 
 def test_a_search_costs_something_before_the_first_test_run() -> None:
-    """One that has not begun does not."""
+    """A started search has a table of phases, an unstarted one has none."""
     own = part_of(CostSection(), searching())
     assert ["tuning", "all"] == column(table(own, "phases"), "phase")
     assert None is CostSection().part(inquiry(just_begun()))
 
 
 def test_phases_without_steps_have_no_shares() -> None:
-    """Runs that failed at once."""
+    """Phases whose runs failed at once have no share of the steps."""
     costs = {"tuning": replace(swept_evidence().costs["tuning"], steps=0)}
     own = replace(searching(), sweeps=(swept_evidence(costs=costs),))
     assert [None, None] == column(
@@ -109,8 +109,8 @@ def test_phases_without_steps_have_no_shares() -> None:
     )
 
 
-def test_several_sweeps_have_tables_of_their_own() -> None:
-    """The second took three times the steps."""
+def test_several_sweeps_have_separate_tables() -> None:
+    """Each sweep has a table with its own steps."""
     own = part_of(CostSection(), two_sweeps())
     steps = [column(table(own, f"phases-{name}"), "environment steps")[-1] for name in NAMES]
     assert [358_000, 1_074_000] == steps

@@ -161,8 +161,8 @@ def test_the_runs_shown_reach_from_the_worst_to_the_best() -> None:
     assert [(0.0, 0.0), (-39.0, 3900.0)] == [shown[0].y, shown[-1].y]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no learning curves."""
     assert LearningCurvesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 

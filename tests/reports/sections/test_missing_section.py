@@ -24,16 +24,16 @@ from rlexp.reports.drawing.blocks import Table, Tone
 from rlexp.reports.sections.missing import MissingRunsSection
 
 
-def test_everything_there_is_said() -> None:
-    """One good line, and no table."""
+def test_complete_reports_have_one_notice() -> None:
+    """A complete report has one good notice and no table."""
     own = part_of(MissingRunsSection(), typical())
     expected = "Every planned run has a score: 30 of 30."
     assert [(Tone.GOOD, expected)] == notices(own)
     assert [] == of_kind(own, Table)
 
 
-def test_what_has_no_score_is_listed_run_by_run() -> None:
-    """State, reason and how far it came."""
+def test_runs_without_a_score_are_listed() -> None:
+    """Each row has the state, the reason and the reached step."""
     own = table(part_of(MissingRunsSection(), incomplete()), "missing")
     names = [m.name for m in incomplete().cells["a2c", CARTPOLE].members[:4]]
     assert names == column(own, "run")
@@ -44,7 +44,7 @@ def test_what_has_no_score_is_listed_run_by_run() -> None:
 
 
 def test_the_summary_counts_by_state() -> None:
-    """Part of it is a warning, all of it a problem."""
+    """Some missing scores give a warning, and only missing scores a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
     expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
     assert expected in notices(part_of(MissingRunsSection(), incomplete()))
@@ -55,13 +55,13 @@ def test_the_summary_counts_by_state() -> None:
 
 
 def test_scores_that_are_no_numbers_are_missing() -> None:
-    """A completed run with NaN is told by what it is."""
+    """A completed run with a NaN score is listed with this state."""
     found = table(part_of(MissingRunsSection(), not_finite()), "missing")
     assert ["completed without a finite score"] * 2 == column(found, "state")
 
 
-def test_bounds_stand_beside_the_aggregate() -> None:
-    """For each metric of each label that lacks a score."""
+def test_bounds_are_listed_for_each_metric() -> None:
+    """Each metric of a label with a missing score has bounds."""
     own = table(part_of(MissingRunsSection(), worst()), "bounds")
     assert ["a2c"] * 4 == column(own, "label")
     assert ["IQM", "median", "mean", "optimality gap"] == column(own, "metric")
@@ -69,8 +69,8 @@ def test_bounds_stand_beside_the_aggregate() -> None:
     assert [305.0, 611 / 3, 370.0] == found
 
 
-def test_the_rule_for_failures_is_said() -> None:
-    """What a failed run counts as, and what to do."""
+def test_the_rule_for_failures_is_stated() -> None:
+    """The text states how failed runs count, and the next command."""
     assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(
         "A failed run has no score"
     )
@@ -81,47 +81,47 @@ def test_the_rule_for_failures_is_said() -> None:
 
 
 def test_the_wrong_phase_is_a_problem() -> None:
-    """It comes before everything else."""
+    """The notice about the phase precedes all others."""
     tone, text = notices(part_of(MissingRunsSection(), tuning_phase()))[0]
     assert Tone.PROBLEM is tone
     assert text.startswith("These are tuning runs, not test runs: ")
 
 
-def test_other_phases_are_said_to_be_left_out() -> None:
-    """Nothing here is about them."""
+def test_runs_of_other_phases_are_counted() -> None:
+    """A note counts the runs of other phases."""
     expected = "The same experiments also hold 4 tuning runs, which this report leaves out."
     assert (Tone.NOTE, expected) in notices(part_of(MissingRunsSection(), incomplete()))
     none = replace(typical(), left_out={Phase.TUNING: 0})
     assert 1 == len(notices(part_of(MissingRunsSection(), none)))
 
 
-def test_a_task_that_was_not_asked_for_is_said() -> None:
-    """It is no missing run, but a missing cell."""
+def test_a_task_without_planned_runs_is_named() -> None:
+    """A label without planned runs on a task gives a warning."""
     expected = "dqn has no planned run on Pendulum-v1, so it has no aggregate."
     assert (Tone.WARNING, expected) in notices(part_of(MissingRunsSection(), task_missing()))
 
 
-def test_damage_is_told_line_by_line() -> None:
-    """Whatever could not be read is a warning."""
+def test_unreadable_records_are_warned_of() -> None:
+    """Each unreadable record gives a warning."""
     own = notices(part_of(MissingRunsSection(), incomplete()))
     assert Tone.WARNING is own[-1][0]
     assert own[-1][1].endswith("its records are damaged: ValueError('no JSON')")
 
 
-def test_nothing_asked_for_has_no_part() -> None:
-    """The first section says that there is nothing."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
     assert None is MissingRunsSection().part(inquiry(empty()))
 
 
 def test_rows_are_in_order_of_label_task_and_seed() -> None:
-    """Whatever the order of the runs."""
+    """The rows do not depend on the order of the runs."""
     assert part_of(MissingRunsSection(), incomplete()) == part_of(
         MissingRunsSection(), reordered(incomplete(), 5)
     )
 
 
-def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
-    """They have a score like all others, and the reader sees what happened."""
+def test_runs_of_several_attempts_are_listed() -> None:
+    """Each row has the steps of continuation, the restarts and the reasons."""
     first, second, *others = typical().members
     went_on = replace(
         first.record,

@@ -42,8 +42,8 @@ def test_every_number_of_a_pair() -> None:
     assert (80 - 2.306, 80 + 2.306) == pytest.approx((difference.low, difference.high), abs=1e-3)
 
 
-def test_the_other_way_round_everything_turns() -> None:
-    """The second label first: the same p, the opposite difference, delta and verdict."""
+def test_the_other_order_reverses_the_pair() -> None:
+    """With labels exchanged, p is equal and difference, delta and verdict are reversed."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}
     (there,) = rows_of(of_scores(scores))
     (back,) = rows_of(of_scores(dict(reversed(scores.items()))))
@@ -53,7 +53,7 @@ def test_the_other_way_round_everything_turns() -> None:
 
 
 def test_holm_counts_all_pairs() -> None:
-    """Of three pairs the smallest p is taken three times, and the note says so."""
+    """The smallest p of three pairs is tripled, and the note states the number of pairs."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW, ("dqn", CARTPOLE): LOW[::-1]}
     rows = rows_of(of_scores(scores))
     assert [("ppo", "a2c"), ("ppo", "dqn"), ("a2c", "dqn")] == [
@@ -66,8 +66,8 @@ def test_holm_counts_all_pairs() -> None:
     assert "Permutation test (exact)." in note
 
 
-def test_the_unit_is_said() -> None:
-    """Raw returns on one task, normalised scores on several."""
+def test_the_unit_is_stated() -> None:
+    """The text names returns on one task and normalised scores on several."""
     said = []
     for make in (SAMPLES["one_task"], SAMPLES["typical"]):
         part = PairwiseTestsSection().part(inquiry(make()))
@@ -85,7 +85,7 @@ def test_one_label_has_no_pair() -> None:
 
 @pytest.mark.parametrize("name", ["all_failed", "nothing_run", "not_finite", "one_seed"])
 def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
-    """No score is no number: the cells are empty and the verdict says why; or it is undecided."""
+    """A pair without scores has empty cells and a reason."""
     for row in rows_of(SAMPLES[name]()):
         if row["difference"] is None:
             assert len(str(row["verdict"])) > 20
@@ -96,7 +96,7 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
 
 @given(name=st.sampled_from(sorted(SAMPLES)), seed=st.integers(0, 3))
 def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
-    """Same runs, same part: in whatever order they were read, and however often."""
+    """The same runs in any order give an equal part."""
     evidence = SAMPLES[name]()
     first = PairwiseTestsSection().part(inquiry(evidence))
     assert first == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))

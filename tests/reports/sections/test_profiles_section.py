@@ -108,8 +108,8 @@ def test_no_score_at_all(sample: str) -> None:
     assert "a2c: — (no score on CartPole-v1: 3 " in words
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no profiles."""
     assert PerformanceProfilesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 

@@ -222,8 +222,8 @@ def test_all_failed() -> None:
     assert (CARTPOLE, "ppo", "0 of 3") == tuple(rows_of(SAMPLES["all_failed"]())[0].values())[:3]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
     assert ReliabilitySection().part(inquiry(SAMPLES["empty"]())) is None
 
 

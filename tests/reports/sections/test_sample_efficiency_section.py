@@ -147,8 +147,8 @@ def test_no_more_points_than_asked_for() -> None:
     assert 5 == len(figure_of(typical(), curve_points=5).lines[0].x)
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
     assert SampleEfficiencySection().part(inquiry(SAMPLES["empty"]())) is None
 
 

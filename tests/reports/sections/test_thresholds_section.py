@@ -123,7 +123,7 @@ def test_a_run_that_failed_before_its_first_evaluation_is_no_success() -> None:
 
 @pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
 def test_a_run_that_may_go_on_is_neither_success_nor_failure(ending: Ending | None) -> None:
-    """Or the fast ones of the runs under way would stand for all of them."""
+    """Running runs do not count in the share of successes."""
     for under_way in ([LOW], [HIGH]):
         both = [run([HIGH, HIGH], 0), run(under_way, 1, ending=ending)]
         reached = interval(rows_of(evidence(both))[0]["reached"])
@@ -230,8 +230,8 @@ def test_nothing_run_has_rows_of_dashes() -> None:
     assert ["3 without an evaluation (3 planned)"] * 2 == [row["remark"] for row in rows]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
     assert TimeToThresholdSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
