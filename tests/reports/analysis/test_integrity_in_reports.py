@@ -37,7 +37,7 @@ def test_records_that_differ_are_a_problem() -> None:
     part = part_of(ProvenanceSection(), told(SPOILT))
     expected = (
         "sample: 29 of 30 attempts match the ledger (head 0123456789ab). "
-        "Records that differ from the ledger: ppo-test-0-aa (missing)."
+        "Records that differ: ppo-test-0-aa (missing)."
     )
     assert [(Tone.PROBLEM, expected)] == notices(part)
     assert (
