@@ -159,7 +159,7 @@ def swept_evidence(experiment: str = "sample", **changes: Any) -> SweepEvidence:
     """A finished sweep of twelve trials, of which the sixth won."""
     plain: dict[str, Any] = {
         "experiment": experiment,
-        "sweep": sweep(),
+        "definition": sweep(),
         "steps": STEPS,
         "tuning_seeds": TUNING_SEEDS,
         "selection_seeds": SELECTION_SEEDS,
@@ -250,7 +250,7 @@ def minimised() -> Evidence:
     """A sweep for few steps and little spread: less is better, and there are two objectives."""
     own = tuple(replace(t, values=(t.value, 5.0) if t.value is not None else ()) for t in trials())
     changed = swept_evidence(
-        trials=own, sweep=sweep(objective=("steps_to_threshold", "spread")), importances=()
+        trials=own, definition=sweep(objective=("steps_to_threshold", "spread")), importances=()
     )
     return of_sweep(changed, tuned=TUNED, default=UNTUNED)
 
@@ -265,7 +265,7 @@ def two_sweeps() -> Evidence:
     )
     first = swept()
     costs = {phase: replace(cost, steps=3 * cost.steps) for phase, cost in COSTS.items()}
-    second = swept_evidence("other", sweep=sweep(wider), costs=costs)
+    second = swept_evidence("other", definition=sweep(wider), costs=costs)
     renamed = [
         replace(m, experiment="other", label=f"other/{m.label}")
         for m in of_sweep(second, tuned=UNTUNED, default=TUNED).members

@@ -18,7 +18,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_attempts, read_run
 from rlexp.store.sweeps import read_trials
 
-HOURS = ("core-hours", "hours of runs")
+HOURS = ("core-hours", "run hours")
 OMITTED = ("curves-time*", "continued*")
 """Tables of a report that tell of nothing but wall-clock or attempts."""
 LEFT_OUT: Mapping[str, tuple[str, ...]] = {

@@ -122,7 +122,7 @@ def test_changed_code_is_continued_only_where_that_is_allowed(tmp_path: Path) ->
         code, output = study.give("resume", "cut", *allowed)
         assert code == 0, output
         assert "1 of 1 run begins anew, its checkpoint at step" in output
-        assert "1 run began anew at the first step" in output
+        assert "1 run restarted from the first step" in output
         assert f"checkpoints of 1 run were refused: {change}" in output
         assert {change} == {e["reason"] for e in study.events("cut", "refused")}
         assert [] == study.events("cut", "continued")

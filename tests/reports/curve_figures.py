@@ -4,12 +4,12 @@ from evidence_samples import inquiry
 
 from rlexp.reports.drawing.blocks import Line, Lines, Part
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.curves import LearningCurves
+from rlexp.reports.sections.curves import LearningCurvesSection
 
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = LearningCurves().part(inquiry(evidence, **changes))
+    part = LearningCurvesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 

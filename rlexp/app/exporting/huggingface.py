@@ -43,8 +43,8 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.evidence.runs import Evidence, Member, score_in_words, state, states
 from rlexp.reports.formats.as_json import plain
 from rlexp.reports.formats.markdown import render
-from rlexp.reports.sections.missing import Missing
-from rlexp.reports.sections.protocol import Protocol
+from rlexp.reports.sections.missing import MissingRunsSection
+from rlexp.reports.sections.protocol import ProtocolSection
 from rlexp.store.files import read_file
 from rlexp.store.layout import RunPaths
 from rlexp.store.secrets import mask_all, mask_known, secret_values
@@ -142,7 +142,7 @@ def _head(of: Card) -> dict[str, Any]:
 def _parts(of: Card) -> Iterator[Part]:
     yield Part(name="result", title="Result", blocks=tuple(_result(of)))
     yield Part(name="use", title="Use", blocks=tuple(_use(of)))
-    for section in (Missing(), Protocol()):
+    for section in (MissingRunsSection(), ProtocolSection()):
         part = section.part(of.inquiry)
         if part is not None:
             yield part

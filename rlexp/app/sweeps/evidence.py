@@ -46,7 +46,7 @@ def read_sweep_evidence(
     question = sweeping.search.question
     return SweepEvidence(
         experiment=experiment.name,
-        sweep=sweep,
+        definition=sweep,
         steps=question.steps,
         tuning_seeds=experiment.seeds.seeds(Phase.TUNING),
         selection_seeds=experiment.seeds.seeds(Phase.SELECTION),

@@ -1,7 +1,7 @@
 """The reproducibility checklist of Eimer et al. (2023), filled in from the evidence.
 
 Eimer, Lindauer and Raileanu 2023, "Hyperparameters in Reinforcement Learning and How To Tune
-Them", Appendix A; the items are in our words.
+Them", Appendix A; the items are paraphrased.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,260 +30,298 @@ from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import counted, listed, numbers, shortened
 
 
-class Answer(StrEnum):
-    """What the evidence says to an item."""
+class ChecklistAnswer(StrEnum):
+    """Answer to an item, as far as the records give one."""
 
     YES = "yes"
     NO = "no"
     WORDS = "needs words"
 
 
-Judged = tuple[Answer, str]
-"""An answer, and what it rests on or what is for the author to say, in sentences."""
-Judge = Callable[[Evidence], Judged]
+Judgement = tuple[ChecklistAnswer, str]
+"""An answer, and the evidence for it or the task for the author, in sentences."""
+JudgeItem = Callable[[Evidence], Judgement]
 
 
 LIBRARIES = ("optuna", "cmaes", "numpy", "scipy")
-"""Packages that tuners are made of."""
+"""Packages on which tuners are built."""
 
 
 def tuning_runs(evidence: Evidence) -> int:
-    """Tuning runs that the experiments hold, whether or not the report is about them."""
+    """Number of tuning runs in the experiments, in the report or left out."""
     here = len(evidence.members) if evidence.phase is Phase.TUNING else 0
     return here + evidence.left_out.get(Phase.TUNING, 0)
 
 
-def no_sweep(evidence: Evidence, words: str) -> Judged:
-    """The answer where no experiment is a sweep: tuning was done elsewhere, if at all."""
+def no_sweep(evidence: Evidence, request: str) -> Judgement:
+    """The answer where no experiment is a sweep, with a request to the author."""
     count = tuning_runs(evidence)
-    known = f"{counted(count, 'tuning run')} beside these" if count else "no tuning run"
-    return Answer.WORDS, f"The experiments hold {known}. {words}"
+    existing = f"{counted(count, 'tuning run')}" if count else "no tuning run"
+    return ChecklistAnswer.WORDS, f"The experiments contain {existing}, and no sweep. {request}"
 
 
-def tuner(evidence: Evidence) -> Judged:
-    """Item 2: tuner, pruner, their settings, and versions of what they are made of."""
+def tuner(evidence: Evidence) -> Judgement:
+    """Item 2: tuner, pruner, their settings, and versions of their packages."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Name tuner and method.")
-    told = [f"{own.experiment}: {tuner_in_words(own)}" for own in evidence.sweeps]
-    return Answer.YES, f"{'; '.join(told)}. {_versions(evidence)}"
+        return no_sweep(evidence, "Name the tuner and its method.")
+    descriptions = [f"{sweep.experiment}: {tuner_in_words(sweep)}" for sweep in evidence.sweeps]
+    return ChecklistAnswer.YES, f"{'; '.join(descriptions)}. {_versions(evidence)}"
 
 
-def space(evidence: Evidence) -> Judged:
-    """Item 3: where the whole space stands."""
+def space(evidence: Evidence) -> Judgement:
+    """Item 3: where the report lists the search space."""
     if not evidence.sweeps:
         return no_sweep(evidence, "Give ranges, scales and choices.")
-    told = [
-        f"{counted(len(own.sweep.space.parameters), 'parameter')} of {own.experiment}"
-        for own in evidence.sweeps
+    sizes = [
+        f"{counted(len(sweep.definition.space.parameters), 'parameter')} of {sweep.experiment}"
+        for sweep in evidence.sweeps
     ]
-    return Answer.YES, f"Protocol lists {listed(told)}, with range, scale, choices and conditions."
+    return (
+        ChecklistAnswer.YES,
+        f"Protocol lists {listed(sizes)}, with range, scale, choices and conditions.",
+    )
 
 
-def shared_ranges(evidence: Evidence) -> Judged:
-    """Item 4: parameters that several spaces have."""
+def shared_ranges(evidence: Evidence) -> Judgement:
+    """Item 4: ranges of parameters that several search spaces share."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say why, if not.")
-    found: dict[str, dict[str, Domain]] = {}
-    for own in evidence.sweeps:
-        for parameter in own.sweep.space.parameters:
-            found.setdefault(parameter.key, {})[own.experiment] = parameter.domain
-    shared = {key: own for key, own in found.items() if len(own) > 1}
+        return no_sweep(evidence, "State why, if they do not.")
+    domains: dict[str, dict[str, Domain]] = {}
+    for sweep in evidence.sweeps:
+        for parameter in sweep.definition.space.parameters:
+            domains.setdefault(parameter.key, {})[sweep.experiment] = parameter.domain
+    shared = {key: by_sweep for key, by_sweep in domains.items() if len(by_sweep) > 1}
     if not shared:
-        return Answer.YES, "No two sweeps here search the same hyperparameter."
+        return ChecklistAnswer.YES, "No two sweeps here search the same hyperparameter."
     if unequal := list(_unequal(shared)):
-        return Answer.WORDS, f"Not all of them: {'; '.join(unequal)}. Say why."
+        return ChecklistAnswer.WORDS, f"Ranges differ: {'; '.join(unequal)}. State why."
     count = counted(len(shared), "hyperparameter")
-    return Answer.YES, f"All sweeps that search one of {count} search the same range."
+    return ChecklistAnswer.YES, f"All sweeps that search one of {count} search the same range."
 
 
-def cost_metric(evidence: Evidence) -> Judged:
-    """Item 5: the score of a run, and what each sweep made of it."""
-    told = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
-    sweeps = [f"{own.experiment} optimised the {_objective(own)}" for own in evidence.sweeps]
-    if not told and not sweeps:
-        return Answer.NO, "No run was asked for."
-    scores = [f"The score of a run: {' or '.join(told)}"] if told else []
-    return Answer.YES, f"{'. '.join([*scores, *sweeps])}."
+def cost_metric(evidence: Evidence) -> Judgement:
+    """Item 5: the score of a run, and the objective of each sweep."""
+    definitions = sorted({score_in_words(m.record.spec.budget) for m in evidence.members})
+    sweeps = [f"{sweep.experiment} optimised the {_objective(sweep)}" for sweep in evidence.sweeps]
+    if not definitions and not sweeps:
+        return ChecklistAnswer.NO, "No run is planned."
+    scores = [f"The score of a run: {' or '.join(definitions)}"] if definitions else []
+    return ChecklistAnswer.YES, f"{'. '.join([*scores, *sweeps])}."
 
 
-def budget(evidence: Evidence) -> Judged:
-    """Item 6: full-run equivalents and environment steps, asked for and spent."""
+def budget(evidence: Evidence) -> Judgement:
+    """Item 6: full-run equivalents and environment steps, planned and spent."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Give the budget of tuning.")
-    told = [f"{own.experiment}: {budget_in_words(own)}" for own in evidence.sweeps]
-    return Answer.YES, f"{'; '.join(told)}."
+        return no_sweep(evidence, "Give the tuning budget.")
+    descriptions = [f"{sweep.experiment}: {budget_in_words(sweep)}" for sweep in evidence.sweeps]
+    return ChecklistAnswer.YES, f"{'; '.join(descriptions)}."
 
 
-def same_budget(evidence: Evidence) -> Judged:
+def same_budget(evidence: Evidence) -> Judgement:
     """Item 7: steps of the runs, and of the searches, on each task."""
     for task in evidence.tasks:
         steps = {m.record.spec.budget["steps"] for c in evidence.of_task(task) for m in c.members}
         if len(steps) > 1:
-            told = " and ".join(f"{step:,}" for step in sorted(steps))
-            return Answer.NO, f"On {task}, runs trained for {told} environment steps."
-        spent = {label: one for label, one in efforts(evidence, task).items() if one}
+            steps_text = " and ".join(f"{step:,}" for step in sorted(steps))
+            return (
+                ChecklistAnswer.NO,
+                f"On {task}, runs trained for {steps_text} environment steps.",
+            )
+        spent = {
+            label: label_effort
+            for label, label_effort in efforts(evidence, task).items()
+            if label_effort
+        }
         if are_unequal(list(spent.values())):
-            told = "; ".join(f"{label} {one}" for label, one in spent.items())
-            return Answer.NO, f"On {task}, searches took {told}."
-    told = "On each task all runs have the same environment steps"
+            efforts_text = "; ".join(
+                f"{label} {label_effort}" for label, label_effort in spent.items()
+            )
+            return ChecklistAnswer.NO, f"On {task}, searches took {efforts_text}."
+    same_steps = "On each task, all runs have the same number of environment steps"
     if evidence.sweeps and not untuned(evidence):
-        return Answer.YES, f"{told}, and so do the searches; defaults are untuned by design."
-    return Answer.WORDS, f"{told}. Say whether the same effort went into tuning each label."
+        return (
+            ChecklistAnswer.YES,
+            f"{same_steps}, and so have the searches. Defaults are untuned by design.",
+        )
+    return (
+        ChecklistAnswer.WORDS,
+        f"{same_steps}. State whether every label was tuned with the same effort.",
+    )
 
 
-def wall_clock(evidence: Evidence) -> Judged:
+def wall_clock(evidence: Evidence) -> Judgement:
     """Item 8: hardware, where a budget is in hours."""
-    timed = [own.experiment for own in evidence.sweeps if own.sweep.plan.hours]
+    timed = [sweep.experiment for sweep in evidence.sweeps if sweep.definition.plan.hours]
     if not timed:
-        return Answer.YES, "Budgets are environment steps, so hardware does not matter to them."
+        return (
+            ChecklistAnswer.YES,
+            "Budgets are in environment steps, which do not depend on hardware.",
+        )
     machines = {
         str((m.provenance.get("machine") or {}).get("processor"))
         for m in evidence.members
         if m.experiment in timed and m.provenance
     }
-    told = f" Its test runs were on {listed(sorted(machines))}." if machines else ""
-    return Answer.WORDS, (
-        f"The budget of {listed(timed)} is in hours.{told} Say whether all its tuning runs had "
-        "comparable hardware to themselves."
+    hardware = f" Its test runs were on {listed(sorted(machines))}." if machines else ""
+    return ChecklistAnswer.WORDS, (
+        f"The budget of {listed(timed)} is in hours.{hardware} State whether all its tuning runs "
+        "had comparable hardware without other load."
     )
 
 
-def all_tuned(evidence: Evidence) -> Judged:
-    """Item 9: labels that no sweep found."""
+def all_tuned(evidence: Evidence) -> Judgement:
+    """Item 9: labels that no sweep tuned."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say how each was tuned.")
+        return no_sweep(evidence, "State how each method was tuned.")
     if bare := untuned(evidence):
-        return Answer.NO, (
-            f"No sweep here tuned {listed(bare)}: tune every method with the same budget, or "
-            "leave it out."
+        return ChecklistAnswer.NO, (
+            f"No sweep in this report tuned {listed(bare)}: tune every method with the same "
+            "budget, or leave it out."
         )
-    names = listed(own.experiment for own in evidence.sweeps)
-    return Answer.YES, (
-        f"Every method was tuned by a sweep of its own ({names}). The default configurations "
-        "beside them are untuned by design: they say what tuning was worth."
+    names = listed(sweep.experiment for sweep in evidence.sweeps)
+    return ChecklistAnswer.YES, (
+        f"A separate sweep tuned every method ({names}). The default configurations "
+        "are untuned by design: they show the gain from tuning."
     )
 
 
-def tuning_seeds(evidence: Evidence) -> Judged:
+def tuning_seeds(evidence: Evidence) -> Judgement:
     """Item 10: which seeds tuning used, and how many."""
     if evidence.sweeps:
-        return Answer.YES, f"{'; '.join(_seeds_of(own, evidence) for own in evidence.sweeps)}."
+        return (
+            ChecklistAnswer.YES,
+            f"{'; '.join(_seeds_of(sweep, evidence) for sweep in evidence.sweeps)}.",
+        )
     if not tuning_runs(evidence):
-        return Answer.WORDS, "The experiments hold no tuning run; list the seeds that were used."
-    told = [
+        return (
+            ChecklistAnswer.WORDS,
+            "The experiments contain no tuning run; list the seeds that were used.",
+        )
+    descriptions = [
         f"{e.name}, root {e.seeds.root}: {numbers(e.seeds.seeds(Phase.TUNING))} "
         f"({len(e.seeds.seeds(Phase.TUNING))})"
         for e in evidence.experiments
         if e.seeds.seeds(Phase.TUNING)
     ]
-    return Answer.YES, f"{'; '.join(told)}."
+    return ChecklistAnswer.YES, f"{'; '.join(descriptions)}."
 
 
-def configurations(evidence: Evidence) -> Judged:
-    """Item 13: where every setting stands."""
+def configurations(evidence: Evidence) -> Judgement:
+    """Item 13: where the report lists every setting."""
     if not evidence.members:
-        return Answer.NO, "No configuration was asked for."
+        return ChecklistAnswer.NO, "No configuration is planned."
     if imported := imported_members(evidence):
-        told = counted(len(imported), "imported run")
-        return Answer.WORDS, f"Of {told} not every setting is known."
+        runs = counted(len(imported), "imported run")
+        return ChecklistAnswer.WORDS, f"Some settings of {runs} are not known."
     cells = counted(len(evidence.cells), "configuration")
-    told = f"Every setting of {cells} is in the records, and listed in Provenance"
-    undecided = [own.experiment for own in evidence.sweeps if own.selection is None]
+    listing = f"Every setting of {cells} is in the records, and listed in Provenance"
+    undecided = [sweep.experiment for sweep in evidence.sweeps if sweep.selection is None]
     if undecided:
-        return Answer.NO, f"{listed(undecided)} has not chosen a winner yet."
-    winners = ", that of each winner in Winner of the sweep too" if evidence.sweeps else ""
-    return Answer.YES, f"{told}{winners}."
+        return ChecklistAnswer.NO, f"{listed(undecided)} has not chosen a winner yet."
+    winners = (
+        "; the section Winner of the sweep lists those of each winner, too"
+        if evidence.sweeps
+        else ""
+    )
+    return ChecklistAnswer.YES, f"{listing}{winners}."
 
 
-def includes_tuning(evidence: Evidence) -> Judged:
-    """Item 15: the search is in the records, and the command that made it does it again."""
+def includes_tuning(evidence: Evidence) -> Judgement:
+    """Item 15: the records of the search, and the command that repeats it."""
     if not evidence.sweeps:
-        return no_sweep(evidence, "Say whether the code includes it.")
-    names = listed(own.experiment for own in evidence.sweeps)
-    return Answer.YES, (
-        f"The search itself is in the records of {names}: every trial, the choice, and the "
-        "definition that 'rlexp sweep' repeats it from."
+        return no_sweep(evidence, "State whether the code includes tuning.")
+    names = listed(sweep.experiment for sweep in evidence.sweeps)
+    return ChecklistAnswer.YES, (
+        f"The records of {names} contain the search: every trial, the choice, and the "
+        "definition from which 'rlexp sweep' repeats it."
     )
 
 
 def _versions(evidence: Evidence) -> str:
-    found = {
+    versions = {
         f"{name} {installed[name]}"
         for m in evidence.members
         for installed in [m.provenance.get("packages") or {}]
         for name in ("rlexp", *LIBRARIES)
         if name in installed
     }
-    if not found:
+    if not versions:
         return "No run recorded the versions of its packages."
-    return f"Versions: {', '.join(sorted(found))}."
+    return f"Versions: {', '.join(sorted(versions))}."
 
 
 def _unequal(shared: Mapping[str, Mapping[str, Domain]]) -> Iterator[str]:
-    for key, own in shared.items():
-        domains = list(own.values())
+    for key, by_sweep in shared.items():
+        domains = list(by_sweep.values())
         if any(domain != domains[0] for domain in domains):
-            told = ", ".join(f"{range_in_words(d)} in {name}" for name, d in own.items())
-            yield f"{key} is {told}"
+            ranges = ", ".join(f"{range_in_words(d)} in {name}" for name, d in by_sweep.items())
+            yield f"{key} is {ranges}"
 
 
-def _objective(own: SweepEvidence) -> str:
-    names = own.sweep.plan.objectives
+def _objective(sweep: SweepEvidence) -> str:
+    names = sweep.definition.plan.objectives
     more = f", and {listed(names[1:])}" if len(names) > 1 else ""
-    return f"{own.sweep.plan.aggregate} over tuning seeds of the {objective(own)}{more}"
+    return f"{sweep.definition.plan.aggregate} over tuning seeds of the {objective(sweep)}{more}"
 
 
-def _seeds_of(own: SweepEvidence, evidence: Evidence) -> str:
-    root = next((e.seeds.root for e in evidence.experiments if e.name == own.experiment), None)
+def _seeds_of(sweep: SweepEvidence, evidence: Evidence) -> str:
+    root = next((e.seeds.root for e in evidence.experiments if e.name == sweep.experiment), None)
     where = "" if root is None else f", root {root}"
-    told = f"{own.experiment}{where}: {numbers(own.tuning_seeds)} ({len(own.tuning_seeds)})"
-    chosen = numbers(own.selection_seeds)
-    return f"{told}, and {chosen} ({len(own.selection_seeds)}) for selection" if chosen else told
+    tuning = (
+        f"{sweep.experiment}{where}: {numbers(sweep.tuning_seeds)} ({len(sweep.tuning_seeds)})"
+    )
+    chosen = numbers(sweep.selection_seeds)
+    return (
+        f"{tuning}, and {chosen} ({len(sweep.selection_seeds)}) for selection"
+        if chosen
+        else tuning
+    )
 
 
 THAT_MATTER = (9, 10, 11, 12, 13)
-"""Items whose answer must not be no where a report is to be strict."""
+"""Items for which `--strict` refuses the answer no."""
 IMPORTED = (
-    "Whether they are on seeds that no tuning saw, and how evaluations were seeded, is for the "
-    "author to say."
+    "State whether tuning used other seeds than these runs, and how evaluations were seeded."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An item with its answer, and what the answer rests on or what is for the author to say."""
+class ChecklistItem:
+    """An item with its answer, and the evidence for it or the task for the author."""
 
     number: int
     question: str
-    answer: Answer
+    answer: ChecklistAnswer
     evidence: str
 
 
-def items(inquiry: Inquiry) -> tuple[Item, ...]:
-    """All items, in the order of the paper."""
+def items(report: Inquiry) -> tuple[ChecklistItem, ...]:
+    """Answers to all items, in the order of the paper."""
     return tuple(
-        Item(number, question, *judge(inquiry.evidence))
+        ChecklistItem(number, question, *judge(report.evidence))
         for number, (question, judge) in enumerate(ITEMS, start=1)
     )
 
 
-def failed_checks(inquiry: Inquiry) -> tuple[str, ...]:
-    """What `--strict` refuses, a line each.
+def failed_checks(report: Inquiry) -> tuple[str, ...]:
+    """Reasons for which `--strict` refuses the report, one line each.
 
-    Missing data, the wrong phase, records that are not what was written, items that matter.
+    They are missing data, a phase other than test, records that differ from the ledger, and
+    failed items of the checklist.
     """
-    evidence = inquiry.evidence
-    asked = items(inquiry)
-    refused = [i for i in asked if i.number in THAT_MATTER and i.answer is Answer.NO]
-    told = [f"checklist item {i.number}: {i.question} No: {i.evidence}" for i in refused]
-    return (*_wrong_phase(evidence), *_missing(evidence), *_tampered(evidence), *told)
+    evidence = report.evidence
+    answered = items(report)
+    refused = [i for i in answered if i.number in THAT_MATTER and i.answer is ChecklistAnswer.NO]
+    failed = [f"checklist item {i.number}: {i.question} No: {i.evidence}" for i in refused]
+    return (*_wrong_phase(evidence), *_missing(evidence), *_tampered(evidence), *failed)
 
 
 def _tampered(evidence: Evidence) -> Iterator[str]:
-    for own in evidence.integrity:
-        if own.faults:
-            verb = "is" if len(own.faults) == 1 else "are"
-            yield f"{own.experiment}: {counted(len(own.faults), 'record')} {verb} not what was written"
+    for integrity in evidence.integrity:
+        if integrity.faults:
+            verb = "differs" if len(integrity.faults) == 1 else "differ"
+            records = counted(len(integrity.faults), "record")
+            yield f"{integrity.experiment}: {records} {verb} from the ledger"
 
 
 def _wrong_phase(evidence: Evidence) -> Iterator[str]:
@@ -293,12 +331,12 @@ def _wrong_phase(evidence: Evidence) -> Iterator[str]:
 
 def _missing(evidence: Evidence) -> Iterator[str]:
     if not evidence.members:
-        yield f"no {evidence.phase} run was asked for"
+        yield f"no {evidence.phase} run is planned"
     for label in evidence.labels:
         cells = evidence.of_label(label)
-        asked = {cell.task for cell in cells}
-        if lacking := [task for task in evidence.tasks if task not in asked]:
-            yield f"{label} was not asked for on {listed(lacking)}"
+        planned = {cell.task for cell in cells}
+        if lacking := [task for task in evidence.tasks if task not in planned]:
+            yield f"{label} has no planned run on {listed(lacking)}"
         absent = [m for cell in cells for m in cell.members if m.score is None]
         if absent:
             total = sum(cell.planned for cell in cells)
@@ -308,90 +346,105 @@ def _missing(evidence: Evidence) -> Iterator[str]:
 
 
 def _imported(evidence: Evidence) -> str | None:
-    """What is not known of imported runs, where there are any."""
-    own = imported_members(evidence)
-    return f"Imported from other tools: {counted(len(own), 'run')}. {IMPORTED}" if own else None
-
-
-def _settings(evidence: Evidence) -> Judged:
-    if imported := _imported(evidence):
-        return Answer.WORDS, imported
-    told = (
-        "Environments of training, of evaluation and of each phase are seeded apart by "
-        "construction. Whether the domain has levels or contexts of its own for training and for "
-        "test is for the author to say."
+    """Request to the author about imported runs; `None` without imported runs."""
+    imported = imported_members(evidence)
+    return (
+        f"Imported from other tools: {counted(len(imported), 'run')}. {IMPORTED}"
+        if imported
+        else None
     )
-    return Answer.WORDS, told
 
 
-def _test_seeds(evidence: Evidence) -> Judged:
+def _settings(evidence: Evidence) -> Judgement:
+    if imported := _imported(evidence):
+        return ChecklistAnswer.WORDS, imported
+    separation = (
+        "Environments of training, evaluation and each phase have different seeds by "
+        "construction. State whether the domain has separate levels or contexts for training and "
+        "test."
+    )
+    return ChecklistAnswer.WORDS, separation
+
+
+def _test_seeds(evidence: Evidence) -> Judgement:
     if evidence.phase is not Phase.TEST or not evidence.members:
-        return Answer.NO, "This report holds no test run."
+        return ChecklistAnswer.NO, "This report contains no test run."
     if imported := _imported(evidence):
-        return Answer.WORDS, imported
+        return ChecklistAnswer.WORDS, imported
     counts = sorted({cell.planned for cell in evidence.cells.values()})
-    told = " or ".join(str(count) for count in counts)
-    return Answer.YES, f"{told} of each label on each task; {seeds_in_words(evidence.members)}."
+    numbers_of_runs = " or ".join(str(count) for count in counts)
+    return (
+        ChecklistAnswer.YES,
+        f"{numbers_of_runs} per label and task; {seeds_in_words(evidence.members)}.",
+    )
 
 
-def _all_on_test_seeds(evidence: Evidence) -> Judged:
+def _all_on_test_seeds(evidence: Evidence) -> Judgement:
     if evidence.phase is not Phase.TEST:
-        return Answer.NO, f"These are {evidence.phase} runs."
+        return ChecklistAnswer.NO, f"These are {evidence.phase} runs."
     if not evidence.members:
-        return Answer.NO, "There is no result."
+        return ChecklistAnswer.NO, "There is no result."
     if imported := _imported(evidence):
-        return Answer.WORDS, imported
-    return Answer.YES, "Runs of other phases are refused."
+        return ChecklistAnswer.WORDS, imported
+    return ChecklistAnswer.YES, "The report refuses runs of other phases."
 
 
-def _code(evidence: Evidence) -> Judged:
+def _code(evidence: Evidence) -> Judgement:
     runs = _tried(evidence)
     codes = [m.provenance.get("code") or {} for m in runs]
     commits = sorted({str(code["commit"])[:12] for code in codes if code.get("commit")})
     if not commits or not all(code.get("commit") for code in codes):
-        return Answer.NO, "Not every run knows the commit of its code: keep the study in git."
-    told = f"Commit {listed(commits)}"
+        return (
+            ChecklistAnswer.NO,
+            "Some runs did not record the commit of their code: keep the study in git.",
+        )
+    shown = f"Commit {listed(commits)}"
     if any(changed_files(m) for m in runs):
-        return Answer.WORDS, f"{told}, with changes that no commit holds. Commit and link them."
+        return (
+            ChecklistAnswer.WORDS,
+            f"{shown}, with uncommitted changes. Commit and link them.",
+        )
     remotes = sorted({str(code["remote"]) for code in codes if code.get("remote")})
     if not remotes:
-        return Answer.WORDS, f"{told}. Say where the code can be found."
-    return Answer.YES, f"{told} of {listed(remotes)}."
+        return ChecklistAnswer.WORDS, f"{shown}. State where the code can be found."
+    return ChecklistAnswer.YES, f"{shown} of {listed(remotes)}."
 
 
-def _software(evidence: Evidence) -> Judged:
+def _software(evidence: Evidence) -> Judgement:
     runs = _tried(evidence)
     if not runs or not all(packages(m) for m in runs):
-        return Answer.NO, "Not every run recorded its packages."
+        return ChecklistAnswer.NO, "Some runs did not record their packages."
     kinds = {tuple(sorted((m.provenance.get("packages") or {}).items())) for m in runs}
-    told = "the same in all runs" if len(kinds) == 1 else f"{len(kinds)} different sets"
-    return Answer.YES, f"Every run recorded all packages with versions: {told}."
+    sameness = "the same in all runs" if len(kinds) == 1 else f"{len(kinds)} different sets"
+    return ChecklistAnswer.YES, f"Every run recorded all packages with versions: {sameness}."
 
 
-def _hardware(evidence: Evidence) -> Judged:
+def _hardware(evidence: Evidence) -> Judgement:
     runs = _tried(evidence)
     machines = [m.provenance.get("machine") or {} for m in runs]
     if not runs or not all(machine.get("processor") for machine in machines):
-        return Answer.NO, "Not every run knows its machine."
-    told = sorted({f"{m['processor']}, {counted(m.get('cores') or 0, 'core')}" for m in machines})
+        return ChecklistAnswer.NO, "Some runs did not record their machine."
+    processors = sorted(
+        {f"{m['processor']}, {counted(m.get('cores') or 0, 'core')}" for m in machines}
+    )
     devices = sorted({str(m.record.spec.compute["device"]) for m in runs})
-    return Answer.YES, f"{'; '.join(told)}; device {listed(devices)}."
+    return ChecklistAnswer.YES, f"{'; '.join(processors)}; device {listed(devices)}."
 
 
 def _tried(evidence: Evidence) -> list[Member]:
     return [m for m in evidence.members if m.record.attempts]
 
 
-ITEMS: tuple[tuple[str, Judge], ...] = (
+ITEMS: tuple[tuple[str, JudgeItem], ...] = (
     ("Are settings for training and for test defined, and are they kept apart?", _settings),
     ("Is the tuner named, with the method it implements?", tuner),
     ("Is the whole search space given?", space),
-    ("Do algorithms share the ranges of hyperparameters they share?", shared_ranges),
-    ("Is it said which cost was optimised?", cost_metric),
-    ("Is the budget of tuning given?", budget),
+    ("Do algorithms use the same ranges for shared hyperparameters?", shared_ranges),
+    ("Is the optimised cost metric stated?", cost_metric),
+    ("Is the tuning budget given?", budget),
     ("Did all methods have the same budget?", same_budget),
-    ("If the budget is wall-clock: was the hardware comparable?", wall_clock),
-    ("Were all methods, baselines too, tuned in this way?", all_tuned),
+    ("If the budget is wall-clock time: was the hardware comparable?", wall_clock),
+    ("Were all methods, including baselines, tuned in this way?", all_tuned),
     ("Are the tuning seeds listed, and how many?", tuning_seeds),
     ("Are the test seeds listed, and how many?", _test_seeds),
     ("Are all results on test seeds?", _all_on_test_seeds),

@@ -1,4 +1,4 @@
-"""Returns over the parameters of test contexts: a line over one, a map for each label over two."""
+"""Figures of returns over context parameters: lines over one parameter, heat maps over two."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,18 +22,18 @@ from rlexp.text import listed
 Array = NDArray[np.float64]
 
 MOST = 12
-"""Values of a parameter that have a cell each; more of them share bins."""
+"""Maximal number of values with a cell each; more values share bins."""
 MOST_POINTS = 100
-"""Values of a parameter alone that have a point each on a line, where all runs have them."""
+"""Maximal number of points on a line over one parameter, if all runs share the contexts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where values of a parameter stand: at values of their own, or in bins between `edges`.
+class ContextAxis:
+    """Axis of a context parameter: its single values, or bins between `edges`.
 
     Attributes:
-        at: Values, or middles of bins, of shape (places,), rising.
-        edges: Of the bins, one more than there are; nothing where there are none.
+        at: Values, or midpoints of bins, of shape (positions,), rising.
+        edges: Edges of the bins, of shape (positions + 1,); empty without bins.
     """
 
     parameter: str
@@ -42,54 +42,60 @@ class Places:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A value (`9.8`), or the ends of a bin (`9 to 10`), in words."""
+        """Text of each position: a value (`9.8`), or the ends of a bin (`9 to 10`)."""
         if not self.edges:
             return tuple(f"{value:.6g}".replace("-", "−") for value in self.at)
         return tuple(f"{a} to {b}" for a, b in pairwise(tick_texts(list(self.edges))))
 
     def of(self, values: Array) -> NDArray[np.int64]:
-        """The place of each value, of shape (values,)."""
+        """Index of the position of each value, of shape (values,)."""
         if not self.edges:
             return np.searchsorted(self.at, values).astype(np.int64)
-        found = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(found, 0, len(self.at) - 1).astype(np.int64)
+        indices = np.searchsorted(self.edges, values, side="right") - 1
+        # The last edge belongs to the last bin, and rounding may push a value over it.
+        return np.clip(indices, 0, len(self.at) - 1).astype(np.int64)
 
 
 def varied(tests: Sequence[ContextTests]) -> tuple[str, ...]:
-    """Parameters that an axis could show: quantities with several values in the tests of a task."""
-    names = dict.fromkeys(name for own in tests for name in own.parameters)
+    """Parameters with several values in the tests of a task, sorted by name."""
+    names = dict.fromkeys(name for context_test in tests for name in context_test.parameters)
     return tuple(n for n in sorted(names) if n != LEVEL and len(np.unique(_values(tests, n))) > 1)
 
 
-def places(tests: Sequence[ContextTests], names: Sequence[str], bins: int) -> list[Places]:
-    """The places of parameters, common to all labels of a task."""
+def context_axes(
+    tests: Sequence[ContextTests], names: Sequence[str], bins: int
+) -> list[ContextAxis]:
+    """The axes of parameters, shared by all labels of a task."""
     alone = len(names) == 1
-    fixed = all(own.same and (alone or len(own.runs) > 1) for own in tests)
+    # With fixed contexts every run has a value in every cell, so many points stay comparable.
+    fixed = all(
+        context_test.same and (alone or len(context_test.runs) > 1) for context_test in tests
+    )
     most = MOST_POINTS if fixed and alone else MOST
     return [_places(name, tests, most, bins, fixed=fixed) for name in names]
 
 
 def cells(
-    tests: ContextTests, axes: Sequence[Places], settings: Settings
+    tests: ContextTests, axes: Sequence[ContextAxis], settings: Settings
 ) -> dict[tuple[int, ...], Interval]:
-    """The mean return over the runs in each cell where one was played, by its places.
+    """Mean return over runs in each cell with an episode, by its indices on the axes.
 
-    Of each run, the contexts in the cell weigh the same.
+    The contexts of a run in the same cell have the same weight.
     """
-    found: dict[tuple[int, ...], list[float]] = {}
+    values: dict[tuple[int, ...], list[float]] = {}
     columns = [tests.parameters.index(axis.parameter) for axis in axes]
     for run in tests.runs:
         for cell, value in _means(run, columns, axes).items():
-            found.setdefault(cell, []).append(value)
+            values.setdefault(cell, []).append(value)
     ends = possible_scores([tests.cell], None)
     return {
-        cell: over_runs(found[cell], settings, ends, resampling=settings.curve_resampling)
-        for cell in sorted(found)
+        cell: over_runs(values[cell], settings, ends, resampling=settings.curve_resampling)
+        for cell in sorted(values)
     }
 
 
 def _means(
-    run: PlayedContexts, columns: Sequence[int], axes: Sequence[Places]
+    run: PlayedContexts, columns: Sequence[int], axes: Sequence[ContextAxis]
 ) -> dict[tuple[int, ...], float]:
     placed = [axis.of(run.contexts[:, k]) for k, axis in zip(columns, axes, strict=True)]
     gathered: dict[tuple[int, ...], list[float]] = {}
@@ -100,30 +106,35 @@ def _means(
 
 def _places(
     name: str, tests: Sequence[ContextTests], most: int, bins: int, *, fixed: bool
-) -> Places:
-    own = np.unique(_values(tests, name))
-    if len(own) <= most and (fixed or all(_repeats(name, one) for one in tests)):
-        return Places(name, tuple(own.tolist()))
-    step = tick_step(float(own[-1] - own[0]) / bins)
-    first, last = math.floor(own[0] / step + 1e-9), math.ceil(own[-1] / step - 1e-9)
+) -> ContextAxis:
+    unique = np.unique(_values(tests, name))
+    if len(unique) <= most and (
+        fixed or all(_repeats(name, context_test) for context_test in tests)
+    ):
+        return ContextAxis(name, tuple(unique.tolist()))
+    step = tick_step(float(unique[-1] - unique[0]) / bins)
+    first, last = math.floor(unique[0] / step + 1e-9), math.ceil(unique[-1] / step - 1e-9)
+    # Multiples of a round step give the same edges for all labels of the task.
     edges = tuple(step * k for k in range(first, last + 1))
-    return Places(name, tuple((a + b) / 2 for a, b in pairwise(edges)), edges)
+    return ContextAxis(name, tuple((a + b) / 2 for a, b in pairwise(edges)), edges)
 
 
-def _repeats(name: str, own: ContextTests) -> bool:
-    """Whether contexts share values; those of a sample do not, and each would have a cell."""
-    return name not in own.parameters or len(np.unique(_values([own], name))) < len(own.contexts)
+def _repeats(name: str, context_test: ContextTests) -> bool:
+    """Whether contexts share values of a parameter; randomly sampled contexts do not."""
+    return name not in context_test.parameters or len(
+        np.unique(_values([context_test], name))
+    ) < len(context_test.contexts)
 
 
 def _values(tests: Sequence[ContextTests], name: str) -> Array:
-    """A parameter's value in every context of every label."""
+    """Values of a parameter in the contexts of all labels."""
     every = [t.contexts[:, t.parameters.index(name)] for t in tests if name in t.parameters]
     return np.concatenate(every)
 
 
 Cells = Mapping[tuple[int, ...], Interval]
 REACHED = "mean return"
-SCALE = "One scale for all labels of the task."
+SCALE = "All labels of the task share one colour scale."
 EMPTY = "Empty cells had no episode."
 
 
@@ -133,56 +144,60 @@ def figures(
     chosen: tuple[str, ...] | None,
     bins: int,
 ) -> Iterator[Lines | HeatMap]:
-    """The figures of every task whose test varies a quantity.
+    """Figures of every task whose test varies a parameter.
 
     Args:
-        tests: Of all labels on all tasks.
-        settings: How intervals are made.
-        chosen: Parameters to show where a task has them; without, the first two that vary.
-        bins: Of a parameter that has too many values for a cell each.
+        tests: Tests of all labels on all tasks.
+        settings: Settings of the intervals.
+        chosen: Parameters to show where a task has them; `None` takes the first two that vary.
+        bins: Number of bins of a parameter with too many values for a cell each.
 
     Raises:
         ConfigError: No task has a chosen parameter.
     """
     _check(tests, chosen or ())
     numbers = count(1)
-    for task in dict.fromkeys(own.cell.task for own in tests):
-        own = [t for t in tests if t.cell.task == task]
-        names = _axes(own, chosen)
-        shown = [t for t in own if set(names) <= set(t.parameters)]
-        axes = places(shown, names, bins) if names else []
+    for task in dict.fromkeys(context_test.cell.task for context_test in tests):
+        task_tests = [t for t in tests if t.cell.task == task]
+        names = _axes(task_tests, chosen)
+        shown = [t for t in task_tests if set(names) <= set(t.parameters)]
+        axes = context_axes(shown, names, bins) if names else []
         if len(axes) == 1:
             yield _line(next(numbers), shown, axes[0], settings)
         elif axes:
-            found = [cells(t, axes, settings) for t in shown]
-            every = [cell.estimate for one in found for cell in one.values()]
+            cells_by_label = [cells(t, axes, settings) for t in shown]
+            every = [
+                cell.estimate for label_cells in cells_by_label for cell in label_cells.values()
+            ]
             colour = Axis(title=REACHED, low=min(every), high=max(every))
-            for t, one in zip(shown, found, strict=True):
-                yield _map(next(numbers), t, axes, one, colour)
+            for t, label_cells in zip(shown, cells_by_label, strict=True):
+                yield _map(next(numbers), t, axes, label_cells, colour)
 
 
 def _check(tests: Sequence[ContextTests], chosen: Sequence[str]) -> None:
-    known = varied(tests)
+    varying = varied(tests)
     for name in chosen:
-        if name not in known:
+        if name not in varying:
             raise ConfigError(
                 f"section.generalisation.parameters: no test varies {name!r}"
-                f"{did_you_mean(name, known)} (tests vary: {', '.join(known) or 'nothing'})"
+                f"{did_you_mean(name, varying)} (tests vary: {', '.join(varying) or 'nothing'})"
             )
 
 
 def _axes(tests: Sequence[ContextTests], chosen: Sequence[str] | None) -> tuple[str, ...]:
-    """One or two parameters; those chosen where the task has all of them and they vary."""
-    known = varied(tests)
-    wanted = tuple(dict.fromkeys(chosen or ()))
-    return wanted if wanted and set(wanted) <= set(known) else known[:2]
+    """One or two parameters: those chosen, if all of them vary on the task, else the first."""
+    varying = varied(tests)
+    requested = tuple(dict.fromkeys(chosen or ()))
+    return requested if requested and set(requested) <= set(varying) else varying[:2]
 
 
-def _line(number: int, tests: Sequence[ContextTests], axis: Places, settings: Settings) -> Lines:
-    found = [cells(own, [axis], settings) for own in tests]
-    every = [value for one in found for value in one.values()]
+def _line(
+    number: int, tests: Sequence[ContextTests], axis: ContextAxis, settings: Settings
+) -> Lines:
+    cells_by_label = [cells(context_test, [axis], settings) for context_test in tests]
+    every = [value for label_cells in cells_by_label for value in label_cells.values()]
     how = dict.fromkeys(f"{made_how(value)}." for value in every if possible(value))
-    binned = f"Over {len(axis.at)} bins, each at its middle." if axis.edges else ""
+    binned = f"{len(axis.at)} bins, each drawn at its midpoint." if axis.edges else ""
     trained = dict.fromkeys(map(_trained, tests))
     note = [_runs(every), *how, binned, _averaged(tests, [axis]), *trained]
     return Lines(
@@ -190,17 +205,20 @@ def _line(number: int, tests: Sequence[ContextTests], axis: Places, settings: Se
         title=f"{tests[0].cell.task}: {REACHED} by {axis.parameter}",
         x=Axis(title=axis.parameter),
         y=Axis(title=REACHED),
-        lines=tuple(_curve(t, axis, one) for t, one in zip(tests, found, strict=True)),
+        lines=tuple(
+            _curve(t, axis, label_cells)
+            for t, label_cells in zip(tests, cells_by_label, strict=True)
+        ),
         note=" ".join(filter(None, note)),
     )
 
 
-def _curve(tests: ContextTests, axis: Places, found: Cells) -> Line:
-    values = list(found.values())
+def _curve(tests: ContextTests, axis: ContextAxis, label_cells: Cells) -> Line:
+    values = list(label_cells.values())
     some = any(map(possible, values))
     return Line(
         label=tests.cell.label,
-        x=tuple(axis.at[place] for (place,) in found),
+        x=tuple(axis.at[position] for (position,) in label_cells),
         y=tuple(value.estimate for value in values),
         low=tuple(value.low for value in values) if some else None,
         high=tuple(value.high for value in values) if some else None,
@@ -208,12 +226,18 @@ def _curve(tests: ContextTests, axis: Places, found: Cells) -> Line:
 
 
 def _map(
-    number: int, tests: ContextTests, axes: Sequence[Places], found: Cells, colour: Axis
+    number: int, tests: ContextTests, axes: Sequence[ContextAxis], label_cells: Cells, colour: Axis
 ) -> HeatMap:
     x, y = axes
     across, up = range(len(x.at)), range(len(y.at))
-    empty = EMPTY if len(found) < len(x.at) * len(y.at) else ""
-    note = [_runs(list(found.values())), SCALE, empty, _averaged([tests], axes), _trained(tests)]
+    empty = EMPTY if len(label_cells) < len(x.at) * len(y.at) else ""
+    note = [
+        _runs(list(label_cells.values())),
+        SCALE,
+        empty,
+        _averaged([tests], axes),
+        _trained(tests),
+    ]
     return HeatMap(
         name=f"generalisation-map-{number}",
         title=f"{tests.cell.label} on {tests.cell.task}: {REACHED} by context",
@@ -222,32 +246,32 @@ def _map(
         y=y.parameter,
         columns=x.names,
         rows=y.names,
-        values=tuple(tuple(found.get((i, j)) for i in across) for j in up),
+        values=tuple(tuple(label_cells.get((i, j)) for i in across) for j in up),
         colour=colour,
         note=" ".join(filter(None, note)),
     )
 
 
 def _runs(values: Sequence[Interval]) -> str:
-    """How many runs each number is of."""
+    """Sentence with the number of runs behind each number."""
     low, high = min(v.n for v in values), max(v.n for v in values)
     return (
         f"Means over runs, n = {low}." if low == high else f"Means over runs, n = {low} to {high}."
     )
 
 
-def _averaged(tests: Sequence[ContextTests], axes: Sequence[Places]) -> str:
-    """Which parameters vary and are not shown."""
+def _averaged(tests: Sequence[ContextTests], axes: Sequence[ContextAxis]) -> str:
+    """Sentence about varying parameters without an axis; empty without any."""
     shown = {axis.parameter for axis in axes} | {LEVEL}
     others = [name for name in varied(tests) if name not in shown]
     return f"Averaged over {listed(others)}." if others else ""
 
 
 def _trained(tests: ContextTests) -> str:
-    """What training had of the parameters, as far as episodes in distribution show it."""
+    """Sentence with the parameter ranges of the episodes in distribution."""
     ranges = zip(tests.parameters, tests.trained, strict=True)
-    told = [f"{name} {_ends(*ends)}" for name, ends in ranges if ends and name != LEVEL]
-    return f"In distribution: {listed(told)}." if told else ""
+    shown = [f"{name} {_ends(*ends)}" for name, ends in ranges if ends and name != LEVEL]
+    return f"In distribution: {listed(shown)}." if shown else ""
 
 
 def _ends(low: float, high: float) -> str:

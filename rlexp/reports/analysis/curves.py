@@ -1,4 +1,4 @@
-"""From evidence to learning curves: the evaluations of runs, brought to common points."""
+"""Learning curves: evaluations of runs, aligned at common points and aggregated."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,37 +18,37 @@ Ends = tuple[float | None, float | None]
 
 
 FEWEST = 3
-"""Runs from which a figure shows a band."""
+"""Smallest number of runs with a band."""
 
 
 SHOWN = 30
-"""Single runs of a label that a figure shows, at most."""
+"""Maximal number of single runs of a label in a figure."""
 
 
 CHANGES = 4
-"""Changes in the number of runs that are told one by one, at most."""
+"""Maximal number of changes in the number of runs that the text lists one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """What is drawn of a label: its line, and in words what that rests on."""
+class LabelLines:
+    """The lines of a label, and the text about the runs behind them."""
 
     lines: tuple[Line, ...]
-    words: str
+    description: str
 
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RunCurve:
     """The evaluations of one run.
 
     Attributes:
-        x: Environment steps, a share of them, or seconds since the run started; of shape (T,),
+        x: Environment steps, a share of them, or seconds since the run started, of shape (T,),
             rising.
-        y: Mean return of each evaluation, of shape (T,); NaN where that is no finite number.
-        completed: Whether the run is.
+        y: Mean return of each evaluation, of shape (T,); NaN where it is not finite.
+        completed: Whether the run completed.
     """
 
     x: Array
@@ -57,70 +57,72 @@ class Curve:
 
     @property
     def order(self) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
-        """What curves are sorted by: runs have no order."""
+        """Sort key by value, so that results do not depend on the order of the runs."""
         returns = np.where(np.isnan(self.y), -np.inf, self.y)
         return tuple(self.x.tolist()), tuple(returns.tolist()), self.completed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
+class LabelCurves:
     """The curves of a label on a task.
 
     Attributes:
-        planned: Runs that were asked for.
-        curves: One of each run that has any, in the order of their values.
-        remarks: What is missing from them, in words.
+        planned: Number of planned runs.
+        curves: Curves of the runs with evaluations, sorted by their values.
+        remarks: Missing data, as texts.
     """
 
     label: str
     task: str
     planned: int
-    curves: tuple[Curve, ...]
+    curves: tuple[RunCurve, ...]
     remarks: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
-        """The remarks, or why there is nothing to remark on."""
-        return "; ".join(self.remarks) if self.planned else "not asked for on this task"
+    def remark(self) -> str:
+        """The remarks as one text, also where no run is planned."""
+        return "; ".join(self.remarks) if self.planned else "no run planned on this task"
 
-    def scaled(self, x: float = 1.0, y: Callable[[Array], Array] = np.asarray) -> "Curves":
-        """The same with x in units of `x`, and y as a function of it."""
+    def scaled(self, x: float = 1.0, y: Callable[[Array], Array] = np.asarray) -> "LabelCurves":
+        """The curves with x divided by `x`, and y transformed by the function `y`."""
         return replace(self, curves=tuple(replace(c, x=c.x / x, y=y(c.y)) for c in self.curves))
 
 
-def aggregate(tasks: Sequence[Curves], settings: Settings, ends: Ends = (None, None)) -> Drawn:
+def aggregate_curve(
+    tasks: Sequence[LabelCurves], settings: Settings, ends: Ends = (None, None)
+) -> LabelLines:
     """The aggregate of a label's runs over one or several tasks, with a band.
 
-    Where fewer than `FEWEST` runs are left there is no band: of two, it is so wide that it hides
-    every other line.
+    There is no band where fewer than `FEWEST` runs are left: a band of two runs is so wide that it
+    hides all other lines.
 
     Args:
-        tasks: Its curves on each task, all of them in comparable units.
-        settings: Points, repetitions, level and seed.
-        ends: The least and the greatest possible return, in these units, where they are known.
+        tasks: Curves of the label on each task, in comparable units.
+        settings: Number of points and repetitions, level and seed.
+        ends: Smallest and largest possible return in these units; `None` where not declared.
     """
     label, planned = tasks[0].label, sum(curves.planned for curves in tasks)
     x = common_points(tasks, settings.curve_points)
     if not len(x):
-        return Drawn(lines=(), words="no point at which half of the runs are evaluated")
+        return LabelLines(lines=(), description="no point at which half of the runs are evaluated")
     aligned = [align([(c.x, c.y) for c in curves.curves], x) for curves in tasks]
-    found = band(aligned, settings.curve_resampling, method=settings.interval)
-    shown = found.runs >= FEWEST
-    some = not found.reason and bool(shown.any())
-    low, high = _cut(found, shown, ends)
+    curve_band = band(aligned, settings.curve_resampling, method=settings.interval)
+    shown = curve_band.runs >= FEWEST
+    some = not curve_band.reason and bool(shown.any())
+    low, high = _cut(curve_band, shown, ends)
     line = Line(
         label=label,
         x=tuple(x.tolist()),
-        y=_values(found.estimate),
+        y=_values(curve_band.estimate),
         low=_values(low) if some else None,
         high=_values(high) if some else None,
     )
-    words = [runs_in_words(x, found.runs, planned), *_doubts(found)]
-    return Drawn(lines=(line,), words="; ".join(words))
+    remarks = [runs_in_words(x, curve_band.runs, planned), *_doubts(curve_band)]
+    return LabelLines(lines=(line,), description="; ".join(remarks))
 
 
-def single_lines(curves: Curves, points: int) -> tuple[Line, ...]:
-    """Single runs, faint: all of them, or `SHOWN` evenly spread in the order of their means."""
+def single_lines(curves: LabelCurves, points: int) -> tuple[Line, ...]:
+    """Faint lines of all single runs, or of `SHOWN` runs evenly spread by their means."""
     lines = []
     for curve in _representative(curves):
         kept = np.isin(curve.x, thinned(curve.x, points))
@@ -130,12 +132,12 @@ def single_lines(curves: Curves, points: int) -> tuple[Line, ...]:
 
 
 def runs_in_words(x: Array, runs: NDArray[np.int64], planned: int) -> str:
-    """How many runs each point rests on: `10 of 10 runs up to 5,000, then 9`.
+    """Text about the number of runs behind each point: `10 of 10 runs up to 5,000, then 9`.
 
     Args:
         x: Of shape (T,), T ≥ 1, rising.
         runs: Of shape (T,).
-        planned: Runs that were asked for.
+        planned: Number of planned runs.
     """
     ends = np.flatnonzero(np.diff(runs))
     if len(x) == 1:
@@ -154,60 +156,62 @@ def runs_in_words(x: Array, runs: NDArray[np.int64], planned: int) -> str:
 
 
 def number_in_words(value: float) -> str:
-    """A position on an axis: whole, or to three digits."""
+    """Text of a position on an axis: a whole number, or three digits."""
     whole = abs(value) >= 100 or float(value).is_integer()
     return f"{value:,.0f}" if whole else f"{value:.3g}"
 
 
-def _cut(found: Band, shown: NDArray[np.bool_], ends: Ends) -> tuple[Array, Array]:
-    """The band where it is shown, without what no run can reach; an end below it is no end."""
+def _cut(curve_band: Band, shown: NDArray[np.bool_], ends: Ends) -> tuple[Array, Array]:
+    """The band clipped to possible returns; an end that the estimate exceeds is ignored."""
     least, greatest = (np.nan if end is None else end for end in ends)
-    low = np.where(found.estimate >= least, np.fmax(found.low, least), found.low)
-    high = np.where(found.estimate <= greatest, np.fmin(found.high, greatest), found.high)
-    possible = shown & np.isfinite(found.low)
+    low = np.where(curve_band.estimate >= least, np.fmax(curve_band.low, least), curve_band.low)
+    high = np.where(
+        curve_band.estimate <= greatest, np.fmin(curve_band.high, greatest), curve_band.high
+    )
+    possible = shown & np.isfinite(curve_band.low)
     return np.where(possible, low, np.nan), np.where(possible, high, np.nan)
 
 
-def _doubts(found: Band) -> Iterator[str]:
-    """Where there is no band, and where it is known to be too narrow."""
-    if found.reason:
-        yield f"no band: {found.reason}"
+def _doubts(curve_band: Band) -> Iterator[str]:
+    """Texts about missing bands, and about a band that is too narrow."""
+    if curve_band.reason:
+        yield f"no band: {curve_band.reason}"
         return
-    if found.gaps:
-        yield f"no band in places: {found.gaps}"
-    if (found.runs < FEWEST).any():
-        yield f"no band of fewer than {FEWEST} runs"
-    if found.coverage is not None and found.coverage < SHORT_OF_NOMINAL:
-        yield f"the band is too narrow: expected coverage {per_cent(found.coverage)}"
+    if curve_band.gaps:
+        yield f"no band at some points: {curve_band.gaps}"
+    if (curve_band.runs < FEWEST).any():
+        yield f"no band where fewer than {FEWEST} runs are left"
+    if curve_band.coverage is not None and curve_band.coverage < SHORT_OF_NOMINAL:
+        yield f"the band is too narrow: expected coverage {per_cent(curve_band.coverage)}"
 
 
-def _representative(curves: Curves) -> Sequence[Curve]:
+def _representative(curves: LabelCurves) -> Sequence[RunCurve]:
     if len(curves.curves) <= SHOWN:
         return curves.curves
+    # Even ranks keep the worst and the best run in the figure.
     ordered = sorted(curves.curves, key=lambda c: (_height(c), c.order))
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, SHOWN).round().astype(int)]
 
 
-def _height(curve: Curve) -> float:
-    known = curve.y[np.isfinite(curve.y)]
-    return float(known.mean()) if len(known) else -np.inf
+def _height(curve: RunCurve) -> float:
+    finite = curve.y[np.isfinite(curve.y)]
+    return float(finite.mean()) if len(finite) else -np.inf
 
 
 def _values(y: Array) -> tuple[float | None, ...]:
     return tuple(float(v) if np.isfinite(v) else None for v in y)
 
 
-def by_steps(evidence: Evidence, label: str, task: str) -> Curves:
-    """The evaluations of a label's runs on a task over environment steps."""
+def by_steps(evidence: Evidence, label: str, task: str) -> LabelCurves:
+    """Curves of a label's runs on a task over environment steps."""
     return _curves(evidence, label, task, lambda member: member.steps)
 
 
-def by_seconds(evidence: Evidence, label: str, task: str) -> Curves:
-    """The same over the seconds since a run started.
+def by_seconds(evidence: Evidence, label: str, task: str) -> LabelCurves:
+    """Curves of a label's runs on a task over the seconds since the start of each run.
 
-    Of a run with several attempts, the first that the others continue is its start: what lies
-    between attempts counts. A run whose times do not rise (its clock was set back) is left out, and
-    that is said.
+    The start is that of the first attempt which later attempts continue, so pauses between attempts
+    count. A run whose times do not increase (its clock was set back) is left out, with a remark.
     """
     return _curves(evidence, label, task, seconds_of)
 
@@ -219,49 +223,54 @@ def seconds_of(member: Member) -> Array:
     return np.asarray([e.time - begun for e in member.record.evaluations], dtype=np.float64)
 
 
-def curve_of(member: Member, x: Callable[[Member], Array]) -> Curve:
-    """The evaluations of a run over x."""
-    return Curve(x(member), member.returns, member.record.state is State.COMPLETED)
+def curve_of(member: Member, x: Callable[[Member], Array]) -> RunCurve:
+    """The curve of a run over x."""
+    return RunCurve(x(member), member.returns, member.record.state is State.COMPLETED)
 
 
-def common_points(tasks: Sequence[Curves], points: int) -> Array:
-    """Where curves are brought together: at most `points` of their own x, rising.
+def common_points(tasks: Sequence[LabelCurves], points: int) -> Array:
+    """Common points of curves: at most `points` of their x, rising.
 
-    Every completed run has begun there and is not over, and so have at least half of all runs of
-    every task: what lies beyond would be the curve of those that are slow, or that survived.
+    At each point, all completed runs and at least half of all runs of every task are between their
+    first and last evaluation. Beyond these points the curve would describe only the slow runs, or
+    the runs that survived.
     """
     if not all(curves.curves for curves in tasks):
         return np.empty(0)
+    # Only x of real evaluations: interpolated points would invent returns.
     union = np.unique(np.concatenate([c.x for t in tasks for c in t.curves]))
     enough = np.ones(len(union), dtype=bool)
     for curves in tasks:
         completed = [curve for curve in curves.curves if curve.completed]
+        # An exact integer comparison: half of an odd number of runs has no rounding.
         enough &= 2 * _under_way(curves.curves, union) >= len(curves.curves)
         enough &= _under_way(completed, union) == len(completed)
     return thinned(union[enough], points)
 
 
-def _under_way(curves: Sequence[Curve], x: Array) -> NDArray[np.int64]:
-    """How many curves have begun and are not over, of shape (T,)."""
+def _under_way(curves: Sequence[RunCurve], x: Array) -> NDArray[np.int64]:
+    """Number of curves between their first and last point at each x, of shape (T,)."""
     begun = np.searchsorted(np.sort([c.x[0] for c in curves]), x, side="right")
     over = np.searchsorted(np.sort([c.x[-1] for c in curves]), x, side="left")
     return np.asarray(begun - over, dtype=np.int64)
 
 
 def thinned(x: Array, points: int) -> Array:
-    """At most `points` of x, evenly spread, both ends among them."""
+    """At most `points` of x, evenly spread, including both ends."""
     if len(x) <= points:
         return x
     return np.asarray(x[np.linspace(0, len(x) - 1, points).round().astype(int)])
 
 
-def _curves(evidence: Evidence, label: str, task: str, x: Callable[[Member], Array]) -> Curves:
+def _curves(
+    evidence: Evidence, label: str, task: str, x: Callable[[Member], Array]
+) -> LabelCurves:
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
     evaluated = [member for member in members if member.record.evaluations]
     curves = [curve_of(member, x) for member in evaluated]
     rising = [c for c in curves if c.x[0] >= 0 and (np.diff(c.x) > 0).all()]
-    return Curves(
+    return LabelCurves(
         label=label,
         task=task,
         planned=len(members),
@@ -271,15 +280,21 @@ def _curves(evidence: Evidence, label: str, task: str, x: Callable[[Member], Arr
 
 
 def _remarks(
-    members: Sequence[Member], evaluated: Sequence[Member], disordered: int, kept: Sequence[Curve]
+    members: Sequence[Member],
+    evaluated: Sequence[Member],
+    disordered: int,
+    kept: Sequence[RunCurve],
 ) -> Iterator[str]:
     total, runs = len(members), counted(len(members), "run")
     if len(evaluated) < total:
-        told = states([m for m in members if not m.record.evaluations])
-        yield f"{total - len(evaluated)} of {runs} without an evaluation ({told})"
+        state_counts = states([m for m in members if not m.record.evaluations])
+        yield f"{total - len(evaluated)} of {runs} without an evaluation ({state_counts})"
     if disordered:
-        yield f"{disordered} of {runs} left out, the times of their evaluations not rising"
+        yield (
+            f"{disordered} of {runs} left out, because the times of their evaluations do not "
+            "increase"
+        )
     gaps = sum(int(np.isnan(c.y).sum()) for c in kept)
     if gaps:
-        own = sum(bool(np.isnan(c.y).any()) for c in kept)
-        yield f"evaluations that are no finite number: {gaps}, in {own} of {runs}"
+        affected = sum(bool(np.isnan(c.y).any()) for c in kept)
+        yield f"non-finite evaluations: {gaps}, in {affected} of {runs}"

@@ -1,8 +1,9 @@
-"""Numbers that sections and `rlexp compare` share: `aggregates`, `per_task` and `pairs`.
+"""Estimates that sections and `rlexp compare` share, so that both show the same numbers.
 
-Scores of several tasks are normalised by anchors, those of one task are raw: `unit` says which.
-What cannot be computed stands there with a reason in words, never with a smaller n. What runs
-without a score could change is in `rlexp.reports.analysis.estimates`.
+`aggregates` are metrics over all tasks, `per_task` those on each task, `pairs` the verdicts, and
+`bounds` the range of aggregates under missing scores. Scores of several tasks are normalised by
+anchors, those of a single task are raw (`unit`). An estimate that cannot be computed has a reason,
+and never a smaller n.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimate, largest_difference
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.scale import (
-    Scales,
+    AnchorsByTask,
     common_scale,
     possible_ends,
     possible_scores,
@@ -32,21 +33,21 @@ from rlexp.stats.verdict import Decision, verdicts
 from rlexp.text import listed
 
 UNBOUNDED = LARGEST_SCORE
-"""What stands for a score without a bound; what a metric ignores leaves no trace of it."""
+"""Stands for a score without a declared bound. A metric that ignores outliers stays finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Where an aggregate would lie, had all of a label's runs a score.
+class AggregateBounds:
+    """Range of an aggregate over all possible scores of the runs without one.
 
     Attributes:
-        label: Whose aggregate.
-        metric: Its name.
-        absent: Runs without a score of their own: failed, not finished, or no finite number.
-        alone: The aggregate of the other runs alone; nothing where a task has none.
-        low: The least that it could be; nothing where it has no bound.
-        high: The greatest that it could be; nothing where it has no bound.
-        reason: What has no bound and why, or why there is no aggregate, in words.
+        label: Label of the aggregate.
+        metric: Name of the metric.
+        absent: Number of runs without a score: failed, unfinished, or not finite.
+        alone: The aggregate of the runs with a score; `None` where a task has none.
+        low: Smallest possible aggregate; `None` where it has no bound.
+        high: Largest possible aggregate; `None` where it has no bound.
+        reason: Why there is no bound, or no aggregate.
     """
 
     label: str
@@ -58,43 +59,43 @@ class Bounds:
     reason: str | None = None
 
 
-def bounds(inquiry: Inquiry) -> tuple[Bounds, ...]:
+def bounds(report: Inquiry) -> tuple[AggregateBounds, ...]:
     """Bounds on every aggregate over all tasks, of every label that has a run without a score.
 
-    Such a run stands for anything between the least and the greatest score that its task
-    declares. It holds for metrics that rise, or fall, with every score.
+    The missing scores may be anything between the smallest and the largest score that the task
+    declares. The bounds are exact for metrics that are monotone in every score.
     """
-    scale, known = (
-        common_scale(inquiry.evidence, inquiry.settings),
-        scales(inquiry.evidence, inquiry.settings),
+    scale, all_scales = (
+        common_scale(report.evidence, report.settings),
+        scales(report.evidence, report.settings),
     )
-    found = []
-    for label in inquiry.evidence.labels:
-        cells = inquiry.evidence.of_label(label)
+    every = []
+    for label in report.evidence.labels:
+        cells = report.evidence.of_label(label)
         if any(len(cell.scored) < cell.planned for cell in cells):
-            for name, metric in inquiry.metrics.items():
-                own = known if is_capped(metric) else scale
-                found.append(_bounds(name, metric, cells, inquiry, own))
-    return tuple(found)
+            for name, metric in report.metrics.items():
+                metric_scale = all_scales if is_capped(metric) else scale
+                every.append(_bounds(name, metric, cells, report, metric_scale))
+    return tuple(every)
 
 
 def _bounds(
-    name: str, metric: Metric, cells: list[Cell], inquiry: Inquiry, scale: Scales | None
-) -> Bounds:
+    name: str, metric: Metric, cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
+) -> AggregateBounds:
     label, absent = cells[0].label, sum(c.planned - len(c.scored) for c in cells)
-    lacking = [t for t in inquiry.evidence.tasks if t not in {c.task for c in cells}]
-    reason = f"{label} was not asked for on {listed(lacking)}" if lacking else None
+    lacking = [t for t in report.evidence.tasks if t not in {c.task for c in cells}]
+    reason = f"{label} has no planned run on {listed(lacking)}" if lacking else None
     if reason is None and scale is not None:
-        reason = without_anchors(scale, inquiry)
+        reason = without_anchors(scale, report)
     if reason is not None:
-        return Bounds(label=label, metric=name, absent=absent, reason=reason)
-    references = {c.task: inquiry.evidence.reference(c.task) for c in cells}
+        return AggregateBounds(label=label, metric=name, absent=absent, reason=reason)
+    references = {c.task: report.evidence.reference(c.task) for c in cells}
     ends = [
         _finite(metric, _scores(cells, scale, {t: r.get(key) for t, r in references.items()}, far))
         for key, far in (("minimum", -UNBOUNDED), ("maximum", UNBOUNDED))
     ]
     low, high = ends if metric.higher_is_better else ends[::-1]
-    return Bounds(
+    return AggregateBounds(
         label=label,
         metric=name,
         absent=absent,
@@ -108,23 +109,23 @@ def _bounds(
 def _undeclared(
     cells: list[Cell], references: Mapping[str, Mapping[str, object]], ends: list[float | None]
 ) -> str | None:
-    """Which end has no bound, and which tasks declare none."""
+    """The ends without a bound, and the tasks that do not declare one."""
     short = [c.task for c in cells if len(c.scored) < c.planned]
-    told = []
+    reasons = []
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
-            told.append(f"no bound: {listed(bare)} declares no environment.reference.{key}")
-    return "; ".join(told) or None
+            reasons.append(f"no bound: {listed(bare)} declares no environment.reference.{key}")
+    return "; ".join(reasons) or None
 
 
 def _scores(
     cells: list[Cell],
-    scale: Scales | None,
+    scale: AnchorsByTask | None,
     ends: Mapping[str, float | None] | None = None,
     far: float = 0.0,
 ) -> TaskScores:
-    """Scores of the runs' own; with ends, every other run has that of its task, or `far`."""
+    """Scores of the runs; with `ends`, a run without one has the end of its task, or `far`."""
     tasks = []
     for cell in cells:
         scores = [m.score for m in cell.scored]
@@ -132,15 +133,16 @@ def _scores(
             end = ends[cell.task]
             scores += [far if end is None else end] * (cell.planned - len(scores))
         values = np.asarray(scores, dtype=np.float64)
-        own = scale[cell.task] if scale else None
-        scaled = own.normalised(values) if own else values
-        # `far` stays within what a score may be, however narrow the scale.
+        anchors = scale[cell.task] if scale else None
+        scaled = anchors.normalised(values) if anchors else values
+        # Normalising by narrow anchors would push `far` beyond the range of valid scores.
         tasks.append(np.clip(scaled, -UNBOUNDED, UNBOUNDED))
     return TaskScores.from_tasks(tasks)
 
 
 def _finite(metric: Metric, scores: TaskScores) -> float | None:
     value = float(metric(scores))
+    # A mean of one unbounded score over thousands of runs is still beyond the square root.
     return value if abs(value) < np.sqrt(UNBOUNDED) else None
 
 
@@ -150,16 +152,16 @@ PRIMARY = PrimaryTest.PERMUTATION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """The metrics of one label, over all tasks or on one.
+    """The metrics of one label, over all tasks or on a single task.
 
     Attributes:
-        label: Whose.
-        tasks: On which.
-        n: Runs that the numbers rest on, or would.
-        planned: Runs that were asked for; n is less where some have no score.
-        intervals: By name of the metric; only those that could be computed.
-        reasons: Why not, by name of the metric, for all others.
-        scores: Of the runs on one task, rising, in units of its return; empty over several.
+        label: The label.
+        tasks: Names of the tasks.
+        n: Number of scores.
+        planned: Number of planned runs; n is smaller where some have no score.
+        intervals: Estimates by name of the metric, where they can be computed.
+        reasons: By name of the metric, why there is no estimate, for all others.
+        scores: Scores on a single task, rising, in units of its return; empty for several tasks.
     """
 
     label: str
@@ -172,16 +174,16 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two labels on the tasks that both have scores on.
+class LabelPair:
+    """Two labels, compared on the tasks on which both have scores.
 
     Attributes:
         first: The label that the verdict is about.
         second: The label that it is compared with.
-        tasks: Those that both have scores on, in order of their names.
-        left_out: Tasks on which a label or both have no score: the verdict is not about them.
-        decision: The verdict; nothing where `reason` says why not.
-        reason: Why the labels cannot be compared, in words.
+        tasks: Names of these tasks, sorted.
+        left_out: Tasks without a score of one label or both; the verdict does not cover them.
+        decision: The verdict; `None` where the labels cannot be compared.
+        reason: Why the labels cannot be compared; `None` with a decision.
     """
 
     first: str
@@ -193,62 +195,64 @@ class Pair:
 
 
 def unit(evidence: Evidence) -> str:
-    """What aggregates and differences are measured in."""
+    """Unit of aggregates and differences: normalised score, or return on a single task."""
     return "normalised score" if len(evidence.tasks) > 1 else "return"
 
 
-def aggregates(inquiry: Inquiry) -> tuple[Estimates, ...]:
+def aggregates(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label over all tasks, in the order of the labels.
 
-    There is none for a label that was not asked for on every task or has no score on one, nor
-    for any label where a task has no anchors.
+    A label has no aggregates where it has no planned run or no score on a task. No label has any
+    where a task has no anchors.
     """
-    scale = common_scale(inquiry.evidence, inquiry.settings)
-    found = []
-    for label in inquiry.evidence.labels:
-        reason = _gap(label, inquiry.evidence) or (scale and without_anchors(scale, inquiry))
-        found.append(_estimates(label, inquiry, inquiry.evidence.tasks, scale, reason or None))
-    return tuple(found)
+    scale = common_scale(report.evidence, report.settings)
+    every = []
+    for label in report.evidence.labels:
+        reason = _gap(label, report.evidence) or (scale and without_anchors(scale, report))
+        every.append(_estimates(label, report, report.evidence.tasks, scale, reason or None))
+    return tuple(every)
 
 
-def per_task(inquiry: Inquiry) -> tuple[Estimates, ...]:
+def per_task(report: Inquiry) -> tuple[Estimates, ...]:
     """Every metric of every label on every task, in units of its return; tasks outermost.
 
-    A label that was not asked for on a task stands there with that as the reason.
+    A label without a planned run on a task has a reason instead of estimates.
     """
-    found = []
-    for task in inquiry.evidence.tasks:
-        for label in inquiry.evidence.labels:
-            cell = inquiry.evidence.cell(label, task)
-            reason = f"{label} was not asked for on {task}" if cell is None else _empty([cell])
-            found.append(_estimates(label, inquiry, (task,), None, reason))
-    return tuple(found)
+    every = []
+    for task in report.evidence.tasks:
+        for label in report.evidence.labels:
+            cell = report.evidence.cell(label, task)
+            reason = f"{label} has no planned run on {task}" if cell is None else _empty([cell])
+            every.append(_estimates(label, report, (task,), None, reason))
+    return tuple(every)
 
 
-def pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
+def pairs(report: Inquiry) -> tuple[LabelPair, ...]:
     """Every pair of labels with its verdict, p-values adjusted over the pairs by Holm.
 
-    Verdicts are about the mean over tasks of the difference of the means, decided by a
-    permutation test; the difference is positive where the first label is higher. A pair whose
-    `reason` says why it cannot be compared is not one of those that are adjusted for: whatever its
-    scores, it gets no verdict. One that is compared and cannot be tested is.
+    A verdict is about the mean over tasks of the difference of the means (positive where the first
+    label is higher), and a permutation test decides it. Holm's family contains every pair that can
+    be compared, also one whose test is impossible; a pair with a `reason` is not part of it,
+    because no scores could give it a verdict.
     """
-    if "pairs" not in inquiry.computed:
-        inquiry.computed["pairs"] = _pairs(inquiry)
-    known: tuple[Pair, ...] = inquiry.computed["pairs"]
-    return known
+    # Several sections ask for the pairs, and permutation tests take seconds.
+    if "pairs" not in report.computed:
+        report.computed["pairs"] = _pairs(report)
+    compared: tuple[LabelPair, ...] = report.computed["pairs"]
+    return compared
 
 
-def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
-    settings, scale = inquiry.settings, common_scale(inquiry.evidence, inquiry.settings)
-    labels = combinations(inquiry.evidence.labels, 2)
-    found = [_joined(a, b, inquiry.evidence) for a, b in labels]
-    scored = [_scores_of_both(pair, inquiry, scale) for pair in found]
+def _pairs(report: Inquiry) -> tuple[LabelPair, ...]:
+    settings, scale = report.settings, common_scale(report.evidence, report.settings)
+    labels = combinations(report.evidence.labels, 2)
+    joined = [_joined(a, b, report.evidence) for a, b in labels]
+    scored = [_scores_of_both(pair, report, scale) for pair in joined]
     compared = [
-        (both, _furthest(pair, inquiry.evidence, scale))
-        for pair, both in zip(found, scored, strict=True)
+        (both, _furthest(pair, report.evidence, scale))
+        for pair, both in zip(joined, scored, strict=True)
         if not isinstance(both, str)
     ]
+    # One call for all pairs: Holm's adjustment needs the p-values of the whole family.
     decisions = iter(
         verdicts(
             [both for both, _ in compared],
@@ -264,24 +268,28 @@ def _pairs(inquiry: Inquiry) -> tuple[Pair, ...]:
         replace(pair, reason=both)
         if isinstance(both, str)
         else replace(pair, decision=next(decisions))
-        for pair, both in zip(found, scored, strict=True)
+        for pair, both in zip(joined, scored, strict=True)
     )
 
 
 def is_capped(metric: Metric) -> bool:
-    """Whether a metric is about a score beyond which nothing is gained, and so a normalised one."""
+    """Whether a metric caps scores (optimality gap), which needs normalised scores."""
     aggregate = aggregate_of(metric)
     return aggregate is not None and aggregate.cap is not None
 
 
 def _estimates(
-    label: str, inquiry: Inquiry, tasks: tuple[str, ...], scale: Scales | None, reason: str | None
+    label: str,
+    report: Inquiry,
+    tasks: tuple[str, ...],
+    scale: AnchorsByTask | None,
+    reason: str | None,
 ) -> Estimates:
-    cells = [c for c in inquiry.evidence.of_label(label) if c.task in tasks]
+    cells = [c for c in report.evidence.of_label(label) if c.task in tasks]
     computed: dict[str, Estimate] = {}
-    reasons = dict.fromkeys(inquiry.metrics, reason or "")
+    reasons = dict.fromkeys(report.metrics, reason or "")
     if reason is None:
-        computed, reasons = _computed(cells, inquiry, scale)
+        computed, reasons = _computed(cells, report, scale)
     alone = cells[0].scores if len(tasks) == 1 and cells else ()
     return Estimates(
         label=label,
@@ -295,55 +303,57 @@ def _estimates(
 
 
 def _computed(
-    cells: list[Cell], inquiry: Inquiry, scale: Scales | None
+    cells: list[Cell], report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Intervals by metric, and why there is none; capped metrics are of normalised scores."""
+    """Intervals by metric, and reasons for absent ones; capped metrics use normalised scores."""
     reasons: dict[str, str] = {}
-    capped = {name: m for name, m in inquiry.metrics.items() if is_capped(m)}
-    plain = {name: m for name, m in inquiry.metrics.items() if name not in capped}
-    known = scale or _scales_of(cells, inquiry)
-    if capped and (reason := without_anchors(known, inquiry)):
+    capped = {name: m for name, m in report.metrics.items() if is_capped(m)}
+    uncapped = {name: m for name, m in report.metrics.items() if name not in capped}
+    anchors = scale or _scales_of(cells, report)
+    if capped and (reason := without_anchors(anchors, report)):
         reasons, capped = dict.fromkeys(capped, reason), {}
-    found: dict[str, Estimate] = {}
-    for metrics, own in ((plain, scale), (capped, known)):
+    estimates: dict[str, Estimate] = {}
+    for metrics, metric_scale in ((uncapped, scale), (capped, anchors)):
         if metrics:
-            ends = possible_scores(cells, own)
-            found |= inquiry.settings.estimator.estimates(task_scores(cells, own), metrics, ends)
-    return {name: found[name] for name in inquiry.metrics if name in found}, reasons
+            ends = possible_scores(cells, metric_scale)
+            estimates |= report.settings.estimator.estimates(
+                task_scores(cells, metric_scale), metrics, ends
+            )
+    return {name: estimates[name] for name in report.metrics if name in estimates}, reasons
 
 
-def _scales_of(cells: Sequence[Cell], inquiry: Inquiry) -> Scales:
-    known = scales(inquiry.evidence, inquiry.settings)
-    return {cell.task: known[cell.task] for cell in cells}
+def _scales_of(cells: Sequence[Cell], report: Inquiry) -> AnchorsByTask:
+    all_scales = scales(report.evidence, report.settings)
+    return {cell.task: all_scales[cell.task] for cell in cells}
 
 
 def _gap(label: str, evidence: Evidence) -> str | None:
-    """What a label lacks for an aggregate over all tasks."""
+    """Why a label has no aggregate over all tasks; `None` where it has one."""
     cells = evidence.of_label(label)
     lacking = [task for task in evidence.tasks if task not in {cell.task for cell in cells}]
     if lacking:
-        return f"{label} was not asked for on {listed(lacking)}"
+        return f"{label} has no planned run on {listed(lacking)}"
     return _empty(cells)
 
 
 def _empty(cells: Sequence[Cell]) -> str | None:
-    """Where a label has no score, and why."""
-    told = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
-    return f"{cells[0].label} has no score on {listed(told)}" if told else None
+    """The tasks without a score of the label, with the states of its runs."""
+    empty = [f"{c.task} ({states(c.members)})" for c in cells if not c.n]
+    return f"{cells[0].label} has no score on {listed(empty)}" if empty else None
 
 
-def _furthest(pair: Pair, evidence: Evidence, scale: Scales | None) -> float | None:
-    """The largest difference that the tasks of a pair allow."""
+def _furthest(pair: LabelPair, evidence: Evidence, scale: AnchorsByTask | None) -> float | None:
+    """Largest possible difference on the tasks of a pair."""
     cells = [evidence.cells[pair.first, task] for task in pair.tasks]
     return largest_difference(possible_ends(cells, scale))
 
 
-def _joined(first: str, second: str, evidence: Evidence) -> Pair:
+def _joined(first: str, second: str, evidence: Evidence) -> LabelPair:
     scored = [
         {cell.task for cell in evidence.of_label(name) if cell.n} for name in (first, second)
     ]
     both = scored[0] & scored[1]
-    return Pair(
+    return LabelPair(
         first=first,
         second=second,
         tasks=tuple(task for task in evidence.tasks if task in both),
@@ -352,18 +362,19 @@ def _joined(first: str, second: str, evidence: Evidence) -> Pair:
 
 
 def _scores_of_both(
-    pair: Pair, inquiry: Inquiry, scale: Scales | None
+    pair: LabelPair, report: Inquiry, scale: AnchorsByTask | None
 ) -> tuple[TaskScores, TaskScores] | str:
-    """The scores of both labels, or why they cannot be compared."""
+    """Scores of both labels, or the reason why they cannot be compared."""
     if not pair.tasks:
-        return f"{pair.first} and {pair.second} have scores on no common task"
-    own = {task: scale[task] for task in pair.tasks} if scale else {}
-    if reason := without_anchors(own, inquiry):
+        return f"{pair.first} and {pair.second} have no task in common on which both have a score"
+    anchors = {task: scale[task] for task in pair.tasks} if scale else {}
+    if reason := without_anchors(anchors, report):
         return reason
     first, second = (
-        task_scores([inquiry.evidence.cells[label, task] for task in pair.tasks], scale)
+        task_scores([report.evidence.cells[label, task] for task in pair.tasks], scale)
         for label in (pair.first, pair.second)
     )
+    # Scores may be too few or out of range for a difference; the reason replaces a verdict.
     try:
         tasks_of_both(first, second)
     except ValueError as error:

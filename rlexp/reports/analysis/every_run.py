@@ -1,4 +1,4 @@
-"""Tables with estimates of few runs: a column lists these runs."""
+"""Column of single runs, for tables whose estimates are of few runs."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from rlexp.metrics.estimate_words import every_run
 from rlexp.reports.drawing.blocks import REMARK, Column, Table, Value
 
 EVERY_RUN = Column(title="every run")
-"""The runs behind the estimates of a row, rising; tasks are apart by a semicolon."""
+"""The scores behind the estimates of a row, rising; semicolons separate tasks."""
 
 
 def with_every_run(table: Table, of: str | None = None) -> Table:
@@ -16,8 +16,8 @@ def with_every_run(table: Table, of: str | None = None) -> Table:
     The column stands at the end, or before the remarks.
 
     Args:
-        table: Its estimates say which runs stand behind them.
-        of: Title of the only column whose runs are listed; by default those of all columns are.
+        table: Table whose estimates hold the scores of their runs.
+        of: Title of the only column whose runs are listed; `None` lists those of all columns.
     """
     listed = [_runs(table, row, of) for row in table.rows]
     if not any(listed):
@@ -33,7 +33,7 @@ def with_every_run(table: Table, of: str | None = None) -> Table:
 
 
 def _runs(table: Table, row: tuple[Value, ...], of: str | None) -> str | None:
-    """The runs of a row; where its estimates are of different numbers, with their titles."""
+    """The runs of a row, with column titles where its estimates are of different runs."""
     shared: dict[tuple[tuple[float, ...], ...], tuple[list[str], str]] = {}
     for column, value in zip(table.columns, row, strict=True):
         if isinstance(value, Estimate) and value.runs and of in {None, column.title}:

@@ -1,4 +1,4 @@
-"""Whether labels were compared on equal terms: what differs between their runs on a task."""
+"""Fairness of a comparison: differences between the runs of labels on the same task."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,73 +9,80 @@ from rlexp.reports.analysis.imported import imported_notices
 from rlexp.reports.analysis.sweep_tables import test_cell
 from rlexp.reports.drawing.blocks import Notice, Tone
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
-from rlexp.reports.evidence.sweeps import Effort, effort, leaves, said
+from rlexp.reports.evidence.sweeps import TuningEffort, leaves, tuning_effort, value_text
 from rlexp.text import counted, listed, numbers, shortened
 
 SAME = 1.1
-"""Ratio up to which environment steps are the same: pruning and failures make some difference."""
+"""Ratio up to which steps count as equal: pruning and failures cause small differences."""
 
 
-def efforts(evidence: Evidence, task: str) -> dict[str, Effort | None]:
-    """What was spent on each label of a task; nothing for one that no sweep here found.
+def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
+    """Tuning effort of each label on a task; `None` for a label that no sweep here tuned.
 
-    Default configurations of sweeps are left out: they are not tuned by design. Of runs that are
-    not of the test phase nothing is said.
+    Default configurations of sweeps are left out, because they are untuned by design. The result
+    is empty for phases other than test.
     """
     if evidence.phase is not Phase.TEST:
         return {}
-    winners = [(test_cell(own, evidence, tuned=True), own) for own in evidence.sweeps]
-    defaults = [test_cell(own, evidence, tuned=False) for own in evidence.sweeps]
-    found: dict[str, Effort | None] = {}
+    # A label is matched by its runs, because labels can be renamed and repeated in experiments.
+    winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
+    defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
+    spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):
-        own = next((sweep for winner, sweep in winners if winner is cell), None)
-        if own is not None or not _among(cell, defaults):
-            found[cell.label] = None if own is None else effort(own)
-    return found
+        sweep = next((winning for winner, winning in winners if winner is cell), None)
+        if sweep is not None or not _among(cell, defaults):
+            spent[cell.label] = None if sweep is None else tuning_effort(sweep)
+    return spent
 
 
 def untuned(evidence: Evidence) -> tuple[str, ...]:
-    """Labels that no sweep here found, and that are no sweep's default either."""
-    found = {
+    """Labels that are neither tuned by a sweep here nor the default of one."""
+    bare = {
         label
         for task in evidence.tasks
         for label, spent in efforts(evidence, task).items()
         if spent is None
     }
-    return tuple(label for label in evidence.labels if label in found)
+    return tuple(label for label in evidence.labels if label in bare)
 
 
 def tuned_unequally(evidence: Evidence) -> Iterator[Notice]:
-    """A warning for each task on which labels were not tuned with the same effort."""
+    """Warnings about tasks on which labels were tuned with different efforts."""
     if not evidence.sweeps:
         return
     for task in evidence.tasks:
         spent = efforts(evidence, task)
-        tuned = {label: one for label, one in spent.items() if one is not None}
+        tuned = {
+            label: label_effort
+            for label, label_effort in spent.items()
+            if label_effort is not None
+        }
         bare = [label for label in spent if label not in tuned]
         if tuned and bare:
             were = "was" if len(tuned) == 1 else "were"
             yield _warning(
-                f"On {task} {listed(tuned)} {were} tuned, and {listed(bare)} "
-                f"{'was' if len(bare) == 1 else 'were'} not, as far as these records tell. So the "
-                "difference may be that of tuning."
+                f"On {task}, {listed(tuned)} {were} tuned, and {listed(bare)} "
+                f"{'was' if len(bare) == 1 else 'were'} not, according to these records. Tuning "
+                "may explain a difference."
             )
         if are_unequal(list(tuned.values())):
-            told = "; ".join(f"{label} with {one}" for label, one in tuned.items())
+            efforts_text = "; ".join(
+                f"{label} with {label_effort}" for label, label_effort in tuned.items()
+            )
             yield _warning(
-                f"On {task} labels were tuned with different budgets: {told}. So whoever searched "
-                "longer has an advantage."
+                f"On {task}, labels were tuned with different budgets: {efforts_text}. A longer "
+                "search is an advantage."
             )
 
 
-def are_unequal(spent: list[Effort]) -> bool:
-    """Whether they differ by more than pruning and failures explain."""
-    steps = [one.steps for one in spent]
+def are_unequal(spent: list[TuningEffort]) -> bool:
+    """Whether the steps differ by more than pruning and failures explain."""
+    steps = [label_effort.steps for label_effort in spent]
     return bool(steps) and max(steps) > SAME * min(steps)
 
 
 def _among(cell: Cell, cells: list[Cell | None]) -> bool:
-    return any(one is cell for one in cells)
+    return any(other is cell for other in cells)
 
 
 def _warning(text: str) -> Notice:
@@ -95,22 +102,22 @@ PACKAGES = (
 )
 """Packages whose versions can change a score."""
 EVALUATION = {
-    "score": "what the score is",
+    "score": "the definition of the score",
     "final_episodes": "episodes of the final evaluation",
     "evaluation_deterministic": "deterministic actions in evaluations",
     "evaluation_episodes": "episodes of an evaluation during training",
     "evaluation_every": "steps between evaluations",
 }
-RETURNS = "what returns are of"
+RETURNS = "the source of returns"
 COMPONENTS = "environment.components"
 
 Facts = Mapping[str, str]
-"""Values by name; what has no value for a run stands there as `unset`, what is unknown does not."""
+"""Values by name; a missing value is `unset`, and an unknown one is left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Something in which the runs of a task should not differ, and what it means if they do."""
+class Criterion:
+    """Facts in which the runs of a task should agree, and the meaning of a difference."""
 
     facts: Callable[[Member], Facts]
     tone: Tone
@@ -118,13 +125,13 @@ class Kind:
 
 
 def warnings(evidence: Evidence) -> tuple[Notice, ...]:
-    """What stands against comparing the labels on their tasks, what is worst first.
+    """Notices about unfair comparisons, warnings first.
 
-    Labels are compared task by task: in steps, evaluation, environment, known scores, packages,
-    code, compute, seeds and tuning. Then each label with itself: its hyperparameters on its tasks.
+    Labels are compared per task in steps, evaluation, environment, known scores, packages, code,
+    compute, seeds and tuning; each label is then compared between tasks in its hyperparameters.
     """
-    found = [notice for kind in KINDS for notice in _differences(kind, evidence)]
-    found += [
+    notices = [notice for kind in CRITERIA for notice in _differences(kind, evidence)]
+    notices += [
         *imported_notices(evidence),
         *_failures(evidence),
         *tuned_unequally(evidence),
@@ -132,17 +139,18 @@ def warnings(evidence: Evidence) -> tuple[Notice, ...]:
         *_seeds(evidence),
         *_hyperparameters(evidence),
     ]
-    return tuple(sorted(found, key=lambda notice: notice.tone is not Tone.WARNING))
+    # The sort is stable, so notices keep the order of the criteria within each tone.
+    return tuple(sorted(notices, key=lambda notice: notice.tone is not Tone.WARNING))
 
 
 def packages(member: Member) -> Facts:
-    """Versions of the packages that can change a score, as the run recorded them."""
+    """Recorded versions of the packages that can change a score."""
     installed = member.provenance.get("packages") or {}
     return {name: str(installed[name]) for name in PACKAGES if name in installed}
 
 
 def changed_files(member: Member) -> tuple[str, ...]:
-    """Files in which the code of a run differed from its commit."""
+    """Files with uncommitted changes in the code of a run."""
     code = member.provenance.get("code") or {}
     return (*(code.get("dirty") or ()), *(code.get("untracked") or ()))
 
@@ -153,18 +161,18 @@ def _steps(member: Member) -> Facts:
 
 def _evaluation(member: Member) -> Facts:
     budget, imported = member.record.spec.budget, member.imported
-    returns = {RETURNS: said(imported.get("returns")) if imported else "evaluations"}
-    unknown = "not known" if imported else said(None)
-    values = {words: budget.get(key) for key, words in EVALUATION.items()}
-    return returns | {w: unknown if v is None else said(v) for w, v in values.items()}
+    returns = {RETURNS: value_text(imported.get("returns")) if imported else "evaluations"}
+    unknown = "not known" if imported else value_text(None)
+    values = {meaning: budget.get(key) for key, meaning in EVALUATION.items()}
+    return returns | {w: unknown if v is None else value_text(v) for w, v in values.items()}
 
 
 def _environment(member: Member) -> Facts:
     if member.imported:
         return {}
-    found = leaves(member.record.spec.environment, "environment")
+    settings = leaves(member.record.spec.environment, "environment")
     apart = ("environment.vector", COMPONENTS)
-    return {name: value for name, value in found if not name.startswith(apart)}
+    return {name: value for name, value in settings if not name.startswith(apart)}
 
 
 def _components(member: Member) -> Facts:
@@ -177,9 +185,9 @@ def _vector(member: Member) -> Facts:
 
 
 def _reference(member: Member) -> Facts:
-    known = member.configuration.reference
+    reference = member.configuration.reference
     keys = ("random", "threshold", "minimum", "maximum")
-    return {f"environment.reference.{key}": said(known.get(key)) for key in keys}
+    return {f"environment.reference.{key}": value_text(reference.get(key)) for key in keys}
 
 
 def _packages(member: Member) -> Facts:
@@ -195,47 +203,65 @@ def _compute(member: Member) -> Facts:
     if member.imported:
         return {}
     compute = member.record.spec.compute
-    return {name: said(compute.get(name)) for name in ("threads", "device")}
+    return {name: value_text(compute.get(name)) for name in ("threads", "device")}
 
 
-KINDS = (
-    Kind(_steps, Tone.WARNING, "whoever trains longer has an advantage"),
-    Kind(_evaluation, Tone.WARNING, "their scores do not measure the same"),
-    Kind(_environment, Tone.WARNING, "they are not the same task"),
-    Kind(
+CRITERIA = (
+    Criterion(_steps, Tone.WARNING, "Longer training is an advantage"),
+    Criterion(_evaluation, Tone.WARNING, "Their scores do not measure the same quantity"),
+    Criterion(_environment, Tone.WARNING, "They are different tasks"),
+    Criterion(
         _components,
         Tone.NOTE,
-        "the components' stages say whether the task is another one, or only the training",
+        "The stages of the components show whether the task differs, or only the training",
     ),
-    Kind(_reference, Tone.WARNING, "the first label's are used"),
-    Kind(_packages, Tone.WARNING, "a score may differ for that reason alone"),
-    Kind(_commit, Tone.WARNING, "a score may differ for that reason alone"),
-    Kind(_compute, Tone.NOTE, "numbers differ in the last digits, and times are not comparable"),
-    Kind(_vector, Tone.NOTE, "training environments are set up differently, evaluations are not"),
+    Criterion(_reference, Tone.WARNING, "The report uses those of the first label"),
+    Criterion(_packages, Tone.WARNING, "This alone may change a score"),
+    Criterion(_commit, Tone.WARNING, "This alone may change a score"),
+    Criterion(
+        _compute, Tone.NOTE, "Numbers may differ in the last digits, and times are not comparable"
+    ),
+    Criterion(_vector, Tone.NOTE, "Only training environments differ, evaluations do not"),
 )
 
 
-def _differences(kind: Kind, evidence: Evidence) -> Iterator[Notice]:
-    """A notice for everything of the kind that differs, with the tasks on which it does."""
+def _differences(kind: Criterion, evidence: Evidence) -> Iterator[Notice]:
+    """Notices about differing facts of one criterion, each with the tasks concerned."""
     where: dict[str, list[str]] = {}
     for task in evidence.tasks:
-        # Runs of which nothing is known do not count.
-        known = {
+        # Runs without a recorded fact (imported ones) are no evidence of a difference.
+        facts_by_label = {
             cell.label: [facts for m in _unlike(cell.members) if (facts := kind.facts(m))]
             for cell in evidence.of_task(task)
         }
-        for name in sorted({name for own in known.values() for facts in own for name in facts}):
-            values = {k: sorted({f.get(name, "unset") for f in own}) for k, own in known.items()}
+        for name in sorted(
+            {
+                name
+                for label_facts in facts_by_label.values()
+                for facts in label_facts
+                for name in facts
+            }
+        ):
+            values = {
+                k: sorted({f.get(name, "unset") for f in label_facts})
+                for k, label_facts in facts_by_label.items()
+            }
             if len(set(chain.from_iterable(values.values()))) > 1:
-                told = "; ".join(f"{label} {listed(own)}" for label, own in values.items() if own)
-                where.setdefault(f"{name}: {told}", []).append(task)
-    for words, tasks in where.items():
-        text = f"On {_named(tasks, evidence)} runs differ in {words}. So {kind.meaning}."
+                difference = "; ".join(
+                    f"{label} {listed(label_values)}"
+                    for label, label_values in values.items()
+                    if label_values
+                )
+                where.setdefault(f"{name}: {difference}", []).append(task)
+    for difference, tasks in where.items():
+        text = f"On {_named(tasks, evidence)}, runs differ in {difference}. {kind.meaning}."
         yield Notice(tone=kind.tone, text=text)
 
 
 def _unlike(members: Iterable[Member]) -> Iterable[Member]:
-    """One of those runs that share all that facts are about, which thousands may."""
+    """One run for each combination of configuration, provenance and spec objects."""
+    # Runs of one label share these objects in memory. Comparing identities instead of contents
+    # keeps reports on thousands of runs fast; equal copies only repeat work.
     shared = ("algorithm", "environment", "budget", "compute")
     return {
         (
@@ -248,11 +274,11 @@ def _unlike(members: Iterable[Member]) -> Iterable[Member]:
 
 
 def _failures(evidence: Evidence) -> Iterator[Notice]:
-    """Experiments in which a failed run does not count as the same."""
+    """Warning about experiments that count failed runs differently."""
     rules = {experiment.name: experiment.failures for experiment in evidence.experiments}
     if len(set(rules.values())) > 1:
-        told = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
-        text = f"A failed run does not count as the same everywhere: {told}."
+        rules_text = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
+        text = f"Experiments count failed runs differently: {rules_text}."
         yield Notice(tone=Tone.WARNING, text=text)
 
 
@@ -261,56 +287,61 @@ def _dirty(evidence: Evidence) -> Iterator[Notice]:
     if changed:
         names = sorted(set(chain.from_iterable(changed)))
         codes = [member.provenance.get("code") or {} for member in evidence.members]
-        part = "" if all(code.get("saved", True) for code in codes) else ", but not all of it"
+        part = "" if all(code.get("saved", True) for code in codes) else ", but not completely"
         yield Notice(
             tone=Tone.WARNING,
-            text=f"{counted(len(changed), 'run')} of {len(evidence.members)} ran code that no "
-            f"commit holds: {shortened(names)} differed. The change is saved with each run{part}.",
+            text=f"{counted(len(changed), 'run')} of {len(evidence.members)} used code with "
+            f"uncommitted changes in {shortened(names)}. The changes are saved with each "
+            f"run{part}.",
         )
 
 
 def _seeds(evidence: Evidence) -> Iterator[Notice]:
-    """Different numbers of runs, and different seeds, of the labels on a task."""
+    """Notices about labels with different numbers of runs, or different seeds, on a task."""
     for task in evidence.tasks:
         cells = evidence.of_task(task)
         counts = {cell.label: cell.planned for cell in cells}
         if len(set(counts.values())) > 1:
-            told = "; ".join(f"{label} {count}" for label, count in counts.items())
+            counts_text = "; ".join(f"{label} {count}" for label, count in counts.items())
             text = (
-                f"On {task} labels have different numbers of runs: {told}. Intervals "
-                "take that into account; for a verdict Welch's test must agree with the permutation "
-                "test, which is exact only if both labels had the same distribution of scores."
+                f"On {task}, labels have different numbers of runs: {counts_text}. Intervals "
+                "account for this. A verdict requires that Welch's test agrees with the "
+                "permutation test, which is exact only if both labels have the same distribution "
+                "of scores."
             )
             yield Notice(tone=Tone.WARNING, text=text)
         seeds = {cell.label: seeds_in_words(cell.members) for cell in cells}
         if len(set(seeds.values())) > 1:
-            told = "; ".join(f"{label} {own}" for label, own in seeds.items())
+            seeds_text = "; ".join(
+                f"{label} {label_seeds}" for label, label_seeds in seeds.items()
+            )
             text = (
-                f"On {task} labels have different seeds: {told}. Runs are not compared in pairs, "
-                "so that is fine."
+                f"On {task}, labels have different seeds: {seeds_text}. Runs are not paired "
+                "by seed, so this does not affect verdicts."
             )
             yield Notice(tone=Tone.NOTE, text=text)
 
 
 def seeds_in_words(members: Iterable[Member]) -> str:
-    """Seeds by root (`root 0: 0–4`)."""
+    """Seeds of runs by root (`root 0: 0–4`)."""
     by_root: dict[int, list[int]] = {}
     for member in members:
         by_root.setdefault(member.record.spec.root, []).append(member.record.spec.seed)
-    return "; ".join(f"root {root}: {numbers(own)}" for root, own in sorted(by_root.items()))
+    return "; ".join(f"root {root}: {numbers(seeds)}" for root, seeds in sorted(by_root.items()))
 
 
 def _hyperparameters(evidence: Evidence) -> Iterator[Notice]:
-    """Labels that are not the same on every task, and in what."""
+    """Notes about labels with different hyperparameters on different tasks."""
     for label in evidence.labels:
         configured = {cell.task: _settings(cell) for cell in evidence.of_label(label)}
         names = sorted(set(chain.from_iterable(configured.values())))
         for name in names:
-            values = {task: own.get(name, "unset") for task, own in configured.items()}
+            values = {task: settings.get(name, "unset") for task, settings in configured.items()}
             if len(set(values.values())) > 1:
-                told = "; ".join(f"{value} on {task}" for task, value in values.items())
+                values_text = "; ".join(f"{value} on {task}" for task, value in values.items())
                 yield Notice(
-                    tone=Tone.NOTE, text=f"{label} has other settings by task: {name} is {told}."
+                    tone=Tone.NOTE,
+                    text=f"{label} has different settings per task: {name} is {values_text}.",
                 )
 
 

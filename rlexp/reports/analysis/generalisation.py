@@ -1,4 +1,4 @@
-"""What is lost on what was held out from training, and how bad the bad test contexts are."""
+"""Estimates of generalisation: measures, gap to held-out contexts, and worst test contexts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted
 
 FIRST = ("success", "cost", "violations")
-"""Measures that stand before others, which follow by name."""
+"""Measures that come first; others follow by name."""
 COUNTED = ("cost", "violations")
-"""Those of which there cannot be less than none, as of their parts (`cost/speed`)."""
+"""Measures without negative values, like their parts (`cost/speed`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasureEstimates:
     """One measure of a label on a task.
 
     Attributes:
-        n: Runs that have it in their final evaluation.
-        held_out: In the final evaluation, which is the test.
-        in_distribution: On what training had, where that was played.
-        runs: Means of the runs in the final evaluation, rising.
-        ends: What is possible of it.
-        remark: What the numbers lack, in words.
+        n: Number of runs with this measure in their final evaluation.
+        held_out: Estimate from the final evaluation, which is the test.
+        in_distribution: Estimate from episodes in distribution, where these were played.
+        runs: Mean of each run in the final evaluation, rising.
+        ends: Smallest and largest possible value.
+        remark: Missing data, as text.
     """
 
     name: str
@@ -56,17 +56,19 @@ class Measured:
     remark: str | None = None
 
 
-def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[Measured]:
-    """Every measure of the labels on one task, labels innermost."""
+def measures(cells: Sequence[Cell], settings: Settings) -> Iterator[MeasureEstimates]:
+    """Every measure of the labels on one task, with labels in the inner loop."""
     runs = [(cell, final_episodes(cell)) for cell in cells]
-    for name in ordered(measure_names(everything(run for _, own in runs for run in own))):
-        ends = _possible(name, [run for _, own in runs for run in own])
-        for cell, own in runs:
-            yield _measured(name, cell, own, settings, ends)
+    for name in ordered(
+        measure_names(everything(run for _, cell_runs in runs for run in cell_runs))
+    ):
+        ends = _possible(name, [run for _, cell_runs in runs for run in cell_runs])
+        for cell, cell_runs in runs:
+            yield _measured(name, cell, cell_runs, settings, ends)
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Names of measures as a reader looks for them; `cost/speed` follows `cost`."""
+    """Names of measures in their order in tables; `cost/speed` follows `cost`."""
 
     def place(name: str) -> int:
         kind = name.partition("/")[0]
@@ -77,22 +79,22 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 def _measured(
     name: str, cell: Cell, runs: Sequence[FinalEpisodes], settings: Settings, ends: Ends
-) -> Measured:
+) -> MeasureEstimates:
     if reason := mixed(runs):
-        return Measured(name, cell, 0, remark=reason)
+        return MeasureEstimates(name, cell, 0, remark=reason)
     held_out = _means(name, [run.held_out for run in runs])
-    known = _means(name, [run.in_distribution for run in runs])
-    remark = absent(cell, len(held_out), "without it")
-    if known and len(known) < len(held_out):
+    in_distribution = _means(name, [run.in_distribution for run in runs])
+    remark = absent(cell, len(held_out), "without this measure")
+    if in_distribution and len(in_distribution) < len(held_out):
         remark = "; ".join(
-            filter(None, [remark, f"in distribution: {counted(len(known), 'run')}"])
+            filter(None, [remark, f"in distribution: {counted(len(in_distribution), 'run')}"])
         )
-    return Measured(
+    return MeasureEstimates(
         name,
         cell,
         len(held_out),
         over_runs(held_out, settings, ends) if held_out else None,
-        over_runs(known, settings, ends) if known else None,
+        over_runs(in_distribution, settings, ends) if in_distribution else None,
         tuple(sorted(held_out)),
         ends,
         remark,
@@ -100,12 +102,12 @@ def _measured(
 
 
 def _means(name: str, events: Sequence[Final | None]) -> list[float]:
-    found = [measured(event, name) for event in events]
-    return [float(values.mean()) for values in found if len(values)]
+    by_run = [measured(event, name) for event in events]
+    return [float(values.mean()) for values in by_run if len(values)]
 
 
 def _possible(name: str, runs: Sequence[FinalEpisodes]) -> Ends:
-    """Success is no less than 0 and no more than 1 where all of it is; a count is no less than 0."""
+    """Possible range: [0, 1] for success and [0, ∞) for counts, if all values are within it."""
     values = [v for event in everything(runs) for v in measured(event, name).tolist()]
     if name == "success" and all(0 <= value <= 1 for value in values):
         return SHARES
@@ -118,13 +120,13 @@ SHARES: Ends = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Mean returns of a label on a task in distribution and held out, and their difference by run.
+class GeneralisationGap:
+    """Mean returns in distribution and held out, and their difference per run.
 
     Attributes:
-        n: Runs that the numbers rest on.
-        gaps: Of the runs, rising.
-        remark: What they lack, in words.
+        n: Number of runs behind the estimates.
+        gaps: Gap of each run, rising.
+        remark: Missing data, as text.
     """
 
     cell: Cell
@@ -138,7 +140,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """The worst contexts of a label's test on a task; `mastered` where a threshold is known."""
+    """Estimates of the worst contexts of a test; `mastered` is `None` without a threshold."""
 
     tests: ContextTests
     worst: Estimate
@@ -154,15 +156,15 @@ def over_runs(
     *,
     resampling: Resampling | None = None,
 ) -> Estimate:
-    """The mean over runs of a number of each, by the report's method, within what is possible."""
+    """The mean of one value per run, with its interval within the possible `ends`."""
     how = Estimator(method=settings.interval, resampling=resampling or settings.resampling)
     return how.estimate(TaskScores.from_tasks([values]), mean, ends)
 
 
-def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
-    """In distribution minus held out, of the runs that have both.
+def generalisation_gap(cell: Cell, settings: Settings) -> GeneralisationGap:
+    """In distribution minus held out, for the runs that have both.
 
-    Where no run was played in distribution there is only what was held out.
+    Without episodes in distribution, only the held-out return is estimated.
     """
     runs = final_episodes(cell)
     pairs = [
@@ -172,19 +174,19 @@ def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
     ]
     remark = absent(cell, len(pairs), "not played in distribution")
     if reason := mixed(runs):
-        return Gap(cell, 0, remark=reason)
+        return GeneralisationGap(cell, 0, remark=reason)
     ends = possible_scores([cell], None)
     if not pairs:
         alone = [mean_return(run.held_out) for run in runs]
         held_out = over_runs(alone, settings, ends) if alone else None
-        return Gap(cell, len(alone), held_out=held_out, remark=remark)
-    gaps = sorted(known - new for known, new in pairs)
+        return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
+    gaps = sorted(inside - outside for inside, outside in pairs)
     far = largest_difference(possible_ends([cell], None))
-    return Gap(
+    return GeneralisationGap(
         cell,
         len(pairs),
-        over_runs([known for known, _ in pairs], settings, ends),
-        over_runs([new for _, new in pairs], settings, ends),
+        over_runs([inside for inside, _ in pairs], settings, ends),
+        over_runs([outside for _, outside in pairs], settings, ends),
         over_runs(gaps, settings, (None if far is None else -far, far)),
         tuple(gaps),
         remark,
@@ -194,30 +196,33 @@ def generalisation_gap(cell: Cell, settings: Settings) -> Gap:
 def robustness(
     tests: ContextTests, settings: Settings, tail: float, mastery: float | None
 ) -> Robustness:
-    """Worst case, tail mean and share of mastered contexts: of each run, then over the runs."""
+    """Worst case, tail mean and share of mastered contexts, per run and then over runs."""
     ends = possible_scores([tests.cell], None)
 
-    def told(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
+    def over_all_runs(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
         return over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)
 
     return Robustness(
         tests,
-        worst=told(lambda means: means.min(), ends),
-        tail=told(lambda means: tail_mean(means, tail), ends),
-        mastered=None if mastery is None else told(lambda m: (m >= mastery).mean(), SHARES),
+        worst=over_all_runs(lambda means: means.min(), ends),
+        tail=over_all_runs(lambda means: tail_mean(means, tail), ends),
+        mastered=None
+        if mastery is None
+        else over_all_runs(lambda m: (m >= mastery).mean(), SHARES),
         remark=absent(tests.cell, len(tests.runs), "without contexts"),
     )
 
 
 def absent(cell: Cell, n: int, lacking: str) -> str | None:
-    """Which runs numbers of n runs leave out: those without returns, and those that lack more."""
+    """Text about the runs that an estimate of n runs leaves out; `None` where it has all."""
     completed = [run.member for run in final_episodes(cell)]
-    others = [m for m in cell.members if all(m is not one for one in completed)]
+    # Identity, not equality: comparing whole records of thousands of runs is slow.
+    others = [m for m in cell.members if all(m is not used for used in completed)]
     immense = [m for m in others if m.score is not None]
     others = [m for m in others if m.score is None]
-    told = [states(others)] if others else []
+    reasons = [states(others)] if others else []
     if immense:
-        told.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
+        reasons.append(f"{counted(len(immense), 'run')} with returns too large to be averaged")
     if len(completed) > n:
-        told.append(f"{counted(len(completed) - n, 'run')} {lacking}")
-    return "; ".join(told) or None
+        reasons.append(f"{counted(len(completed) - n, 'run')} {lacking}")
+    return "; ".join(reasons) or None

@@ -1,4 +1,4 @@
-"""Final episodes of a run, on what was held out from training and on what it was trained on."""
+"""Final episodes of runs, held out and in distribution, and the contexts they were played in."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,21 +18,21 @@ Array = NDArray[np.float64]
 
 
 LEVEL = "level"
-"""A parameter that only numbers the levels of a list: no quantity that an axis could show."""
+"""Parameter that numbers the levels of a list; as an index it has no axis."""
 
 
 ALIKE = 0.5
-"""Share of their common range that samples of contexts must both cover to be called alike."""
+"""Share of their joint range that two samples of contexts must both cover to be comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedContexts:
-    """What one run reached in each context, contexts rising.
+    """Mean returns of one run per context, with contexts in rising order.
 
     Attributes:
-        contexts: Of shape (contexts, parameters).
-        means: Mean return of the episodes in each, of shape (contexts,).
-        episodes: How many those are, of shape (contexts,).
+        contexts: Parameter values, of shape (contexts, parameters).
+        means: Mean return of the episodes in each context, of shape (contexts,).
+        episodes: Number of episodes in each context, of shape (contexts,).
     """
 
     contexts: Array
@@ -42,7 +42,7 @@ class PlayedContexts:
 
 @dataclass(frozen=True, slots=True)
 class FinalEpisodes:
-    """A completed run with a final evaluation, and an examination in distribution if it has one."""
+    """A completed run with its final evaluation, and its episodes in distribution if any."""
 
     member: Member
     held_out: Evaluated
@@ -50,25 +50,25 @@ class FinalEpisodes:
 
 
 def mixed(runs: Sequence[FinalEpisodes]) -> str | None:
-    """Why the runs of a label on a task were not tested alike, or nothing where they were."""
+    """Why the tests of a label's runs on a task differ; `None` where they do not."""
     if len({canonical(run.member.record.spec.environment) for run in runs}) > 1:
-        return "its runs were made for different environments, and so for different tests"
+        return "its runs use different environments, and therefore different tests"
     names = {context_names([run.held_out]) for run in runs} - {()}
     if len(names) > 1:
-        told = "; ".join(map(listed, sorted(names)))
-        return f"its runs were tested over different parameters ({told})"
+        parameters = "; ".join(map(listed, sorted(names)))
+        return f"its runs were tested over different parameters ({parameters})"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class ContextTests:
-    """What the runs of a label reached in the contexts of a task's test.
+    """Results of a label's runs in the test contexts of a task.
 
     Attributes:
-        parameters: Of the contexts, in order of their names.
-        runs: Those that say in which contexts they were played.
-        trained: Least and greatest value of each parameter in distribution, where that was played.
-        mixed: Why the runs cannot stand together, in words.
+        parameters: Names of the context parameters, sorted.
+        runs: Results of the runs that recorded their contexts.
+        trained: Smallest and largest value of each parameter in distribution; `None` if not played.
+        mixed: Why the runs cannot be combined; `None` where they can.
     """
 
     cell: Cell
@@ -90,7 +90,7 @@ class ContextTests:
 
 
 def context_tests(cell: Cell) -> ContextTests | None:
-    """The tests of a cell; nothing where no run says in which contexts it was played."""
+    """The tests of a label on a task; `None` where no run recorded its contexts."""
     completed = final_episodes(cell)
     parameters = context_names(run.held_out for run in completed)
     played = [_played(run, parameters) for run in completed] if parameters else []
@@ -103,20 +103,20 @@ def context_tests(cell: Cell) -> ContextTests | None:
 
 
 def unlike(tests: Sequence[ContextTests]) -> Iterator[str]:
-    """Labels whose tests on a task differ, a sentence for each pair that differs."""
+    """Sentences about pairs of labels whose tests on a task differ."""
     for first, second in combinations(tests, 2):
         if reason := _difference(first, second):
             labels, task = listed([first.cell.label, second.cell.label]), first.cell.task
-            yield f"{labels} were not tested alike on {task}: {reason}"
+            yield f"{labels} were tested differently on {task}: {reason}"
 
 
 def _played(run: FinalEpisodes, parameters: tuple[str, ...]) -> PlayedContexts:
-    found = by_context(run.held_out, parameters)
-    means = [np.mean(returns) for returns in found.values()]
+    returns_by_context = by_context(run.held_out, parameters)
+    means = [np.mean(returns) for returns in returns_by_context.values()]
     return PlayedContexts(
-        np.array(list(found), dtype=np.float64).reshape(-1, len(parameters)),
+        np.array(list(returns_by_context), dtype=np.float64).reshape(-1, len(parameters)),
         np.array(means, dtype=np.float64),
-        np.array([len(returns) for returns in found.values()], dtype=np.int64),
+        np.array([len(returns) for returns in returns_by_context.values()], dtype=np.int64),
     )
 
 
@@ -132,18 +132,19 @@ def _difference(first: ContextTests, second: ContextTests) -> str | None:
     if np.array_equal(first.contexts, second.contexts):
         return None
     if first.same and second.same and min(len(first.runs), len(second.runs)) > 1:
-        return "each in contexts of its own"
+        return "each in separate contexts"
+    # Random samples never agree exactly, so overlapping ranges count as the same test.
     for k, name in enumerate(first.parameters):
         a, b = first.contexts[:, k], second.contexts[:, k]
         common = min(a.max(), b.max()) - max(a.min(), b.min())
         if common < ALIKE * (max(a.max(), b.max()) - min(a.min(), b.min())):
-            ranges = listed(f"{own.min():.4g} to {own.max():.4g}" for own in (a, b))
+            ranges = listed(f"{values.min():.4g} to {values.max():.4g}" for values in (a, b))
             return f"over {name} from {ranges}".replace("-", "−")
     return None
 
 
 CONTEXT = "context/"
-"""What names of measures begin with that say which context an episode was played in."""
+"""Prefix of the measures that record the context of an episode."""
 
 
 IN_DISTRIBUTION = "in_distribution"
@@ -154,23 +155,23 @@ Final = Evaluated | Examined
 
 
 def final_episodes(cell: Cell) -> list[FinalEpisodes]:
-    """The runs of a cell that completed with returns that numbers can be made of, by their seed."""
-    found = []
+    """The completed runs of a cell with returns in range, in order of their seed."""
+    usable = []
     for member in cell.members:
         record = member.record
         if record.state is State.COMPLETED and record.final and _is_plain(record.final):
-            found.append(FinalEpisodes(member, record.final, _examined(member)))
-    return found
+            usable.append(FinalEpisodes(member, record.final, _examined(member)))
+    return usable
 
 
 def context_names(events: Iterable[Final]) -> tuple[str, ...]:
-    """Parameters of the contexts that episodes were played in, in order of their names."""
+    """Names of the context parameters of episodes, sorted."""
     names = {name for event in events for name in event.measures or {}}
     return tuple(sorted(n.removeprefix(CONTEXT) for n in names if n.startswith(CONTEXT)))
 
 
 def measure_names(events: Iterable[Final]) -> set[str]:
-    """Whatever else was measured of them."""
+    """Names of the measures of episodes other than contexts."""
     names = {name for event in events for name in event.measures or {}}
     return {name for name in names if not name.startswith(CONTEXT)}
 
@@ -178,8 +179,8 @@ def measure_names(events: Iterable[Final]) -> set[str]:
 def measured(event: Final | None, name: str) -> NDArray[np.float64]:
     """A measure of every episode that has it, of shape (episodes,)."""
     values = np.asarray(((event and event.measures) or {}).get(name, ()), dtype=np.float64)
-    plain: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
-    return plain
+    finite: NDArray[np.float64] = values[np.abs(values) <= LARGEST_SCORE]
+    return finite
 
 
 def mean_return(event: Final) -> float:
@@ -188,7 +189,7 @@ def mean_return(event: Final) -> float:
 
 
 def has_contexts(evidence: Evidence) -> bool:
-    """Whether a run says which contexts its final episodes were played in."""
+    """Whether a run recorded the contexts of its final episodes."""
     return any(
         name.startswith(CONTEXT)
         for member in evidence.members
@@ -198,7 +199,7 @@ def has_contexts(evidence: Evidence) -> bool:
 
 
 def is_examined(evidence: Evidence) -> bool:
-    """Whether the final policy of a run was played on what it was trained on, too."""
+    """Whether the final policy of a run was also evaluated in distribution."""
     return any(_examined(member) for member in evidence.members)
 
 
@@ -208,18 +209,19 @@ def has_measures(evidence: Evidence) -> bool:
 
 
 def everything(runs: Iterable[FinalEpisodes]) -> list[Final]:
-    """The final evaluations and examinations of runs."""
+    """The final evaluations of runs, held out and in distribution."""
     return [event for run in runs for event in _events(run.member)]
 
 
 def _events(member: Member) -> list[Final]:
-    found: list[Final | None] = [member.record.final, _examined(member)]
-    return [event for event in found if event is not None]
+    events: list[Final | None] = [member.record.final, _examined(member)]
+    return [event for event in events if event is not None]
 
 
 def _examined(member: Member) -> Examined | None:
-    own = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
-    return own[-1] if own and _is_plain(own[-1]) else None
+    examined = [e for e in member.record.examinations if e.distribution == IN_DISTRIBUTION]
+    # The last examination is that of the final policy.
+    return examined[-1] if examined and _is_plain(examined[-1]) else None
 
 
 def _is_plain(event: Final) -> bool:
@@ -227,16 +229,16 @@ def _is_plain(event: Final) -> bool:
 
 
 Contexts = Mapping[tuple[float, ...], tuple[float, ...]]
-"""Returns of the episodes by the context that they were played in, contexts rising."""
+"""Returns of the episodes by context, with contexts in rising order."""
 
 
 def by_context(event: Final, parameters: tuple[str, ...]) -> Contexts:
-    """Returns by context; an episode that does not say all of its context is left out."""
+    """Returns by context; episodes with an incomplete context are left out."""
     measures = event.measures or {}
     nothing = (math.nan,) * len(event.returns)
     columns = [measures.get(f"{CONTEXT}{name}", nothing) for name in parameters]
-    found: dict[tuple[float, ...], list[float]] = {}
+    returns: dict[tuple[float, ...], list[float]] = {}
     for context, value in zip(zip(*columns, strict=True), event.returns, strict=False):
         if all(map(math.isfinite, context)):
-            found.setdefault(context, []).append(value)
-    return {context: tuple(found[context]) for context in sorted(found)}
+            returns.setdefault(context, []).append(value)
+    return {context: tuple(returns[context]) for context in sorted(returns)}

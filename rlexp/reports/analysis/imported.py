@@ -1,4 +1,4 @@
-"""Runs that another tool made: what is known of them, and what is not."""
+"""Runs imported from other tools: notices about unknown facts, and a table of origins."""
 
 from collections.abc import Iterator
 
@@ -12,50 +12,50 @@ UNKNOWN = (
 
 
 def imported_notices(evidence: Evidence) -> Iterator[Notice]:
-    """How many runs were imported, from what, and what their returns are of."""
-    own = imported_members(evidence)
-    if not own:
+    """Warnings about imported runs: their number, sources, and returns of training."""
+    imported = imported_members(evidence)
+    if not imported:
         return
-    verb, whose = ("was", "its") if len(own) == 1 else ("were", "their")
-    sources = sorted({f"{_said(m, 'kind')}: {_said(m, 'returns')}" for m in own})
+    verb, whose = ("was", "its") if len(imported) == 1 else ("were", "their")
+    sources = sorted({f"{_said(m, 'kind')}: {_said(m, 'returns')}" for m in imported})
     yield Notice(
         tone=Tone.WARNING,
-        text=f"{counted(len(own), 'run')} of {len(evidence.members)} {verb} imported from other "
-        f"tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
+        text=f"{counted(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
+        f"other tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
     )
-    training = [m for m in own if "training" in _said(m, "returns")]
+    training = [m for m in imported if "training" in _said(m, "returns")]
     if training:
         labels = listed(sorted({m.label for m in training}))
         yield Notice(
             tone=Tone.WARNING,
-            text=f"Returns of {labels} are those of training, while the policy changed and "
-            "explored: they are no evaluations of a fixed policy.",
+            text=f"Returns of {labels} were recorded during training, while the policy changed and "
+            "explored. They are not evaluations of a fixed policy.",
         )
 
 
 def imported_table(evidence: Evidence) -> Iterator[Table]:
-    """Where imported runs come from."""
-    own = imported_members(evidence)
-    if own:
-        columns = ("run", "label", "kind", "original name", "files", "sha256 of the first")
+    """Table of the origin of imported runs; none without imported runs."""
+    imported = imported_members(evidence)
+    if imported:
+        columns = ("run", "label", "kind", "original name", "files", "sha256 of the first file")
         yield Table(
             name="imported",
             title="Imported runs",
             columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
-            rows=tuple(_row(member) for member in own),
-            note="Names as they were where the runs were imported from. All sums stand in the "
-            "provenance of each run.",
+            rows=tuple(_row(member) for member in imported),
+            note="Names are those of the original tool. The provenance of each run contains the "
+            "checksums of all its files.",
         )
 
 
 def _row(member: Member) -> tuple[Value, ...]:
-    told = member.provenance.get("imported")
-    plain = told if isinstance(told, dict) else {}
-    listed_files = plain.get("files")
+    recorded = member.provenance.get("imported")
+    provenance = recorded if isinstance(recorded, dict) else {}
+    listed_files = provenance.get("files")
     files = listed_files if isinstance(listed_files, list) else []
     first = files[0] if files and isinstance(files[0], dict) else {}
     sum_of_first = str(first.get("sha256", ""))[:12] or None
-    name = plain.get("name")
+    name = provenance.get("name")
     return (
         member.name,
         member.label,

@@ -1,4 +1,4 @@
-"""What a section of a report is asked about."""
+"""The context of a report: evidence, settings and metrics that every section receives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,21 +17,21 @@ Open = Annotated[float, Gt(0), Lt(1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of `conf/report.yaml`, but for the metrics and sections.
+    """Settings of `conf/report.yaml`, without the metrics and sections.
 
     Attributes:
         interval: Method of the intervals of aggregates.
         level: Nominal coverage of every interval.
         alpha: Family-wise error of the verdicts.
-        power: Wanted probability of finding a difference, where seeds are planned.
-        margin: Difference that does not matter, in units of the compared score; without one,
-            nothing is called equivalent.
-        repetitions: Resamples of an aggregate's interval.
-        curve_repetitions: Resamples of a band over time.
-        curve_points: Points of a learning curve, at most.
-        seed: Of every resampling.
-        normalisation: From which scores tasks are brought to one scale: known `anchors`, or the
-            least and greatest `observed` score, which depends on who takes part.
+        power: Requested probability of detecting a difference, where seeds are planned.
+        margin: Largest irrelevant difference, in units of the compared score; without one, no
+            pair is called equivalent.
+        repetitions: Number of resamples for the interval of an aggregate.
+        curve_repetitions: Number of resamples for a band over time.
+        curve_points: Maximal number of points of a learning curve.
+        seed: Seed of every resampling.
+        normalisation: Scores that become 0 and 1: the declared `anchors` of a task, or its
+            smallest and largest `observed` score, which depends on the compared labels.
     """
 
     interval: Literal["t", "percentile", "basic", "bca"]
@@ -47,29 +47,29 @@ class Settings:
 
     @property
     def resampling(self) -> Resampling:
-        """Of aggregates, comparisons and matrices."""
+        """Resampling for aggregates, comparisons and matrices."""
         return Resampling(seed=self.seed, repetitions=self.repetitions, level=self.level)
 
     @property
     def estimator(self) -> Estimator:
-        """Of every aggregate with its interval."""
+        """Estimator of aggregates with their intervals."""
         return Estimator(method=self.interval, resampling=self.resampling)
 
     @property
     def curve_resampling(self) -> Resampling:
-        """Of bands over time."""
+        """Resampling for bands over time."""
         return Resampling(seed=self.seed, repetitions=self.curve_repetitions, level=self.level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """Evidence, and what is to be computed from it.
+    """Evidence and settings, from which every section computes its part.
 
     Attributes:
         evidence: The runs.
-        settings: Levels, methods, seeds.
-        metrics: Aggregates by name; the first one leads.
-        sections: Names of all sections of the report, so that one can speak of the others.
+        settings: Levels, methods and seeds.
+        metrics: Metrics by name; the first one is the leading metric.
+        sections: Names of all sections of the report; definitions depend on them.
     """
 
     evidence: Evidence
@@ -77,4 +77,4 @@ class Inquiry:
     metrics: Mapping[str, Metric]
     sections: tuple[str, ...] = ()
     computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What one section has computed and another asks for, by what it is."""
+    """Cache of results that several sections need, by name."""

@@ -1,4 +1,4 @@
-"""Scores of several tasks on one scale: 0 at the lower anchor of a task, 1 at the upper one."""
+"""Normalisation of scores: 0 at the lower anchor of a task, 1 at the upper anchor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from rlexp.text import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """The anchors of a task, in units of its return, and where they come from."""
+class TaskAnchors:
+    """The anchors of a task, in units of its return, and their source."""
 
     low: float
     high: float
@@ -27,66 +27,67 @@ class Scale:
         return min_max(scores, self.low, self.high)
 
 
-Scales = Mapping[str, Scale | None]
-"""By task; nothing for one without anchors."""
+AnchorsByTask = Mapping[str, TaskAnchors | None]
+"""Anchors by task; `None` for a task without them."""
 
 
-def scale_of(task: str, evidence: Evidence, settings: Settings) -> Scale | None:
-    """The anchors of a task, or nothing where it has no two.
+def scale_of(task: str, evidence: Evidence, settings: Settings) -> TaskAnchors | None:
+    """The anchors of a task; `None` where it does not have two different ones.
 
-    Anchors are the score of a random policy and the task's threshold, or its greatest possible
+    Anchors are the score of a random policy and the task's threshold, or its largest possible
     score where it has no threshold.
     """
     if settings.normalisation == "observed":
         return _observed(evidence.of_task(task))
     reference = evidence.reference(task)
     low, (high, word) = reference.get("random"), _upper(reference)
+    # A random policy at or above the threshold would turn the scale upside down.
     if low is None or high is None or high <= low:
         return None
     source = reference.get("source") or "the configuration"
-    return Scale(low=low, high=high, source=f"random and {word} score ({source})")
+    return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
 
 
-def scales(evidence: Evidence, settings: Settings) -> Scales:
-    """The scale of every task."""
+def scales(evidence: Evidence, settings: Settings) -> AnchorsByTask:
+    """The anchors of every task."""
     return {task: scale_of(task, evidence, settings) for task in evidence.tasks}
 
 
-def common_scale(evidence: Evidence, settings: Settings) -> Scales | None:
-    """The scale of every task where there are several; nothing where there is one."""
+def common_scale(evidence: Evidence, settings: Settings) -> AnchorsByTask | None:
+    """The anchors of every task; `None` for a single task, whose scores stay raw."""
     return scales(evidence, settings) if len(evidence.tasks) > 1 else None
 
 
-def task_scores(cells: list[Cell], scale: Scales | None) -> TaskScores:
-    """The scores of a label's cells, on one scale if there is one.
+def task_scores(cells: list[Cell], scale: AnchorsByTask | None) -> TaskScores:
+    """The scores of a label on its tasks, normalised where anchors are given.
 
     Raises:
-        ValueError: A cell has no score, or a task has no scale.
+        ValueError: A cell has no score, or a task has no anchors.
     """
     arrays = []
     for cell in cells:
-        own = scale[cell.task] if scale is not None else None
-        if scale is not None and own is None:
+        anchors = scale[cell.task] if scale is not None else None
+        if scale is not None and anchors is None:
             raise ValueError(f"{cell.task} has no anchors to normalise by")
-        arrays.append(own.normalised(cell.scores) if own else cell.scores)
+        arrays.append(anchors.normalised(cell.scores) if anchors else cell.scores)
     return TaskScores.from_tasks(arrays)
 
 
-def possible_ends(cells: Sequence[Cell], scale: Scales | None) -> list[Ends]:
-    """The least and the greatest score of each task, on its scale if there is one.
+def possible_ends(cells: Sequence[Cell], scale: AnchorsByTask | None) -> list[Ends]:
+    """Smallest and largest possible score of each task, normalised where anchors are given.
 
-    An end is missing where a task does not declare it (`environment.reference.minimum`,
+    An end is `None` where a task does not declare it (`environment.reference.minimum`,
     `.maximum`).
     """
     return [_possible(cell, scale[cell.task] if scale else None) for cell in cells]
 
 
-def possible_scores(cells: Sequence[Cell], scale: Scales | None) -> Ends:
-    """The least and the greatest score of any of the tasks, on their scale if there is one."""
+def possible_scores(cells: Sequence[Cell], scale: AnchorsByTask | None) -> Ends:
+    """Smallest and largest possible score of any task, normalised where anchors are given."""
     return common_ends(possible_ends(cells, scale))
 
 
-def _possible(cell: Cell, scale: Scale | None) -> Ends:
+def _possible(cell: Cell, scale: TaskAnchors | None) -> Ends:
     declared = declared_ends(cell.members[0].configuration.reference)
     if scale is None:
         return declared
@@ -96,27 +97,27 @@ def _possible(cell: Cell, scale: Scale | None) -> Ends:
     return least, greatest
 
 
-def without_anchors(scale: Scales, inquiry: Inquiry) -> str | None:
-    """Which tasks cannot be normalised, and what to do; nothing where all can."""
-    bare = [task for task, own in scale.items() if own is None]
+def without_anchors(anchors: AnchorsByTask, report: Inquiry) -> str | None:
+    """Message about tasks that cannot be normalised; `None` where all can."""
+    bare = [task for task, task_anchors in anchors.items() if task_anchors is None]
     if not bare:
         return None
-    if inquiry.settings.normalisation == "observed":
-        return _without_range(bare, inquiry.evidence)
+    if report.settings.normalisation == "observed":
+        return _without_range(bare, report.evidence)
     return (
         f"{listed(bare)} cannot be normalised: declare environment.reference.random and "
-        ".threshold, or take the least and greatest score here with "
+        ".threshold, or normalise by the smallest and largest observed score with "
         "--set normalisation=observed"
     )
 
 
 def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
-    """Why scores of these tasks have no least and greatest that differ."""
+    """Why these tasks have no two different observed scores."""
     scored = [task for task in tasks if any(cell.n for cell in evidence.of_task(task))]
     absent = [task for task in tasks if task not in scored]
-    told = [f"all scores on {listed(scored)} are equal"] if scored else []
-    told += [f"no run has a score on {listed(absent)}"] if absent else []
-    return f"{' and '.join(told)}: there is no observed scale"
+    reasons = [f"all scores on {listed(scored)} are equal"] if scored else []
+    reasons += [f"no run has a score on {listed(absent)}"] if absent else []
+    return f"{' and '.join(reasons)}: no observed range to normalise by"
 
 
 def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
@@ -125,9 +126,9 @@ def _upper(reference: Mapping[str, Any]) -> tuple[float | None, str]:
     return reference.get("maximum"), "maximum"
 
 
-def _observed(cells: list[Cell]) -> Scale | None:
+def _observed(cells: list[Cell]) -> TaskAnchors | None:
     scores = np.concatenate([cell.scores for cell in cells])
     if not len(scores) or scores.min() == scores.max():
         return None
-    source = "least and greatest score observed here: depends on who takes part"
-    return Scale(low=float(scores.min()), high=float(scores.max()), source=source)
+    source = "smallest and largest observed score: depends on the compared labels"
+    return TaskAnchors(low=float(scores.min()), high=float(scores.max()), source=source)

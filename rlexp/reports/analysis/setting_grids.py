@@ -1,4 +1,4 @@
-"""Grids of settings: labels of an experiment that share an algorithm and differ in its values."""
+"""Grids of settings: labels with the same algorithm and different hyperparameter values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rlexp.text import shortened
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Any]
-"""What a configuration sets, by path (`algorithm.learning_rate`)."""
+"""Settings of a configuration by path (`algorithm.learning_rate`)."""
 Rank = tuple[int, float, str]
 
 UNSET: Rank = (0, 0.0, "")
@@ -26,16 +26,16 @@ class SettingGrid:
     """The settings of one algorithm in one experiment.
 
     Attributes:
-        name: Of the algorithm.
-        tasks: T of them, by name.
-        labels: S of them, by their levels.
-        parameters: p of them: paths that differ among labels; those that always change together
-            are one.
-        levels: Of shape (S, p): which value each has, by its place among them.
-        runs: Of shape (S, T, n): scores, rising; NaN where there are fewer, and everywhere on a
-            task where a setting did not run.
-        failed: Where a setting did not run because a run of it failed (`LABEL on TASK`).
-        left_out: Labels that are no setting, each with the reason.
+        name: Name of the algorithm.
+        tasks: Names of the T tasks, sorted.
+        labels: The S labels, sorted by their levels.
+        parameters: The p paths that differ among labels; paths that always change together are
+            one parameter.
+        levels: Of shape (S, p): rank of each label's value among the values of the parameter.
+        runs: Scores, rising, of shape (S, T, n); NaN where there are fewer than n, and for all n
+            where a setting did not run on a task.
+        failed: Settings that count as not run because a run failed (`LABEL on TASK`).
+        left_out: Labels that are no setting of the grid, each with the reason.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SettingGrid:
 
     @property
     def complete(self) -> int:
-        """Settings that have a score on every task."""
+        """Number of settings with a score on every task."""
         return int(np.isfinite(self.means).all(axis=1).sum())
 
     @property
@@ -59,46 +59,47 @@ class SettingGrid:
 
 
 def setting_grids(evidence: Evidence) -> tuple[SettingGrid, ...]:
-    """Every grid of two settings or more over two tasks or more.
+    """Every grid of at least two settings over at least two tasks.
 
-    What a sweep found is none: its settings were not laid out, but chosen.
+    Sweeps are left out, because a tuner chose their settings.
     """
-    swept = {own.experiment for own in evidence.sweeps}
+    swept = {sweep.experiment for sweep in evidence.sweeps}
     by_name: dict[str, list[Cell]] = {}
     for cell in evidence.cells.values():
         if cell.members[0].experiment not in swept:
             algorithm = cell.members[0].record.spec.algorithm
             name = canonical([algorithm.get(PLUG_IN), short_name(algorithm)])
             by_name.setdefault(name, []).append(cell)
-    found = [
+    grids = [
         grid
         for cells in by_name.values()
-        for suffix, own in _homes(cells).items()
-        if (grid := _grid(own, suffix))
+        for suffix, home in _homes(cells).items()
+        if (grid := _grid(home, suffix))
     ]
-    return tuple(sorted(found, key=lambda grid: (grid.name, grid.labels)))
+    return tuple(sorted(grids, key=lambda grid: (grid.name, grid.labels)))
 
 
 def _homes(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    """The cells of an algorithm by experiment, or all together where those share no task."""
+    """The cells of an algorithm by experiment, or together where experiments share no task."""
     tasks: dict[str, set[str]] = {}
     for cell in cells:
         tasks.setdefault(cell.members[0].experiment, set()).add(cell.task)
+    # Experiments without a common task are parts of one study; with one, runs are repetitions.
     if sum(map(len, tasks.values())) == len(set().union(*tasks.values())):
         return {"": list(cells)}
     return {f" of {name}": [c for c in cells if c.members[0].experiment == name] for name in tasks}
 
 
 def usable_scores(cell: Cell) -> Array:
-    """Rising scores of a setting on a task, of shape (n,); none where a run failed for good.
+    """Rising scores of a setting on a task, of shape (n,); empty where a run failed finally.
 
-    The mean of the runs that survive would make a setting that often fails look good.
+    The mean of the successful runs alone would overestimate a setting that often fails.
     """
     return np.empty(0) if _lost(cell) else cell.scores
 
 
 def _lost(cell: Cell) -> bool:
-    """Whether fewer runs have a score, or count as the worst, than have ended for good."""
+    """Whether a finally ended run has no score, not even the task's minimum."""
     ended = sum(
         member.record.scoreless or member.record.state is State.COMPLETED
         for member in cell.members
@@ -110,22 +111,22 @@ def runs_of(
     labels: Sequence[str], tasks: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> Array:
     """Scores of labels on tasks, of shape (S, T, n), rising; NaN where there are fewer than n."""
-    places = {label: row for row, label in enumerate(labels)}
-    found = [
-        (places[label], tasks.index(task), usable_scores(cell))
+    row_of = {label: row for row, label in enumerate(labels)}
+    rows = [
+        (row_of[label], tasks.index(task), usable_scores(cell))
         for (label, task), cell in cells.items()
-        if label in places and task in tasks
+        if label in row_of and task in tasks
     ]
-    longest = max(1, *(len(scores) for _, _, scores in found))
+    longest = max(1, *(len(scores) for _, _, scores in rows))
     table = np.full((len(labels), len(tasks), longest), np.nan)
-    for row, column, scores in found:
+    for row, column, scores in rows:
         table[row, column, : len(scores)] = scores
     return table
 
 
-def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
+def _grid(grid_cells: Sequence[Cell], suffix: str) -> SettingGrid | None:
     cells: dict[str, list[Cell]] = {}
-    for cell in own:
+    for cell in grid_cells:
         cells.setdefault(cell.label, []).append(cell)
     settings, left_out = _settings(cells)
     tasks = sorted({cell.task for label in settings for cell in cells[label]})
@@ -134,9 +135,9 @@ def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
         return None
     codes = {label: tuple(levels[label] for levels in ranks.values()) for label in settings}
     labels = sorted(settings, key=lambda label: codes[label])
-    runs = runs_of(labels, tasks, {(cell.label, cell.task): cell for cell in own})
+    runs = runs_of(labels, tasks, {(cell.label, cell.task): cell for cell in grid_cells})
     return SettingGrid(
-        name=f"{short_name(own[0].members[0].record.spec.algorithm)}{suffix}",
+        name=f"{short_name(grid_cells[0].members[0].record.spec.algorithm)}{suffix}",
         tasks=tuple(tasks),
         labels=tuple(labels),
         parameters=tuple(ranks),
@@ -150,22 +151,22 @@ def _grid(own: Sequence[Cell], suffix: str) -> SettingGrid | None:
 
 
 def _settings(cells: Mapping[str, Sequence[Cell]]) -> tuple[dict[str, Values], list[str]]:
-    """The values of each label, and labels that have none of their own."""
+    """The settings of each label, and reasons for the labels that are left out."""
     settings: dict[str, Values] = {}
     homes: dict[str, list[str]] = {}
     left_out = []
     for label in sorted(cells):
-        own = [_values_of(cell) for cell in cells[label]]
-        if any(canonical(one) != canonical(own[0]) for one in own):
-            left_out.append(f"{label} has not the same values on every task")
+        values = [_values_of(cell) for cell in cells[label]]
+        if any(canonical(task_values) != canonical(values[0]) for task_values in values):
+            left_out.append(f"{label} has different values on different tasks")
             continue
-        settings[label] = own[0]
-        homes.setdefault(canonical(own[0]), []).append(label)
+        settings[label] = values[0]
+        homes.setdefault(canonical(values[0]), []).append(label)
     for same in homes.values():
         if len(same) > 1:
             left_out.append(
-                f"{shortened(same)} differ in something else than values of the agent and the "
-                "algorithm"
+                f"{shortened(same)} have equal values of agent and algorithm, and differ in other "
+                "settings"
             )
             for label in same:
                 del settings[label]
@@ -177,22 +178,26 @@ def _values_of(cell: Cell) -> Values:
     return dict([*_leaves(spec.agent, "agent"), *_leaves(spec.algorithm, "algorithm")])
 
 
-def _leaves(plain: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(plain, Mapping):
-        if PLUG_IN in plain:
-            yield path, full_name(plain[PLUG_IN])
-        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
-            yield from _leaves(plain[key], f"{path}.{key}")
-    elif plain is not None:
-        yield path, plain
+def _leaves(settings: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(settings, Mapping):
+        if PLUG_IN in settings:
+            yield path, full_name(settings[PLUG_IN])
+        for key in sorted(set(settings) - {TARGET, PLUG_IN}):
+            yield from _leaves(settings[key], f"{path}.{key}")
+    elif settings is not None:
+        yield path, settings
 
 
 def _parameters(settings: Mapping[str, Values]) -> dict[str, dict[str, int]]:
-    """The level of each label, by parameter."""
+    """The level of each label by parameter, with parameters that change together joined."""
     together: dict[tuple[int, ...], tuple[list[str], dict[str, int]]] = {}
-    for path in sorted({path for own in settings.values() for path in own}):
-        ranks = {label: _rank(own.get(path)) for label, own in settings.items()}
+    for path in sorted({path for label_settings in settings.values() for path in label_settings}):
+        ranks = {
+            label: _rank(label_settings.get(path)) for label, label_settings in settings.items()
+        }
         order = sorted(set(ranks.values()))
+        # A constant setting is no parameter; equal partitions of the labels are one parameter,
+        # because their effects cannot be separated.
         if len(order) > 1:
             levels = {label: order.index(rank) for label, rank in ranks.items()}
             together.setdefault(_partition(levels), ([], levels))[0].append(path)
@@ -200,17 +205,18 @@ def _parameters(settings: Mapping[str, Values]) -> dict[str, dict[str, int]]:
 
 
 def _rank(value: Any) -> Rank:
-    """Where a value stands among others: what is unset, then numbers, then anything else."""
+    """Sort key of a value: unset values first, then numbers, then other values."""
     if value is None:
         return UNSET
+    # bool is a subclass of int, and is no number here.
     if isinstance(value, int | float) and not isinstance(value, bool):
         return 1, float(value), ""
     return 2, 0.0, canonical(value)
 
 
 def _partition(levels: Mapping[str, int]) -> tuple[int, ...]:
-    """Which labels have the same level, whatever it is: by label, its first one's place."""
+    """Partition of the labels by level: for each label, the index of the first with its level."""
     first: dict[int, int] = {}
     return tuple(
-        first.setdefault(levels[label], place) for place, label in enumerate(sorted(levels))
+        first.setdefault(levels[label], position) for position, label in enumerate(sorted(levels))
     )

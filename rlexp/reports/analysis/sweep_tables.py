@@ -1,4 +1,4 @@
-"""What the sections about a sweep share: kinds of trials, incumbents, its runs on test seeds."""
+"""Tables and helpers of the sections about sweeps: protocol, settings, incumbents, test runs."""
 
 import json
 import math
@@ -15,10 +15,10 @@ from rlexp.reports.evidence.runs import Cell, Evidence
 from rlexp.reports.evidence.sweeps import (
     SweepEvidence,
     TrialEvidence,
-    effort,
     full_runs,
     leaves,
-    said,
+    tuning_effort,
+    value_text,
 )
 from rlexp.text import counted, listed, numbers
 
@@ -29,53 +29,59 @@ ALLOCATIONS = {
     "it worse than the best",
 }
 FAILURES = {
-    "worst": "a failed trial is worse than every other to the tuner, and cannot win",
-    "exclude": "the tuner does not hear of failed trials, and they cannot win",
+    "worst": "a failed trial is reported to the tuner as worse than all others, and cannot win",
+    "exclude": "failed trials are not reported to the tuner, and cannot win",
 }
 
 
-def search_protocol(own: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
-    """The search as it was declared, then its space: in words, and verbatim."""
+def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
+    """Tables of the search and its space as declared, and the space verbatim."""
     yield Table(
-        name=f"search{suffix(own, evidence)}",
-        title=titled("Search", own, evidence),
-        columns=(Column(title="what"), Column(title="how")),
-        rows=tuple(_declared(own)),
-        note="As declared before the first trial, but for what was spent.",
+        name=f"search{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search", sweep, evidence),
+        columns=(Column(title="item"), Column(title="value")),
+        rows=tuple(_declared(sweep)),
+        note="As declared before the first trial, except for the spent budget.",
     )
     yield Table(
-        name=f"ranges{suffix(own, evidence)}",
-        title=titled("Search space", own, evidence),
-        columns=tuple(Column(title=t) for t in ("parameter", "values", "only where", "default")),
-        rows=tuple(_ranges(own)),
+        name=f"ranges{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search space", sweep, evidence),
+        columns=tuple(Column(title=t) for t in ("parameter", "values", "condition", "default")),
+        rows=tuple(_ranges(sweep)),
     )
     yield Listing(
-        name=f"space{suffix(own, evidence)}",
-        title=titled("Search space, verbatim", own, evidence),
-        text="\n".join(json.dumps(one, ensure_ascii=False) for one in own.sweep.space.plain()),
+        name=f"space{name_suffix(sweep, evidence)}",
+        title=sweep_title("Search space, verbatim", sweep, evidence),
+        text="\n".join(
+            json.dumps(parameter, ensure_ascii=False)
+            for parameter in sweep.definition.space.plain()
+        ),
     )
 
 
-def _declared(own: SweepEvidence) -> Iterator[tuple[Value, ...]]:
-    plan = own.sweep.plan
+def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
+    plan = sweep.definition.plan
     share = f"{100 * plan.promoted:.3g} %"
-    yield "tuner and pruner", tuner_in_words(own)
+    yield "tuner and pruner", tuner_in_words(sweep)
     yield "objective", listed(OBJECTIVES[name] for name in plan.objectives)
     yield "aggregate over tuning seeds", plan.aggregate
-    yield "budget", budget_in_words(own)
+    yield "budget", budget_in_words(sweep)
     yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
-    yield "tuning seeds", _seeds(own.tuning_seeds)
-    yield "selection seeds", _seeds(own.selection_seeds)
+    yield "tuning seeds", _seeds(sweep.tuning_seeds)
+    yield "selection seeds", _seeds(sweep.selection_seeds)
     again = f"{plan.finalists} at most, scored again on the selection seeds"
-    yield "finalists", again if own.selection_seeds else "the best trial wins, without selection"
+    yield "finalists", again if sweep.selection_seeds else "the best trial wins, without selection"
     yield "failures", FAILURES[plan.failures]
     if plan.lag is not None:
-        yield "lag", f"a trial is suggested without the {counted(plan.lag, 'trial')} before it"
+        yield (
+            "lag",
+            f"a trial is suggested without results of the {counted(plan.lag, 'trial')} before it",
+        )
 
 
-def _ranges(own: SweepEvidence) -> Iterator[tuple[Value, ...]]:
-    default = own.default
-    for parameter in own.sweep.space.parameters:
+def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
+    default = sweep.default
+    for parameter in sweep.definition.space.parameters:
         conditions = [
             f"{key} is {' or '.join(map(shown, values))}" for key, values in parameter.when.items()
         ]
@@ -92,55 +98,55 @@ def _seeds(seeds: tuple[int, ...]) -> str:
 
 
 FINALISTS = 3
-"""Finalists besides the winner that have a column, at most."""
+"""Maximal number of finalists with a column, besides the winner."""
 
 
-def settings_table(own: SweepEvidence, evidence: Evidence) -> Table:
-    """What was searched first, then all other settings of agent and algorithm."""
-    chosen = _columns(own)
+def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
+    """Table of the searched parameters, then of all other settings of agent and algorithm."""
+    chosen = _columns(sweep)
     searched = [
         (
             p.key,
             range_in_words(p.domain),
-            value_of(p, own.default),
+            value_of(p, sweep.default),
             *(value_of(p, t.parameters) for t in chosen),
         )
-        for p in own.sweep.space.parameters
+        for p in sweep.definition.space.parameters
     ]
-    rest = _other_settings(own, evidence)
+    rest = _other_settings(sweep, evidence)
     others = [(key, None, default, won, *[None] * (len(chosen) - 1)) for key, default, won in rest]
-    titles = [f"trial {t.number}{_role(t, own)}" for t in chosen]
+    titles = [f"trial {t.number}{_role(t, sweep)}" for t in chosen]
     return Table(
-        name=f"winner-settings{suffix(own, evidence)}",
-        title=titled("Every hyperparameter", own, evidence),
+        name=f"winner-settings{name_suffix(sweep, evidence)}",
+        title=sweep_title("Every hyperparameter", sweep, evidence),
         columns=tuple(Column(title=t) for t in ("parameter", "searched", "default", *titles)),
         rows=(*searched, *(others if chosen else [row[:3] for row in others])),
         note=_note(rest),
     )
 
 
-def _columns(own: SweepEvidence) -> list[TrialEvidence]:
-    """The winner, or the best so far, then other finalists; the default has a column anyway."""
-    if own.selection is None:
-        return incumbents(own)[-1:]
-    others = [f.number for f in own.selection.finalists if f.number != own.selection.winner]
-    numbers = (own.selection.winner, *[n for n in others if n != DEFAULT][:FINALISTS])
-    return [trial for n in numbers if (trial := by_number(own, n)) is not None]
+def _columns(sweep: SweepEvidence) -> list[TrialEvidence]:
+    """The winner, or the best so far, then other finalists without the default."""
+    if sweep.selection is None:
+        return incumbents(sweep)[-1:]
+    others = [f.number for f in sweep.selection.finalists if f.number != sweep.selection.winner]
+    numbers = (sweep.selection.winner, *[n for n in others if n != DEFAULT][:FINALISTS])
+    return [trial for n in numbers if (trial := by_number(sweep, n)) is not None]
 
 
-def _role(trial: TrialEvidence, own: SweepEvidence) -> str:
-    if own.selection is None:
+def _role(trial: TrialEvidence, sweep: SweepEvidence) -> str:
+    if sweep.selection is None:
         return " (best so far)"
-    return " (winner)" if trial.number == own.selection.winner else ""
+    return " (winner)" if trial.number == sweep.selection.winner else ""
 
 
 def _other_settings(
-    own: SweepEvidence, evidence: Evidence
+    sweep: SweepEvidence, evidence: Evidence
 ) -> Sequence[tuple[str, str | None, str | None]]:
-    """Settings that were not searched, as the test runs have them: name, default, winner."""
-    default = _settings(test_cell(own, evidence, tuned=False))
-    winner = _settings(test_cell(own, evidence, tuned=True))
-    searched = set(own.sweep.space.keys)
+    """Settings of the test runs that were not searched: name, default value, winner's value."""
+    default = _settings(test_cell(sweep, evidence, tuned=False))
+    winner = _settings(test_cell(sweep, evidence, tuned=True))
+    searched = set(sweep.definition.space.keys)
     names = sorted({*default, *winner} - searched)
     return [(name, default.get(name), winner.get(name)) for name in names]
 
@@ -154,17 +160,17 @@ def _settings(cell: Cell | None) -> Mapping[str, str]:
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
     if not rest:
-        return "Of what was searched; everything else is the same in all trials."
+        return "Searched parameters; all other settings are the same in all trials."
     return (
-        "A setting without a range was not searched. What has no value is not there, or is unset. "
-        "Provenance lists everything that defines a run."
+        "A setting without a range was not searched. An empty cell is an absent or unset setting. "
+        "Provenance lists all settings that define a run."
     )
 
 
 TUNED = "tuned"
-"""Label of the winner's test runs; those of the default configuration have another one."""
+"""Label of the winner's test runs; the default configuration has another label."""
 KINDS = ("complete", "screened", "pruned", "failed", "unfinished", "default", "winner")
-"""Kinds of trials, in the order in which they are drawn; a screened one could not win."""
+"""Kinds of trials in drawing order; a screened trial could not win."""
 OBJECTIVES = {
     "score": "score",
     "final": "mean return of the final policy",
@@ -175,106 +181,107 @@ OBJECTIVES = {
 }
 
 
-def suffix(own: SweepEvidence, evidence: Evidence) -> str:
-    """What tells the blocks of a sweep from those of others: nothing where it is alone."""
-    return f"-{own.experiment}" if len(evidence.sweeps) > 1 else ""
+def name_suffix(sweep: SweepEvidence, evidence: Evidence) -> str:
+    """Suffix that makes block names of a sweep unique; empty for a single sweep."""
+    return f"-{sweep.experiment}" if len(evidence.sweeps) > 1 else ""
 
 
-def titled(title: str, own: SweepEvidence, evidence: Evidence) -> str:
-    """A title that names the sweep where there are several."""
-    return f"{title}: {own.experiment}" if len(evidence.sweeps) > 1 else title
+def sweep_title(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
+    """Title of a block, with the name of the sweep if there are several."""
+    return f"{title}: {sweep.experiment}" if len(evidence.sweeps) > 1 else title
 
 
-def objective(own: SweepEvidence) -> str:
-    """What was optimised, the first of several."""
-    return OBJECTIVES[own.sweep.plan.objectives[0]]
+def objective(sweep: SweepEvidence) -> str:
+    """Text of the first objective."""
+    return OBJECTIVES[sweep.definition.plan.objectives[0]]
 
 
-def is_minimised(own: SweepEvidence) -> bool:
-    """Whether less of it is better."""
-    return own.sweep.plan.objectives[0] in MINIMISED
+def is_minimised(sweep: SweepEvidence) -> bool:
+    """Whether lower values of the first objective are better."""
+    return sweep.definition.plan.objectives[0] in MINIMISED
 
 
-def kind(trial: TrialEvidence, own: SweepEvidence) -> str:
-    """What a trial is to a reader, of `KINDS`."""
+def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
+    """Kind of a trial, one of `KINDS`."""
     if trial.number == DEFAULT:
         return "default"
-    if own.selection is not None and own.selection.winner == trial.number:
+    if sweep.selection is not None and sweep.selection.winner == trial.number:
         return "winner"
     return "screened" if trial.state == "complete" and not trial.eligible else trial.state
 
 
-def valued(own: SweepEvidence) -> list[TrialEvidence]:
-    """The trials that have a finite value, in order of their numbers."""
-    found = [t for t in own.trials if t.value is not None and math.isfinite(t.value)]
-    return sorted(found, key=lambda t: t.number)
+def valued(sweep: SweepEvidence) -> list[TrialEvidence]:
+    """The trials with a finite value, in order of their numbers."""
+    trials = [t for t in sweep.trials if t.value is not None and math.isfinite(t.value)]
+    return sorted(trials, key=lambda t: t.number)
 
 
-def by_number(own: SweepEvidence, number: int) -> TrialEvidence | None:
-    """The trial of a number, where there is one."""
-    return next((t for t in own.trials if t.number == number), None)
+def by_number(sweep: SweepEvidence, number: int) -> TrialEvidence | None:
+    """The trial with a number; `None` where there is none."""
+    return next((t for t in sweep.trials if t.number == number), None)
 
 
-def incumbents(own: SweepEvidence) -> list[TrialEvidence]:
-    """The trials that were the best so far when they ended; only eligible ones can be."""
-    sign = -1 if is_minimised(own) else 1
-    found: list[TrialEvidence] = []
+def incumbents(sweep: SweepEvidence) -> list[TrialEvidence]:
+    """The eligible trials that were the best so far at their end, in this order."""
+    sign = -1 if is_minimised(sweep) else 1
+    improving: list[TrialEvidence] = []
     best = -math.inf
-    for trial in sorted(valued(own), key=lambda t: (t.ended_at, t.number)):
+    # Trials run in parallel: the incumbent depends on when they ended, not on their numbers.
+    for trial in sorted(valued(sweep), key=lambda t: (t.ended_at, t.number)):
         if trial.eligible and trial.value is not None and sign * trial.value > best:
             best = sign * trial.value
-            found.append(trial)
-    return found
+            improving.append(trial)
+    return improving
 
 
 def clouds(
-    trials: Sequence[TrialEvidence], x: Mapping[int, float], own: SweepEvidence
+    trials: Sequence[TrialEvidence], x: Mapping[int, float], sweep: SweepEvidence
 ) -> tuple[Cloud, ...]:
-    """The values of trials as points, a cloud for each kind.
+    """Values of trials as points, grouped by the kind of trial.
 
     Args:
-        trials: Those that have a value.
-        x: Where each stands, by number; one that is not there is not drawn.
-        own: Their sweep.
+        trials: Trials with a value.
+        x: Position of each trial by number; trials without one are not drawn.
+        sweep: The sweep of the trials.
     """
-    found = []
+    series = []
     for name in KINDS:
-        points = [t for t in trials if kind(t, own) == name and t.number in x]
+        points = [t for t in trials if trial_kind(t, sweep) == name and t.number in x]
         if points:
-            found.append(
+            series.append(
                 Cloud(
                     label=name,
                     x=tuple(float(x[t.number]) for t in points),
                     y=tuple(t.value for t in points if t.value is not None),
-                    names=tuple(point_name(t, own) for t in points),
+                    names=tuple(point_name(t, sweep) for t in points),
                 )
             )
-    return tuple(found)
+    return tuple(series)
 
 
-def point_name(trial: TrialEvidence, own: SweepEvidence) -> str:
-    """A trial by its number, and what it is besides."""
-    won = own.selection is not None and own.selection.winner == trial.number
-    words = [w for w in ("default" * (trial.number == DEFAULT), "winner" * won) if w]
-    return f"trial {trial.number}" + (f" ({', '.join(words)})" if words else "")
+def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
+    """Name of a trial's point: its number and its roles."""
+    won = sweep.selection is not None and sweep.selection.winner == trial.number
+    roles = [w for w in ("default" * (trial.number == DEFAULT), "winner" * won) if w]
+    return f"trial {trial.number}" + (f" ({', '.join(roles)})" if roles else "")
 
 
-def test_cell(own: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell | None:
-    """The test runs of the winner, or of the default configuration, where some are planned.
+def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Cell | None:
+    """Test runs of the winner (`tuned`) or the default configuration; `None` if none are planned.
 
-    Where the default itself won, they are the same.
+    If the default itself won, both are the same runs.
     """
     if evidence.phase is not Phase.TEST:
         return None
-    cells = [c for c in evidence.cells.values() if c.members[0].experiment == own.experiment]
-    if own.selection is not None and own.selection.winner == DEFAULT:
+    cells = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    if sweep.selection is not None and sweep.selection.winner == DEFAULT:
         return cells[0] if cells else None
-    wanted = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
-    return wanted[0] if wanted else None
+    matching = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
+    return matching[0] if matching else None
 
 
 def range_in_words(domain: Domain) -> str:
-    """The values that a parameter may take (`1e-05 to 0.1, log`)."""
+    """Text of a parameter's range (`1e-05 to 0.1, log`)."""
     match domain:
         case Choice():
             return f"one of {', '.join(map(shown, domain.values))}"
@@ -286,24 +293,24 @@ def range_in_words(domain: Domain) -> str:
 
 
 def shown(value: Any) -> str:
-    """A parameter's value: numbers to six digits, texts as they are, all else as JSON."""
+    """Text of a parameter's value: numbers to six digits, strings as is, other values as JSON."""
     is_number = isinstance(value, float) and math.isfinite(value)
-    return f"{value:.6g}" if is_number else said(value)
+    return f"{value:.6g}" if is_number else value_text(value)
 
 
 def value_of(parameter: Parameter, values: Mapping[str, Any]) -> str | None:
-    """A parameter's value among others, or nothing where it is not there."""
+    """Text of a parameter's value among others; `None` where it is absent."""
     return shown(values[parameter.key]) if parameter.key in values else None
 
 
-def tuner_in_words(own: SweepEvidence) -> str:
-    """A sweep's tuner and pruner with their settings."""
-    return f"tuner {_member(own.sweep.tuner)}, pruner {_member(own.sweep.pruner)}"
+def tuner_in_words(sweep: SweepEvidence) -> str:
+    """Text of a sweep's tuner and pruner with their settings."""
+    return f"tuner {_member(sweep.definition.tuner)}, pruner {_member(sweep.definition.pruner)}"
 
 
-def budget_in_words(own: SweepEvidence) -> str:
-    """What was asked for at most, and what was spent."""
-    plan = own.sweep.plan
+def budget_in_words(sweep: SweepEvidence) -> str:
+    """Text of the limits of the search, and of the spent budget."""
+    plan = sweep.definition.plan
     limits = [
         counted(plan.trials, "trial"),
         *([f"{plan.full_runs:g} full-run equivalents"] if plan.full_runs else []),
@@ -311,13 +318,13 @@ def budget_in_words(own: SweepEvidence) -> str:
         *([f"{plan.hours:g} hours"] if plan.hours else []),
     ]
     return (
-        f"at most {listed(limits)}; spent {full_runs(own):.3g} full-run equivalents of "
-        f"{own.steps:,} steps, {effort(own)}, selection included"
+        f"at most {listed(limits)}; spent {full_runs(sweep):.3g} full-run equivalents of "
+        f"{sweep.steps:,} steps, {tuning_effort(sweep)}, including selection"
     )
 
 
-def _member(plain: Mapping[str, Any]) -> str:
-    """A tuner or pruner by its name, with its settings."""
-    name, kept = full_name(plain.get(PLUG_IN)), without_names(plain)
-    settings = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
-    return f"{name} ({', '.join(settings)})" if settings else name
+def _member(settings: Mapping[str, Any]) -> str:
+    """Text of a tuner or pruner: its name, with its settings."""
+    name, kept = full_name(settings.get(PLUG_IN)), without_names(settings)
+    shown = [f"{path.removeprefix('.')} = {value}" for path, value in leaves(kept, "")]
+    return f"{name} ({', '.join(shown)})" if shown else name

@@ -1,1 +1,1 @@
-"""What sections return: tables, figures and notes, and the places of marks in a figure."""
+"""Content of a report: tables, figures and notes, and the layout of points in figures."""

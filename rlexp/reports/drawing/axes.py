@@ -1,4 +1,4 @@
-"""Axes: where a value stands on them, and which ticks they have."""
+"""Axes of figures: scales, positions of values, and ticks."""
 
 import math
 import sys
@@ -12,16 +12,16 @@ DECADE = (1, 2, 5)
 NEAREST = ((1, 2**0.5), (2, 10**0.5), (5, 50**0.5))
 LARGEST = sys.float_info.max
 SMALLEST = 5e-324
-"""The smallest positive number, which is subnormal."""
+"""The smallest positive (subnormal) number."""
 RESOLUTION = 1e-12
-"""Values that differ by less than this share of the largest one stand at the same place."""
+"""Values that differ by less than this share of the largest one have the same position."""
 NARROWEST = 1e-300
-"""An axis is not shorter than this: below, a hundredth of its length has few digits or none."""
+"""Minimal length of an axis: floating-point numbers have too few digits below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick: `at` is its place on the axis in per cent."""
+    """A tick; `at` is its position on the axis in per cent."""
 
     at: float
     text: str
@@ -29,29 +29,30 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An axis between two different ends; both are positive where it is logarithmic."""
+    """Scale of an axis between two different ends, both positive if it is logarithmic."""
 
     low: float
     high: float
     log: bool = False
 
     def at(self, value: float | None) -> float | None:
-        """Where a value stands: 0 at the low end, 1 at the high; nothing where it has no place."""
+        """Position of a value: 0 at the low end, 1 at the high end; `None` if it has none."""
         if value is None or not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high, value = (self._inner(v) for v in (self.low, self.high, value))
+        # The span of two huge numbers of opposite signs overflows; a quarter of it does not.
         if math.isinf(high - low) or math.isinf(value - low):
             low, high, value = low / 4, high / 4, value / 4
         return (value - low) / (high - low)
 
     def ticks(self, count: int) -> list[Tick]:
-        """About so many round values, in order; the script draws the same after a zoom."""
+        """About `count` round values in order; the script of the page computes the same ones."""
         values = (self._decades(count) if self.log else None) or linear(self.low, self.high, count)
         texts = tick_texts(values)
         return [
-            Tick(round(100 * place, 3), text)
+            Tick(round(100 * position, 3), text)
             for value, text in zip(values, texts, strict=True)
-            if (place := self.at(value)) is not None
+            if (position := self.at(value)) is not None
         ]
 
     def _inner(self, value: float) -> float:
@@ -63,27 +64,30 @@ class Scale:
         factors = DECADE if last - first <= 2 else (1,)
         powers = [_power_of_ten(k) for k in range(first, last + 1, every)]
         values = [f * power for power in powers for f in factors]
+        # The tolerance keeps an end that is a power of ten up to rounding.
         low, high = self.low * (1 - 1e-9), min(self.high * (1 + 1e-9), LARGEST)
         inside = [v for v in values if v > 0 and low <= v <= high]
         return inside if len(inside) > 1 else None
 
 
 def linear(low: float, high: float, count: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between two ends, about so many."""
+    """About `count` multiples of 1, 2 or 5 times a power of ten between two ends."""
+    # Halves first: high - low overflows for huge ends of opposite signs.
     step = tick_step((high / 2 - low / 2) / count * 2)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
 
 
-def tick_step(wanted: float) -> float:
-    """The nearest, by ratio, of 1, 2 or 5 times a power of ten, none of them subnormal."""
-    power = 10.0 ** max(math.floor(math.log10(wanted)), sys.float_info.min_10_exp)
-    factor = next((f for f, below in NEAREST if wanted / power < below), 10)
+def tick_step(size: float) -> float:
+    """The nearest step by ratio: 1, 2 or 5 times a power of ten that is not subnormal."""
+    # Subnormal numbers have too few digits for distinct ticks.
+    power = 10.0 ** max(math.floor(math.log10(size)), sys.float_info.min_10_exp)
+    factor = next((f for f, below in NEAREST if size / power < below), 10)
     return factor * power
 
 
 def tick_texts(values: list[float]) -> list[str]:
-    """What stands at the ticks: of one unit and with as many digits as they need.
+    """Texts of the ticks, in one unit and with the digits that distinguish them.
 
     On an axis of powers of ten each tick has its own unit.
     """
@@ -105,15 +109,15 @@ def _text(value: float, most: float, step: float) -> str:
 
 
 def scale(axis: Axis, values: Iterable[float | None], padding: float = 0.0) -> Scale | None:
-    """The axis with the ends that it names, or else those of the values.
+    """Scale with the ends of the axis where it names them, else those of the values.
 
     Args:
-        axis: Its ends win where they can be shown.
-        values: What is to be shown; what is no number, or has no logarithm, is left out.
-        padding: Share of the values' span that is left free beyond them, but not beyond zero.
+        axis: Its ends take precedence where a scale can show them.
+        values: Values to show; without a finite number, or a logarithm, they are left out.
+        padding: Share of the span of the values that stays free beyond them, but not beyond zero.
 
     Returns:
-        Nothing where there is no value.
+        `None` where there is no value.
     """
     shown = [v for v in values if v is not None and math.isfinite(v) and (v > 0 or not axis.log)]
     if not shown:
@@ -150,7 +154,7 @@ def _framed(low: float, high: float, padding: float, log: bool) -> tuple[float, 
 
 
 def _is_narrow(low: float, high: float, log: bool) -> bool:
-    """Whether no axis can show that the high end lies above the low one."""
+    """Whether the two ends are too close together for an axis."""
     if log:
         return high < NARROWEST or math.log10(high) - math.log10(low) <= RESOLUTION
     return high / 2 - low / 2 <= max(RESOLUTION / 2 * max(abs(low), abs(high)), NARROWEST / 2)

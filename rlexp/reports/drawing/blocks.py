@@ -1,4 +1,4 @@
-"""What a report is made of: frozen blocks of numbers and words, which every format draws from.
+"""Blocks of a report: frozen tables, figures and texts, which every format renders.
 
 The `kind` of a block names its class in JSON.
 """
@@ -12,9 +12,9 @@ from rlexp.stats.interval import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table. `digits` after the point are shown; all are kept.
+    """A column of a table; `digits` is the number of shown decimals, values keep all.
 
-    `label` says that its cells are labels under comparison, which have a colour of their own.
+    `label` marks a column of labels under comparison, which are coloured.
     """
 
     title: str
@@ -26,12 +26,12 @@ REMARK = Column(title="remark")
 
 
 Value = str | int | float | bool | Interval | None
-"""What may stand in a table. A missing value is `None`, never zero."""
+"""A value in a table. A missing value is `None`, never zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of values. `name` is unique in a report, and names files (`aggregates`)."""
+    """Table; `name` is unique in a report and the stem of its files (`aggregates`)."""
 
     kind: Literal["table"] = field(default="table", init=False, repr=False)
     name: str
@@ -42,14 +42,14 @@ class Table:
 
 
 def remarked(table: Table) -> Table:
-    """The table without its last column, of remarks, where no row has one."""
+    """The table, without its last column (remarks) if no row has a remark."""
     if any(row[-1] is not None for row in table.rows):
         return table
     return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in table.rows))
 
 
 class Tone(StrEnum):
-    """What a notice is to its reader."""
+    """Severity of a notice."""
 
     NOTE = "note"
     GOOD = "good"
@@ -59,7 +59,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A paragraph of plain words."""
+    """A paragraph of text."""
 
     kind: Literal["text"] = field(default="text", init=False, repr=False)
     text: str
@@ -67,7 +67,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something that a reader must not miss: a verdict, a warning, what is missing."""
+    """A highlighted paragraph: a verdict, a warning, missing data."""
 
     kind: Literal["notice"] = field(default="notice", init=False, repr=False)
     tone: Tone
@@ -76,7 +76,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Text that is shown as it is: a command, a configuration, a patch."""
+    """Verbatim text: a command, a configuration, a patch."""
 
     kind: Literal["listing"] = field(default="listing", init=False, repr=False)
     name: str
@@ -86,15 +86,15 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A curve of one label, with a band where one is possible.
+    """A curve of one label, with an optional band.
 
     Attributes:
         x: Of shape (points,), rising.
         y: Of shape (points,); `None` where there is no value.
-        low: Lower end of the band, or nothing.
-        high: Upper end of the band, or nothing.
-        faint: A single run behind an aggregate.
-        steps: Drawn as stairs (a distribution), not as a polygon.
+        low: Lower end of the band; `None` without a band.
+        high: Upper end of the band; `None` without a band.
+        faint: Whether the line is a single run behind an aggregate.
+        steps: Whether the line is a step function (a distribution) instead of a polygon.
     """
 
     label: str
@@ -108,7 +108,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis: what it shows, in which unit; its ends where they are known."""
+    """An axis with its title (quantity and unit), and its ends where they are fixed."""
 
     title: str
     low: float | None = None
@@ -118,7 +118,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Curves over a common axis; `marks` are horizontal lines with a name (a threshold)."""
+    """Figure of curves over a common axis; `marks` are named horizontal lines (a threshold)."""
 
     kind: Literal["lines"] = field(default="lines", init=False, repr=False)
     name: str
@@ -132,7 +132,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An interval of one label in one panel, with the runs that it comes from as dots."""
+    """Interval of one label in one panel, with its single runs as dots."""
 
     label: str
     interval: Interval
@@ -141,7 +141,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One statistic or one task: an interval for each label on a common axis."""
+    """Panel of one statistic or task: an interval for each label on a common axis."""
 
     title: str
     axis: Axis
@@ -151,7 +151,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """Panels side by side, a row for each label."""
+    """Figure of panels side by side, with a row for each label."""
 
     kind: Literal["intervals"] = field(default="intervals", init=False, repr=False)
     name: str
@@ -162,9 +162,9 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """A value for every pair of labels, row against column; the diagonal is empty.
+    """Figure with a value for every pair of labels, row against column, and an empty diagonal.
 
-    `low` and `high` are the ends of the colour scale, and its middle is neutral.
+    `low` and `high` are the ends of the colour scale; its middle is neutral.
     """
 
     kind: Literal["matrix"] = field(default="matrix", init=False, repr=False)
@@ -179,13 +179,13 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """A value of one label for every pair of values of two quantities, or none where there is none.
+    """Figure of one label: a value, or none, for every pair of values of two quantities.
 
     Attributes:
-        x: Quantity across, whose values `columns` names, from left to right.
-        y: Quantity upwards, whose values `rows` names, from the bottom to the top.
-        values: A row for each of `rows`, of a value for each of `columns`.
-        colour: What the values are, and the ends of the colour scale.
+        x: Horizontal quantity; `columns` are its values from left to right.
+        y: Vertical quantity; `rows` are its values from bottom to top.
+        values: Of shape (rows, columns).
+        colour: Title and ends of the colour scale of the values.
     """
 
     kind: Literal["heat_map"] = field(default="heat_map", init=False, repr=False)
@@ -203,13 +203,13 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """Points of one kind in a scatter plot, with what a reader is told of each.
+    """Points of one kind in a scatter plot, with a name for each.
 
     Attributes:
-        label: What they are (`complete`, `pruned`, `default`).
+        label: Kind of the points (`complete`, `pruned`, `default`).
         x: Of shape (points,).
         y: Of shape (points,).
-        names: Of each point, shown where it is pointed at (`trial 7`).
+        names: Name of each point, shown when the pointer is over it (`trial 7`).
     """
 
     label: str
@@ -220,9 +220,9 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Points over an axis, with lines (an incumbent's stairs) and named horizontal marks.
+    """Figure of points, with lines (of the incumbent) and named horizontal marks.
 
-    With `ticks`, the x axis has these names at 0, 1, 2, … instead of numbers.
+    `ticks` are names for the x values 0, 1, 2, …, which replace numbers on the axis.
     """
 
     kind: Literal["scatter"] = field(default="scatter", init=False, repr=False)
@@ -239,9 +239,9 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinate:
-    """One axis of parallel coordinates: numbers from `low` to `high`, or the names of choices.
+    """One axis of parallel coordinates: numbers from `low` to `high`, or choices.
 
-    With `names`, values are positions among them.
+    With `names` of choices, values are indices into them.
     """
 
     title: str
@@ -253,9 +253,9 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """One trial through parallel coordinates: a value on each, or none where it has none.
+    """Line of one trial through parallel coordinates, with a value or `None` on each axis.
 
-    `value` gives its colour; without one it is drawn faint. `marked` ones stand in front, with
+    `value` determines the colour; a line without one is faint. `marked` lines are in front, with
     their name.
     """
 
@@ -267,7 +267,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallel:
-    """Parallel coordinates: a line for each trial, coloured by what it reached."""
+    """Figure of parallel coordinates: a line for each trial, coloured by its value."""
 
     kind: Literal["parallel"] = field(default="parallel", init=False, repr=False)
     name: str
@@ -286,7 +286,7 @@ Block = Text | Notice | Listing | Table | Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One section of a report. `name` is its anchor; a folded part opens on demand."""
+    """Content of one section. `name` is its anchor; a `folded` part is closed at first."""
 
     name: str
     title: str
@@ -296,10 +296,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """Everything that a report says, computed once: same records, same study, same bytes.
+    """The whole content of a report, computed once: same records, same document, same bytes.
 
-    `labels` are those under comparison, in the order of their colours. `failed_checks` says in
-    words what `--strict` refuses.
+    `labels` are the labels under comparison, in the order of their colours. `failed_checks` are
+    the reasons for which `--strict` refuses the report.
     """
 
     title: str

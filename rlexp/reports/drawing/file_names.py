@@ -1,4 +1,4 @@
-"""Names of the files that hold a report's tables and figures."""
+"""File names of the tables and figures of a report."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from rlexp.reports.drawing.blocks import Figure, Study, Table
 
 LONGEST = 60
-"""Letters of a name: enough to tell, and within what every file system takes with a suffix."""
+"""Maximal length of a stem, which with a suffix every file system accepts."""
 
 RESERVED = frozenset(
     {"report", "con", "prn", "aux", "nul"}
     | {f"{device}{k}" for device in ("com", "lpt") for k in range(10)}
 )
-"""The report itself, and what Windows takes for devices."""
+"""Name of the report itself, and names that Windows reserves for devices."""
 
 
 def drawn_blocks(study: Study) -> Iterator[Table | Figure]:
@@ -26,13 +26,14 @@ def drawn_blocks(study: Study) -> Iterator[Table | Figure]:
 def file_stems(study: Study) -> Mapping[str, str]:
     """File names without a suffix, by the names of the tables and figures.
 
-    They consist of ASCII letters, digits, dots, dashes and underscores; two never differ only in
-    case, and none begins with a dot or a dash.
+    A stem consists of ASCII letters, digits, dots, dashes and underscores, begins with none of dot
+    and dash, and differs from other stems in more than case (Windows and macOS ignore case).
 
     Raises:
         ValueError: Two blocks share a name.
     """
     stems: dict[str, str] = {}
+    # Lower case, because Windows and macOS treat stems that differ only in case as one file.
     taken: set[str] = set(RESERVED)
     for block in drawn_blocks(study):
         if block.name in stems:

@@ -1,4 +1,4 @@
-"""Where the points of a scatter plot stand: the same on the page and in print."""
+"""Layout of scatter plots and parallel coordinates, shared by the page and printed figures."""
 
 import math
 from collections import defaultdict
@@ -11,20 +11,20 @@ from rlexp.reports.drawing.palette import shade
 
 TICKS = 4
 MOST_NAMES = 16
-"""Choices of which each has its name at its axis; of more only some have."""
+"""Maximal number of choices that are all named at their axis."""
 
 APART = 5.5
-"""Per cent of the height that the names of marked threads keep from each other."""
+"""Minimal distance between the names of marked threads, in per cent of the height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strand:
-    """A thread as it is drawn.
+    """Layout of the line of one trial.
 
     Attributes:
-        heights: On each coordinate, from 0 at its low end to 1 at its high one; nothing where the
-            thread has no value, or one without a place.
-        shade: Its place among rising colours; nothing where it has no value.
+        heights: Position on each coordinate, from 0 (low end) to 1 (high end); `None` without a
+            value that the coordinate can show.
+        shade: Index of the colour among rising colours; `None` without a value.
     """
 
     thread: Thread
@@ -34,13 +34,13 @@ class Strand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strands:
-    """What is drawn of parallel coordinates.
+    """Layout of parallel coordinates.
 
     Attributes:
-        scales: Of each coordinate; nothing for one that has no number at all.
-        colour: Of the threads' values; nothing where none has one.
-        strands: Those without a value first, then the higher the later, marked ones last.
-        left_out: Values that have no place on their coordinate.
+        scales: Scale of each coordinate; `None` for one without any number.
+        colour: Scale of the values of the threads; `None` without any value.
+        strands: In drawing order: without a value, by rising value, marked ones last.
+        left_out: Number of values that their coordinate cannot show.
     """
 
     scales: tuple[Scale | None, ...]
@@ -50,7 +50,7 @@ class Strands:
 
 
 def strands(figure: Parallel) -> Strands | None:
-    """Place every thread, whatever their order; nothing where none has a place.
+    """Layout of all threads, independent of their order; `None` if none can be drawn.
 
     Raises:
         ValueError: A thread has more or fewer values than there are coordinates.
@@ -63,6 +63,7 @@ def strands(figure: Parallel) -> Strands | None:
     if not any(height is not None for strand in drawn for height in strand.heights):
         return None
     given = sum(value is not None for thread in figure.threads for value in thread.values)
+    # Missing values are gaps by intention; only given values that vanish are reported.
     shown = sum(height is not None for strand in drawn for height in strand.heights)
     return Strands(
         scales=scales,
@@ -73,41 +74,41 @@ def strands(figure: Parallel) -> Strands | None:
 
 
 def coordinate_scale(coordinate: Coordinate, values: Sequence[float | None]) -> Scale | None:
-    """The scale of a coordinate: from end to end, and as far beyond as its values lie."""
+    """Scale of a coordinate between its ends, extended to values beyond them."""
     if coordinate.names:
         return Scale(-0.5, len(coordinate.names) - 0.5)
     axis = Axis(title=coordinate.title, log=coordinate.log)
     return scale(axis, (*values, coordinate.low, coordinate.high))
 
 
-def coordinate_ticks(coordinate: Coordinate, own: Scale | None) -> list[Tick]:
-    """The ticks of a coordinate: round values, or the names of its choices."""
-    if own is None:
+def coordinate_ticks(coordinate: Coordinate, axis: Scale | None) -> list[Tick]:
+    """Ticks of a coordinate: round values, or names of choices."""
+    if axis is None:
         return []
     if not coordinate.names:
-        return own.ticks(TICKS)
+        return axis.ticks(TICKS)
     every = -(-len(coordinate.names) // MOST_NAMES)
-    places = ((own.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
-    return [Tick(round(100 * at, 3), name) for at, name in list(places)[::every]]
+    named = ((axis.at(k) or 0.0, name) for k, name in enumerate(coordinate.names))
+    return [Tick(round(100 * at, 3), name) for at, name in list(named)[::every]]
 
 
-def colour_ends(figure: Parallel, own: Scale) -> tuple[str, str]:
-    """What stands at the ends of the colour key; a sign says where values lie beyond them."""
-    low, high = tick_texts([own.low, own.high])
-    at = [place for thread in figure.threads if (place := own.at(thread.value)) is not None]
+def colour_ends(figure: Parallel, axis: Scale) -> tuple[str, str]:
+    """Texts at the ends of the colour key, with ≤ or ≥ where values lie beyond them."""
+    low, high = tick_texts([axis.low, axis.high])
+    at = [position for thread in figure.threads if (position := axis.at(thread.value)) is not None]
     return f"≤ {low}" if min(at) < 0 else low, f"≥ {high}" if max(at) > 1 else high
 
 
 def choice(coordinate: Coordinate, value: float | None) -> float | str | None:
-    """A value on a coordinate: a number, or the name of a choice."""
+    """Value on a coordinate as a number, or as the name of a choice."""
     if not coordinate.names or value is None:
         return value
-    known = math.isfinite(value) and value == round(value)
-    return coordinate.names[round(value)] if known and _named(coordinate, value) else None
+    whole = math.isfinite(value) and value == round(value)
+    return coordinate.names[round(value)] if whole and _named(coordinate, value) else None
 
 
 def parallel_words(figure: Parallel) -> list[str]:
-    """What a reader must know of the threads beyond the picture, in sentences."""
+    """Sentences about threads without a value, and about values that are not shown."""
     drawn = strands(figure)
     if drawn is None:
         return []
@@ -118,18 +119,19 @@ def parallel_words(figure: Parallel) -> list[str]:
         said.append(f"{grey:,} of {len(drawn.strands):,} {has} no value (grey).")
     if drawn.left_out:
         counted = "1 value is" if drawn.left_out == 1 else f"{drawn.left_out:,} values are"
-        said.append(f"{counted} not shown, for want of a place on its coordinate.")
+        said.append(f"{counted} not shown (not finite, or outside its axis).")
     return said
 
 
-def apart(places: Sequence[float], least: float = APART) -> list[float]:
-    """Places from 0 to 100, in per cent, moved as little as keeps names from each other.
+def apart(positions: Sequence[float], least: float = APART) -> list[float]:
+    """Positions in per cent, moved as little as possible to a minimal distance.
 
-    Where there is no room for that, they are evenly apart.
+    Where there is no room for the minimal distance, they are evenly spaced.
     """
-    least = min(least, 100 / max(1, len(places) - 1))
-    order = sorted(range(len(places)), key=lambda k: places[k])
-    moved = list(places)
+    least = min(least, 100 / max(1, len(positions) - 1))
+    order = sorted(range(len(positions)), key=lambda k: positions[k])
+    moved = list(positions)
+    # A pass upwards enforces the distance, a pass downwards pushes names back below 100 %.
     for rank, k in enumerate(order):
         moved[k] = max(moved[k], moved[order[rank - 1]] + least if rank else 0.0)
     for rank, k in enumerate(reversed(order)):
@@ -146,14 +148,14 @@ def _strand(thread: Thread, scales: Sequence[Scale | None], colour: Scale | None
     return Strand(
         thread=thread,
         heights=tuple(
-            _height(own, value) for own, value in zip(scales, thread.values, strict=True)
+            _height(axis, value) for axis, value in zip(scales, thread.values, strict=True)
         ),
         shade=None if at is None else shade(at),
     )
 
 
-def _height(own: Scale | None, value: float | None) -> float | None:
-    at = own.at(value) if own else None
+def _height(axis: Scale | None, value: float | None) -> float | None:
+    at = axis.at(value) if axis else None
     return None if at is None or not 0 <= at <= 1 else at
 
 
@@ -165,14 +167,14 @@ def _depth(strand: Strand) -> tuple[bool, float, str, tuple[float, ...]]:
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 WIDEST, FULL = 0.3, 9
-"""How far points leave their tick at most, and how many there must be for that."""
+"""Maximal distance of points from their tick, and the number of points that reaches it."""
 
 PADDING = 0.04
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a point stands on its axes; `number` is its place in its cloud."""
+    """Position of a point on the axes; `number` is its index in its cloud."""
 
     number: int
     x: float
@@ -181,10 +183,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The axes of a scatter plot, and on them the points of each cloud.
+    """Layout of a scatter plot: its scales, and the points of each cloud.
 
-    `left_out` counts points that are not shown: they are no numbers, have no logarithm, or lie
-    beyond the ends that an axis names.
+    `left_out` is the number of points that are not shown, because they are not finite, have no
+    logarithm, or lie beyond the fixed ends of an axis.
     """
 
     x: Scale
@@ -194,10 +196,11 @@ class Places:
 
 
 def places(figure: Scatter) -> Places | None:
-    """Place every point; nothing where there is nothing to draw.
+    """Layout of all points; `None` where there is nothing to draw.
 
-    Points above a named tick are spread to its sides, so that none hides another: in the order of
-    their heights, by the golden ratio (Weyl's sequence), whatever their order in the figure.
+    Points above a named tick are spread to its sides, so that none hides another. The offsets
+    follow the golden ratio (Weyl's sequence) in the order of the heights, so the layout does not
+    depend on the order of the points.
     """
     shown = list(_shown(figure))
     x, y = _x(figure, shown), _y(figure, shown)
@@ -217,20 +220,20 @@ def places(figure: Scatter) -> Places | None:
 
 
 def tick_name(figure: Scatter, x: float) -> str | None:
-    """The name of the tick that a point belongs to, where ticks have names."""
+    """Name of the tick of a point; `None` where ticks have no names."""
     if not math.isfinite(x) or not 0 <= round(x) < len(figure.ticks):
         return None
     return figure.ticks[round(x)]
 
 
 def left_out_words(figure: Scatter) -> str:
-    """How many points a figure does not show, in a sentence; empty where it shows all."""
+    """Sentence with the number of points that are not shown; empty without any."""
     drawn = places(figure)
     count = drawn.left_out if drawn else sum(len(cloud.x) for cloud in figure.clouds)
     if not count:
         return ""
     said = "1 point is" if count == 1 else f"{count:,} points are"
-    return f"{said} not shown, for want of a place on these axes."
+    return f"{said} not shown (not finite, or outside the axes)."
 
 
 def _shown(figure: Scatter) -> Iterator[tuple[float, float]]:
@@ -264,7 +267,7 @@ def _inside(on: Scale, value: float) -> bool:
 
 
 def _spread(figure: Scatter) -> dict[tuple[int, int], float]:
-    """Where points stand beside their tick, by cloud and number."""
+    """Horizontal position of points near their tick, by cloud and number."""
     above = defaultdict(list)
     for k, cloud in enumerate(figure.clouds):
         for n, (x, y, name) in enumerate(zip(cloud.x, cloud.y, cloud.names, strict=True)):

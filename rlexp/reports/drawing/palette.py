@@ -1,4 +1,4 @@
-"""Colours, dashes and markers of labels: one look for each in every figure and on every page."""
+"""Colours, dashes and markers of labels, the same in every figure and on the page."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,18 +9,19 @@ from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Matrix, Scat
 LIGHT = ("#0069AC", "#C34A15", "#15906C", "#C277A5", "#DB7D14", "#4098EA", "#333333", "#99116A")
 """Colours on white.
 
-They follow Okabe and Ito (2008, "Color Universal Design"), moved until each stands out from white
-at 3 : 1 and any two differ under each kind of colour blindness; yellow on white cannot.
+They follow Okabe and Ito (2008, "Color Universal Design"), adjusted until each has a contrast of
+3 : 1 on white and any two differ under each kind of colour blindness. Yellow is left out, because
+it cannot have this contrast.
 """
 
 DARK = ("#137CE7", "#FF780F", "#00BA7D", "#9D99D4", "#ECCB3F", "#96D7FF", "#E9FFCF", "#C53D5B")
-"""The same hues where the page is dark."""
+"""The same hues for a dark page."""
 
 DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 4), (10, 4, 2, 4))
 """Lengths of dashes and gaps, in line widths of 1: solid, dashed, dotted, dash-dotted."""
 
 MARKERS = ("o", "s", "^", "D")
-"""Markers, as Matplotlib names them: they change where the dashes do."""
+"""Markers, in Matplotlib's names; each belongs to a pattern of dashes."""
 
 
 RISING_LIGHT = (
@@ -30,14 +31,14 @@ RISING_LIGHT = (
 """Colours of rising values on white: the higher, the darker.
 
 Neighbours are equally far apart in the perceptual space of Ottosson (2020, "Oklab"), and their
-lightness falls evenly, so that the order is seen by everyone and in grey.
+lightness falls evenly, so that the order is visible in grey and with colour blindness.
 """
 
 RISING_DARK = (
     *("#5E499D", "#545DA9", "#4971B1", "#3F84B5", "#3A97B6", "#41A8B5"),
     *("#53B9B0", "#6DC7A9", "#8DD4A0", "#AFDE95", "#D4E689", "#F9EB80"),
 )
-"""The same where the page is dark: the higher, the brighter."""
+"""Colours of rising values on a dark page: the higher, the brighter."""
 
 SHAPES: Mapping[str, str] = {
     "complete": "disc",
@@ -51,14 +52,14 @@ SHAPES: Mapping[str, str] = {
 """Shapes of points whose label is the state or the role of a trial."""
 
 FURTHER_SHAPES = ("square", "peak", "ring", "plus")
-"""Shapes of other points, in the order of their labels, where no state has them."""
+"""Shapes of other points in the order of their labels, if no state uses the shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The look of the label that stands at this place in the order of labels.
+    """Style of a label, by its index among the labels.
 
-    `shape` is that of its points in a scatter plot; it is empty where it has none.
+    `shape` is the shape of its points in scatter plots; empty without such points.
     """
 
     number: int
@@ -66,40 +67,40 @@ class Style:
 
     @property
     def colour(self) -> int:
-        """Its place among the colours."""
+        """Index of the colour."""
         return self.number % len(LIGHT)
 
     @property
     def pattern(self) -> int:
-        """Its place among dashes and markers: labels of one colour differ in it."""
+        """Index of dashes and marker, which distinguish labels of the same colour."""
         return self.number // len(LIGHT) % len(DASHES)
 
     @property
     def light(self) -> str:
-        """Its colour on white."""
+        """Colour on white."""
         return LIGHT[self.colour]
 
     @property
     def dash(self) -> tuple[int, ...]:
-        """Its dashes; nothing for a solid line."""
+        """Lengths of dashes and gaps; empty for a solid line."""
         return DASHES[self.pattern]
 
     @property
     def marker(self) -> str:
-        """Its marker, as Matplotlib names it."""
+        """Marker in Matplotlib's names."""
         return MARKERS[self.pattern]
 
 
 def styles(study: Study) -> dict[str, Style]:
-    """The look of each label of a study: those under comparison first, then others as drawn."""
+    """Style of each label of a study: labels under comparison first, then others as drawn."""
     names = dict.fromkeys((*study.labels, *_drawn(study)))
     shapes = _shapes(study)
     return {name: Style(number, shapes.get(name, "")) for number, name in enumerate(names)}
 
 
-def shade(place: float) -> int:
-    """The place among rising colours of a value that stands at a share of its axis."""
-    return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * place)))
+def shade(share: float) -> int:
+    """Index among rising colours of a value at a share of its axis."""
+    return min(len(RISING_LIGHT) - 1, max(0, int(len(RISING_LIGHT) * share)))
 
 
 def _shapes(study: Study) -> Mapping[str, str]:
@@ -110,6 +111,7 @@ def _shapes(study: Study) -> Mapping[str, str]:
         if isinstance(block, Scatter)
         for cloud in block.clouds
     )
+    # Other labels must not get the shape of a state that is in the same report.
     taken = {SHAPES[label] for label in clouds if label in SHAPES}
     further = cycle([shape for shape in FURTHER_SHAPES if shape not in taken])
     return {label: SHAPES.get(label) or next(further) for label in clouds}

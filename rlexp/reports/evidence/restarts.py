@@ -1,4 +1,4 @@
-"""Runs that went on from a checkpoint, and runs that began anew: how many, and why."""
+"""Counts of runs that continued from a checkpoint or restarted, with the reasons."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,20 +9,20 @@ from rlexp.records.run import RunRecord
 from rlexp.text import counted
 
 REASONS = 3
-"""Reasons that are told one by one."""
+"""Number of reasons that a line lists one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """How the attempts of runs began that were not their first ones.
+    """Counts of runs by the beginning of their further attempts.
 
     Attributes:
-        continued: Runs of which an attempt went on from a checkpoint.
-        restarted: Runs of which an attempt began anew, though an earlier one had got further.
-        refused: Runs of which a checkpoint was refused.
-        reasons: Why, the commonest reason first.
-        drifted: Runs that went on although packages or code had changed.
-        changes: What had changed, the commonest change first.
+        continued: Runs with an attempt that continued from a checkpoint.
+        restarted: Runs with an attempt from step 0 although an earlier one had got further.
+        refused: Runs with a refused checkpoint.
+        reasons: Reasons of refusals, most frequent first.
+        drifted: Runs that continued with changed packages or code.
+        changes: The changes, most frequent first.
     """
 
     continued: int = 0
@@ -34,22 +34,23 @@ class Past:
 
     @classmethod
     def of(cls, records: Iterable[RunRecord]) -> "Past":
-        """Count runs."""
-        own = list(records)
-        reasons = Counter(reason for r in own for reason in {e.reason for e in r.refused})
-        drifts = [{e.drift for e in r.continuations if e.drift} for r in own]
+        """Counts over the records of runs."""
+        runs = list(records)
+        # A set per run: repeated refusals for the same reason count once.
+        reasons = Counter(reason for r in runs for reason in {e.reason for e in r.refused})
+        drifts = [{e.drift for e in r.continuations if e.drift} for r in runs]
         changes = Counter(change for run in drifts for change in run)
         return cls(
-            continued=sum(bool(r.continuations) for r in own),
-            restarted=sum(r.restarts > 0 for r in own),
-            refused=sum(bool(r.refused) for r in own),
+            continued=sum(bool(r.continuations) for r in runs),
+            restarted=sum(r.restarts > 0 for r in runs),
+            refused=sum(bool(r.refused) for r in runs),
             reasons=tuple(reason for reason, _ in reasons.most_common()),
             drifted=sum(map(bool, drifts)),
             changes=tuple(change for change, _ in changes.most_common()),
         )
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The counts as JSON values."""
         return {
             "continued": self.continued,
             "restarted": self.restarted,
@@ -60,23 +61,23 @@ class Past:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Past":
-        """The inverse of `plain`."""
+    def from_plain(cls, document: Mapping[str, Any]) -> "Past":
+        """Counts from JSON values, the inverse of `plain`."""
         return cls(
-            continued=plain["continued"],
-            restarted=plain["restarted"],
-            refused=plain["refused"],
-            reasons=tuple(plain["reasons"]),
-            drifted=plain["drifted"],
-            changes=tuple(plain["changes"]),
+            continued=document["continued"],
+            restarted=document["restarted"],
+            refused=document["refused"],
+            reasons=tuple(document["reasons"]),
+            drifted=document["drifted"],
+            changes=tuple(document["changes"]),
         )
 
     def sentences(self) -> Iterator[str]:
-        """In words, a line for each kind that there is."""
+        """One sentence for each count above 0."""
         if self.continued:
             yield f"{counted(self.continued, 'run')} continued from a checkpoint"
         if self.restarted:
-            yield f"{counted(self.restarted, 'run')} began anew at the first step"
+            yield f"{counted(self.restarted, 'run')} restarted from the first step"
         if self.refused:
             whose = counted(self.refused, "run")
             yield f"checkpoints of {whose} were refused: {several(self.reasons)}"
@@ -86,6 +87,6 @@ class Past:
 
 
 def several(reasons: Sequence[str]) -> str:
-    """Reasons in a line: the first few, and how many there are besides."""
+    """The first reasons in a line, and the number of the others."""
     more = len(reasons) - REASONS
     return "; ".join(reasons[:REASONS]) + (f"; and {more} other reasons" if more > 0 else "")

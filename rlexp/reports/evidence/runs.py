@@ -1,4 +1,4 @@
-"""The evidence of a report: the planned runs of one phase, as their records tell them."""
+"""The evidence of a report: the planned runs of one phase, with their records."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ from rlexp.text import counted
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A planned run. `provenance` is that of its last attempt, empty where it has none."""
+    """A planned run with its record. `provenance` is that of its last attempt, or empty."""
 
     experiment: str
     label: str
@@ -33,44 +33,44 @@ class Member:
 
     @property
     def task(self) -> str:
-        """The task that it is scored on."""
+        """The task on which the run is scored."""
         return self.configuration.task
 
     @property
     def imported(self) -> Mapping[str, Any] | None:
-        """What says that another tool made it; nothing for a run of ours."""
+        """Origin of an imported run; `None` for a run of rlexp."""
         return self.record.spec.imported
 
     @property
     def name(self) -> str:
-        """Its name as commands take it (`EXPERIMENT/RUN`)."""
+        """Name of the run as commands take it (`EXPERIMENT/RUN`)."""
         return f"{self.experiment}/{self.record.spec.name}"
 
     @property
     def score(self) -> float | None:
-        """Its score, if it has one and that is a number."""
+        """The score of the run; `None` where it has none, or none that is finite."""
         score = self.record.score
         return score if score is not None and math.isfinite(score) else None
 
     @cached_property
     def steps(self) -> NDArray[np.float64]:
-        """Environment steps of its evaluations, of shape (T,)."""
+        """Environment steps of the evaluations, of shape (T,)."""
         return np.asarray([e.step for e in self.record.evaluations], dtype=np.float64)
 
     @cached_property
     def returns(self) -> NDArray[np.float64]:
-        """Mean return of each of them, of shape (T,); what is beyond all measure is NaN."""
-        found = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
-        return np.where(np.abs(found) <= LARGEST_SCORE, found, np.nan)
+        """Mean return of each evaluation, of shape (T,); NaN where it is out of range."""
+        means = np.asarray([e.mean for e in self.record.evaluations], dtype=np.float64)
+        return np.where(np.abs(means) <= LARGEST_SCORE, means, np.nan)
 
     @cached_property
     def is_evaluated(self) -> bool:
-        """Whether it has evaluations, at rising steps."""
+        """Whether the run has evaluations, at increasing steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
 
 
 def state(member: Member) -> str:
-    """Where a run stands (`failed (nan)`), damage and scores that are no number included."""
+    """State of a run as text (`failed (nan)`, `unreadable`, `completed without a finite score`)."""
     record = member.record
     if member.problem and record.attempts == 0:
         return "unreadable"
@@ -80,17 +80,17 @@ def state(member: Member) -> str:
 
 
 def states(members: Iterable[Member]) -> str:
-    """How many runs are in which state (`2 failed (nan), 1 planned`), by name of the state."""
+    """Number of runs in each state (`2 failed (nan), 1 planned`), sorted by state."""
     counts = Counter(state(member) for member in members)
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 def score_in_words(budget: Mapping[str, Any]) -> str:
-    """What the score of a run is, as its budget declares it."""
+    """Definition of the score of a run, from its budget."""
     match budget["score"]:
         case "final":
             count = budget["final_episodes"]
-            # Of imported means it is not known how many episodes they are of.
+            # An imported mean does not tell its number of episodes.
             episodes = counted(count, "fresh episode") if count else "fresh episodes"
             return f"the mean return of the final policy over {episodes}"
         case "auc":
@@ -104,8 +104,8 @@ class Cell:
     """The runs of one label on one task.
 
     Attributes:
-        members: Every run that was asked for, in order of its seed.
-        worst: What a failed run counts as, where the experiment says that it counts.
+        members: Every planned run, in order of its seed.
+        worst: Score of a failed run, where failed runs of the experiment count; else `None`.
     """
 
     label: str
@@ -115,65 +115,66 @@ class Cell:
 
     @cached_property
     def scored(self) -> list[Member]:
-        """Runs with a score of their own."""
+        """Runs with a score."""
         return [m for m in self.members if m.score is not None]
 
     @property
     def failed(self) -> list[Member]:
-        """Runs that failed for good or for now."""
+        """Runs that failed, finally or with attempts left."""
         return [m for m in self.members if m.record.state is State.FAILED]
 
     @property
     def unscored(self) -> list[Member]:
-        """Completed runs whose score is no number."""
+        """Completed runs without a finite score."""
         return [m for m in self.members if m.score is None and m.record.state is State.COMPLETED]
 
     @property
     def missing(self) -> list[Member]:
-        """Runs that have neither a score nor failed: planned, running, interrupted, lost."""
+        """Runs that neither completed nor failed: planned, running, interrupted, lost."""
         ended = {State.FAILED, State.COMPLETED}
         return [m for m in self.members if m.record.state not in ended]
 
     @property
     def scoreless(self) -> list[Member]:
-        """Runs that ended for good without a score; those to be tried again are not among them."""
+        """Runs that ended finally without a score, without those that will be repeated."""
         return [m for m in self.members if m.record.scoreless]
 
     @property
     def counted_as_worst(self) -> int:
-        """Failed runs that stand among the scores as the task's worst."""
+        """Number of failed runs that count as the minimum score of the task."""
         return 0 if self.worst is None else len(self.scoreless)
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
-        """Scores, rising, of shape (n,), those counted as worst included."""
-        own = [m.score for m in self.scored]
+        """Scores, rising, of shape (n,), including failed runs that count as worst."""
+        scores = [m.score for m in self.scored]
+        # Sorted scores make every statistic independent of the order of the runs.
         counted = [self.worst] * self.counted_as_worst
-        return np.sort(np.asarray([*own, *counted], dtype=np.float64))
+        return np.sort(np.asarray([*scores, *counted], dtype=np.float64))
 
     @property
     def n(self) -> int:
-        """Scores that it has."""
+        """Number of scores."""
         return len(self.scored) + self.counted_as_worst
 
     @property
     def planned(self) -> int:
-        """Runs that were asked for."""
+        """Number of planned runs."""
         return len(self.members)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Everything that a report may say anything about.
+    """All data of a report.
 
     Attributes:
         members: Every planned run of the phase, in order of label, task, root and seed.
-        left_out: Runs of other phases in the same experiments, which nothing here is about.
-        problems: What could not be read, a line each.
-        folders: Where the experiments are, by name.
-        sweeps: The sweeps among the experiments, with everything that led to the winner.
-        integrity: What the ledger of each experiment says of its records, where that was asked.
-        running: Runs of the experiments that a process holds, asked for or not.
+        left_out: Number of runs of other phases in the same experiments, which are left out.
+        problems: Unreadable records, one line each.
+        folders: Folder of each experiment by name.
+        sweeps: The sweeps among the experiments, with their trials and selection.
+        integrity: Result of comparing the records with the ledger, where that was requested.
+        running: Number of runs of the experiments in progress, planned here or not.
     """
 
     phase: Phase
@@ -187,7 +188,7 @@ class Evidence:
     running: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse runs that must not stand together.
+        """Refuse runs that cannot be combined.
 
         Raises:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
@@ -196,35 +197,39 @@ class Evidence:
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
-        for own in entries.values():
-            ScoreTable.from_records(own, self.phase)
+        # Built only for its checks: a table refuses what must not be aggregated.
+        for label_entries in entries.values():
+            ScoreTable.from_records(label_entries, self.phase)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels under comparison, in the order in which they were asked for."""
+        """Labels under comparison, in the requested order."""
         return tuple(dict.fromkeys(m.label for m in self.members))
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks, in order of their names."""
+        """Names of the tasks, sorted."""
         return tuple(sorted({m.task for m in self.members}))
 
     @cached_property
     def cells(self) -> Mapping[tuple[str, str], Cell]:
-        """The runs by label and task; there is no cell where nothing was asked for."""
-        found: dict[tuple[str, str], list[Member]] = {}
+        """The runs by label and task, where any are planned."""
+        members: dict[tuple[str, str], list[Member]] = {}
         order = {label: number for number, label in enumerate(self.labels)}
         for member in sorted(self.members, key=lambda m: (order[m.label], *_place(m))):
-            found.setdefault((member.label, member.task), []).append(member)
+            members.setdefault((member.label, member.task), []).append(member)
         return {
             (label, task): Cell(
-                label=label, task=task, members=tuple(own), worst=self._worst(own[0])
+                label=label,
+                task=task,
+                members=tuple(cell_members),
+                worst=self._worst(cell_members[0]),
             )
-            for (label, task), own in found.items()
+            for (label, task), cell_members in members.items()
         }
 
     def cell(self, label: str, task: str) -> Cell | None:
-        """The runs of a label on a task, or nothing where none was asked for."""
+        """The runs of a label on a task; `None` where none is planned."""
         return self.cells.get((label, task))
 
     def of_label(self, label: str) -> list[Cell]:
@@ -251,14 +256,14 @@ def imported_members(evidence: Evidence) -> list[Member]:
 
 
 def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Labels of several experiments, told apart by the experiment where they must be.
+    """Labels of several experiments, made unique by the name of the experiment where needed.
 
     Args:
         labels: Experiment, label and task of every configuration.
 
     Returns:
-        The label of each: as it is, or `experiment/label` where two experiments have it for the
-        same task.
+        The label of each configuration: unchanged, or `experiment/label` where two experiments
+        have it for the same task.
 
     Raises:
         ProtocolError: One experiment has a label twice for a task.
@@ -268,8 +273,8 @@ def unambiguous(labels: Sequence[tuple[str, str, str]]) -> list[str]:
         home = homes.setdefault((label, task), [])
         if experiment in home:
             raise ProtocolError(
-                f"{experiment} has {label} twice on {task}; give the configurations labels of "
-                "their own",
+                f"{experiment} has {label} twice on {task}; give each configuration a different "
+                "label",
             )
         home.append(experiment)
     doubled = {label for (label, _), home in homes.items() if len(home) > 1}

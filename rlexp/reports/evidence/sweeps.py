@@ -1,4 +1,4 @@
-"""The evidence of a sweep: every trial, the choice, and what it all cost."""
+"""The evidence of a sweep: its trials, the selection, importances and costs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,25 +13,25 @@ from rlexp.stats.interval import Interval
 from rlexp.text import counted
 
 LONGEST_VALUE = 60
-"""Characters of a value that are told."""
+"""Maximal number of characters of a value in a text."""
 
 
-def leaves(plain: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The leaves of nested settings that are set, with their paths, in order of the keys.
+def leaves(settings: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Pairs of path and text of the nested settings that are set, in order of the keys.
 
-    The name of a plug-in stands under the path of its settings.
+    The name of a plug-in has the path of its settings.
     """
-    if isinstance(plain, Mapping):
-        if PLUG_IN in plain:
-            yield path, full_name(plain[PLUG_IN])
-        for key in sorted(set(plain) - {TARGET, PLUG_IN}):
-            yield from leaves(plain[key], f"{path}.{key}")
-    elif plain is not None:
-        yield path, said(plain)
+    if isinstance(settings, Mapping):
+        if PLUG_IN in settings:
+            yield path, full_name(settings[PLUG_IN])
+        for key in sorted(set(settings) - {TARGET, PLUG_IN}):
+            yield from leaves(settings[key], f"{path}.{key}")
+    elif settings is not None:
+        yield path, value_text(settings)
 
 
-def said(value: Any) -> str:
-    """A value in a sentence: a text as it is, anything else as JSON."""
+def value_text(value: Any) -> str:
+    """Text of a value: a string as it is, other values as JSON, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
@@ -41,19 +41,19 @@ class TrialEvidence:
     """One trial.
 
     Attributes:
-        number: From 0, the default configuration.
-        parameters: The value of every parameter of the space that it had, those of the default
-            included; one that was not there is left out.
-        steps: Environment steps of each of its runs; fewer than the budget's at a low fidelity.
+        number: Number of the trial; 0 is the default configuration.
+        parameters: Value of every parameter of the trial, including defaults; inactive conditional
+            parameters are left out.
+        steps: Environment steps of each run; fewer than the full budget at a low fidelity.
         state: `complete`, `pruned`, `failed` or `unfinished`.
-        value: What was optimised (the first objective), in its own units; nothing without one.
-        values: Every objective, in its own units.
-        scores: Of its runs that have one, by tuning seed.
-        eligible: Whether it was run on all tuning seeds at the full budget, and so could win.
-        ended_at: Environment steps that the whole search had spent up to and including it.
-        spent: Environment steps that its own runs took.
-        runs: Names of its runs.
-        reason: Why it failed or was pruned.
+        value: Value of the first objective, in its units; `None` without one.
+        values: Value of every objective, in its units.
+        scores: Scores of the runs that have one, by tuning seed.
+        eligible: Whether the trial ran on all tuning seeds at the full budget and could win.
+        ended_at: Environment steps of the whole search up to and including this trial.
+        spent: Environment steps of the runs of this trial.
+        runs: Names of the runs.
+        reason: Why the trial failed or was pruned.
     """
 
     number: int
@@ -72,16 +72,16 @@ class TrialEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importance:
-    """How much the objective depends on each parameter, by one method.
+    """Importance of each parameter for the objective, by one method.
 
     Attributes:
         method: `PED-ANOVA` or `fANOVA`.
-        shares: By parameter, summing to 1, with intervals over resampled trials.
-        quality: Cross-validated R² of the surrogate, where there is one.
+        shares: Share of each parameter; they sum to 1, with intervals over resampled trials.
+        quality: Cross-validated R² of the surrogate, if the method has one.
         reason: Why there are no shares.
-        pairs: By two parameters, the largest first: the share of what all do alone and in pairs
-            that these two do together.
-        note: What the shares rest on, in sentences.
+        pairs: Share of the interaction of two parameters in the total effect of single parameters
+            and pairs, largest first.
+        note: Data behind the shares, in sentences.
     """
 
     method: str
@@ -94,7 +94,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseCost:
-    """What one phase took: runs begun, environment steps and seconds of its runs."""
+    """Cost of one phase: number of started runs, their environment steps and seconds."""
 
     runs: int
     steps: int
@@ -103,24 +103,24 @@ class PhaseCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEvidence:
-    """A sweep as its records tell it.
+    """A sweep with its records.
 
     Attributes:
-        experiment: Its name.
-        sweep: The question.
+        experiment: Name of the sweep.
+        definition: Search space, plan, tuner and pruner of the sweep.
         steps: Full budget of a run.
-        tuning_seeds: Those that it could use.
-        selection_seeds: Those that finalists were scored on.
-        trials: By number.
-        selection: The choice, once it was made.
-        default: The value of every parameter in the default configuration.
-        importances: By method; empty until there are trials enough.
-        costs: By phase (`tuning`, `selection`, `test`).
+        tuning_seeds: Seeds of the tuning phase.
+        selection_seeds: Seeds on which finalists were scored again.
+        trials: Trials in order of their numbers.
+        selection: The selection; `None` before it was made.
+        default: Value of every parameter in the default configuration.
+        importances: Importances by method; empty without enough trials.
+        costs: Costs by phase (`tuning`, `selection`, `test`).
         reference: Known scores of the task (`environment.reference`).
     """
 
     experiment: str
-    sweep: Sweep
+    definition: Sweep
     steps: int
     tuning_seeds: tuple[int, ...]
     selection_seeds: tuple[int, ...]
@@ -133,28 +133,29 @@ class SweepEvidence:
 
 
 SEARCH = ("tuning", "selection")
-"""Phases whose runs choose a configuration."""
+"""Phases whose runs select a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """What was spent on finding a label's configuration."""
+class TuningEffort:
+    """Number of trials and environment steps spent on tuning a label."""
 
     trials: int
     steps: int
 
     def __str__(self) -> str:
-        """In a sentence."""
+        """Text of the effort for a sentence."""
         return f"{self.steps:,} environment steps in {counted(self.trials, 'trial')}"
 
 
-def effort(own: SweepEvidence) -> Effort:
-    """What a sweep spent on tuning and selection."""
-    steps = sum(cost.steps for phase, cost in own.costs.items() if phase in SEARCH)
-    return Effort(len(own.trials), steps)
+def tuning_effort(sweep: SweepEvidence) -> TuningEffort:
+    """Trials and environment steps of a sweep's tuning and selection."""
+    steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase in SEARCH)
+    return TuningEffort(len(sweep.trials), steps)
 
 
-def full_runs(own: SweepEvidence) -> float:
-    """Full-run equivalents: a configuration at the full budget is one, whatever its seeds."""
-    shares = [t.spent / (len(t.runs) * own.steps) for t in own.trials if t.runs]
+def full_runs(sweep: SweepEvidence) -> float:
+    """Full-run equivalents of a search: a configuration at full budget counts 1 for any seeds."""
+    # Repeated attempts can spend more than the budget; fsum keeps the sum exact in any order.
+    shares = [t.spent / (len(t.runs) * sweep.steps) for t in sweep.trials if t.runs]
     return fsum(min(share, 1.0) for share in shares)

@@ -1,4 +1,4 @@
-"""Sections: each computes one part of a report from the evidence."""
+"""Sections of a report: each computes its tables, figures and notes from the evidence."""
 
 from typing import Protocol
 
@@ -9,8 +9,8 @@ __all__ = ["Inquiry", "Section"]
 
 
 class Section(Protocol):
-    """One part of a report."""
+    """Plug-in that computes one part of a report."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where it has nothing to say."""
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where the section does not apply to the evidence."""
         ...

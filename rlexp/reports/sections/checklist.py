@@ -1,25 +1,26 @@
-"""The reproducibility checklist as a table."""
+"""The section of the reproducibility checklist, answered from the records."""
 
 from collections import Counter
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.checklist import Answer, items
+from rlexp.reports.analysis.checklist import ChecklistAnswer, items
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text
 
 
 @dataclass(frozen=True, slots=True)
-class Checklist:
-    """What the records answer, and what is left for the author to say."""
+class ChecklistSection:
+    """Table of the checklist items, with the answer that the records give to each."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part."""
-        found = items(inquiry)
-        counts = Counter(item.answer for item in found)
-        told = ", ".join(f"{answer}: {counts[answer]}" for answer in Answer)
+        answered = items(report)
+        counts = Counter(item.answer for item in answered)
+        counts_by_answer = ", ".join(f"{answer}: {counts[answer]}" for answer in ChecklistAnswer)
         text = (
-            f"Of {len(found)} items of the checklist of Eimer, Lindauer and Raileanu (2023), "
-            f"answered from the records: {told}. What needs words is for the author to say."
+            f"The {len(answered)} items of the checklist of Eimer, Lindauer and Raileanu (2023), "
+            f"answered from the records: {counts_by_answer}. The author answers the items that "
+            "need words."
         )
         table = Table(
             name="checklist",
@@ -30,7 +31,7 @@ class Checklist:
                 Column(title="answer"),
                 Column(title="evidence"),
             ),
-            rows=tuple((i.number, i.question, str(i.answer), i.evidence) for i in found),
+            rows=tuple((i.number, i.question, str(i.answer), i.evidence) for i in answered),
         )
         return Part(
             name="checklist",

@@ -1,4 +1,4 @@
-"""What the runs cost: environment steps, core-hours, attempts, wall-clock."""
+"""The section of costs: environment steps, core-hours, attempts and wall-clock time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import fsum
 
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import suffix, titled
+from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Cell, Evidence, Member
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
@@ -20,7 +20,7 @@ COLUMNS = (
     Column(title="attempts", digits=0),
     Column(title="environment steps", digits=0),
     Column(title="core-hours", digits=3),
-    Column(title="hours of runs", digits=3),
+    Column(title="run hours", digits=3),
     Column(title="longest run, seconds", digits=1),
 )
 PHASES = (
@@ -29,18 +29,19 @@ PHASES = (
     Column(title="environment steps", digits=0),
     Column(title="share of the steps", digits=3),
     Column(title="core-hours", digits=3),
-    Column(title="hours of runs", digits=3),
+    Column(title="run hours", digits=3),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """A row for each label on each task, and their sum; of a sweep, one for each phase."""
+class CostSection:
+    """Table with a row for each label and task, and for each sweep a table of its phases."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where nothing was run."""
-        evidence = inquiry.evidence
-        phases = [_phases(own, evidence) for own in evidence.sweeps if _begun(own)]
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run was started."""
+        evidence = report.evidence
+        # A search has costs before the first test run exists.
+        phases = [_phases(sweep, evidence) for sweep in evidence.sweeps if _begun(sweep)]
         if not any(m.record.attempts for m in evidence.members):
             return Part(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
@@ -51,9 +52,9 @@ class Cost:
             title="Cost",
             columns=COLUMNS,
             rows=tuple(rows),
-            note="Of every attempt of each run that was started, but for the time of attempts "
-            "that were killed without a word. Core-hours: seconds × threads of the run. "
-            "Evaluations are part of the time, and not of the steps. Energy was not measured.",
+            note="Totals over all attempts of every started run. The time of attempts that were "
+            "killed before they recorded it is missing. Core-hours: seconds × threads of the run. "
+            "Times include evaluations, environment steps do not. Energy was not measured.",
         )
         return Part(name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases))
 
@@ -65,7 +66,7 @@ def _ordered(cells: Sequence[Cell]) -> list[Member]:
 def _cost(members: Sequence[Member]) -> tuple[Value, ...]:
     records = [m.record for m in members if m.record.attempts]
     timed = [(s, r.spec.compute["threads"]) for r in records if (s := r.seconds_spent)]
-    # Of imported runs it is not known how many threads they had.
+    # Imported runs do not say how many threads they used.
     threaded = [s * threads for s, threads in timed if threads]
     return (
         len(records),
@@ -86,31 +87,31 @@ def _text(evidence: Evidence) -> str:
         if (s := r.seconds_spent) and (threads := r.spec.compute["threads"])
     ]
     untimed = sum(r.seconds is None for r in records)
-    told = f"{counted(len(records), 'run')} took {steps:,} environment steps"
+    spent = f"{counted(len(records), 'run')} used {steps:,} environment steps"
     hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""
     again = sum(r.attempts - 1 for r in records)
-    more = f", {counted(again, 'further attempt')} included" if again else ""
-    lacking = f"; of {counted(untimed, 'run')} the time is not all known" if untimed else ""
-    return f"{told}{hours}{more}{lacking}."
+    more = f", including {counted(again, 'further attempt')}" if again else ""
+    lacking = f"; the time of {counted(untimed, 'run')} is not completely known" if untimed else ""
+    return f"{spent}{hours}{more}{lacking}."
 
 
-def _begun(own: SweepEvidence) -> bool:
-    return any(cost.runs for cost in own.costs.values())
+def _begun(sweep: SweepEvidence) -> bool:
+    return any(cost.runs for cost in sweep.costs.values())
 
 
-def _phases(own: SweepEvidence, evidence: Evidence) -> Table:
-    """Search against selection against test, of a sweep."""
-    threads = _threads(own, evidence)
-    total = sum(cost.steps for cost in own.costs.values())
-    costs = {str(phase): own.costs[str(phase)] for phase in Phase if str(phase) in own.costs}
+def _phases(sweep: SweepEvidence, evidence: Evidence) -> Table:
+    """Cost of each phase of a sweep."""
+    threads = _threads(sweep, evidence)
+    total = sum(cost.steps for cost in sweep.costs.values())
+    costs = {str(phase): sweep.costs[str(phase)] for phase in Phase if str(phase) in sweep.costs}
     every = PhaseCost(
         runs=sum(cost.runs for cost in costs.values()),
         steps=total,
         seconds=fsum(cost.seconds for cost in costs.values()),
     )
     return Table(
-        name=f"phases{suffix(own, evidence)}",
-        title=titled("Search against test", own, evidence),
+        name=f"phases{name_suffix(sweep, evidence)}",
+        title=sweep_title("Cost of search and test", sweep, evidence),
         columns=PHASES,
         rows=tuple(
             (
@@ -123,17 +124,18 @@ def _phases(own: SweepEvidence, evidence: Evidence) -> Table:
             )
             for name, cost in (*costs.items(), ("all", every))
         ),
-        note=f"All runs of {own.experiment} that were begun, pruned and failed ones with what they "
-        "took. Tuning is the search; selection scores its finalists again; only test is a result.",
+        note=f"All started runs of {sweep.experiment}, including pruned and failed ones. Tuning is "
+        "the search; selection scores its finalists again; only test scores are results.",
     )
 
 
-def _threads(own: SweepEvidence, evidence: Evidence) -> int | None:
-    """Threads of a run, where the sweep's are all the same."""
-    found = {
+def _threads(sweep: SweepEvidence, evidence: Evidence) -> int | None:
+    """Number of threads of a run; `None` where the configurations of the sweep differ in it."""
+    threads = {
         c.compute.threads
         for e in evidence.experiments
-        if e.name == own.experiment
+        if e.name == sweep.experiment
         for c in e.configurations
     }
-    return found.pop() if len(found) == 1 else None
+    # Costs of a phase are sums over runs, which cannot be multiplied by different threads.
+    return threads.pop() if len(threads) == 1 else None

@@ -1,13 +1,13 @@
-"""Learning curves: the evaluations during training, by environment steps and by wall-clock."""
+"""The section of learning curves: evaluations by environment steps and by wall-clock time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlexp.reports.analysis.curves import (
     SHOWN,
-    Curves,
-    Drawn,
-    aggregate,
+    LabelCurves,
+    LabelLines,
+    aggregate_curve,
     by_seconds,
     by_steps,
     single_lines,
@@ -18,91 +18,95 @@ from rlexp.reports.drawing.blocks import Axis, Block, Lines, Part, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import counted
 
-Reader = Callable[[Evidence, str, str], Curves]
+CurveReader = Callable[[Evidence, str, str], LabelCurves]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One way to lay evaluations out: its name, the title of its axis, and what reads it."""
+class CurveView:
+    """An x axis for learning curves: its name, titles, and the function that reads the curves."""
 
     name: str
     title: str
     axis: str
-    read: Reader
+    read: CurveReader
 
 
-STEPS = View("steps", "", "environment steps", by_steps)
-SECONDS = View("time", " by wall-clock", "seconds since the start of the run", by_seconds)
+STEPS = CurveView("steps", "", "environment steps", by_steps)
+SECONDS = CurveView("time", " by wall-clock", "seconds since the start of the run", by_seconds)
 ABOUT = (
     "Mean return of the evaluations during training. The thick line is the interquartile mean "
-    "over runs, each carried forward from its last evaluation and never beyond it; the band "
-    "holds point by point, from resampling whole runs. Thin lines are single runs. The thick line "
-    "spans where all completed runs and at least half of all have been evaluated and still "
-    "go on; where runs ended early it is of those that are left, which may flatter."
+    "(IQM) over runs. Between two evaluations a run keeps the value of the earlier one; after its "
+    "last evaluation it no longer counts. The band is pointwise, from resampling whole runs. Thin "
+    "lines are single runs. The thick line covers the steps between the first and the last "
+    "evaluation of all completed runs and of at least half of all runs. Where runs ended early, "
+    "it is the IQM of the remaining runs, which may be too optimistic."
 )
 WALL_CLOCK = (
-    "By wall-clock, everything since a run started counts: training, evaluations, and pauses "
-    "between attempts that continue one another. It depends on the machine and on what else ran "
-    "there."
+    "Wall-clock time since the start of a run includes training, evaluations, and the pauses "
+    "between attempts that continue one another. It depends on the machine and on its load."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class LearningCurves:
-    """A figure by steps and one by wall-clock for every task."""
+class LearningCurvesSection:
+    """Figures by environment steps and by wall-clock time for every task."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        tasks = inquiry.evidence.tasks
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        tasks = report.evidence.tasks
         if not tasks:
             return None
-        blocks = [_block(inquiry, STEPS, k, task) for k, task in enumerate(tasks, 1)]
+        blocks = [_block(report, STEPS, k, task) for k, task in enumerate(tasks, 1)]
         if any(isinstance(block, Lines) for block in blocks):
-            timed = [_block(inquiry, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
+            timed = [_block(report, SECONDS, k, task) for k, task in enumerate(tasks, 1)]
             blocks = [Text(text=ABOUT), *blocks, Text(text=WALL_CLOCK), *timed]
         return Part(name="curves", title="Learning curves", blocks=tuple(blocks))
 
 
-def _block(inquiry: Inquiry, view: View, number: int, task: str) -> Block:
-    evidence = inquiry.evidence
-    found = [view.read(evidence, label, task) for label in evidence.labels]
-    if not any(len(curve.x) > 1 for curves in found for curve in curves.curves):
-        return Text(text=_no_curve(view, found))
-    drawn = [_drawn(inquiry, curves) for curves in found]
+def _block(report: Inquiry, view: CurveView, number: int, task: str) -> Block:
+    evidence = report.evidence
+    curves_by_label = [view.read(evidence, label, task) for label in evidence.labels]
+    if not any(len(curve.x) > 1 for curves in curves_by_label for curve in curves.curves):
+        return Text(text=_no_curve(view, curves_by_label))
+    drawn = [_drawn(report, curves) for curves in curves_by_label]
     threshold = evidence.reference(task).get("threshold")
+    # Block names use the number of the task: task names need not be valid file names.
     return Lines(
         name=f"curves-{view.name}-{number}",
         title=f"{task}{view.title}",
         x=Axis(title=view.axis, low=0.0),
         y=Axis(title="mean return"),
-        lines=tuple(line for own in drawn for line in own.lines),
+        lines=tuple(line for label_lines in drawn for line in label_lines.lines),
         marks=() if threshold is None else (("threshold", float(threshold)),),
-        note=" ".join(f"{c.label}: {own.words}." for c, own in zip(found, drawn, strict=True)),
+        note=" ".join(
+            f"{c.label}: {label_lines.description}."
+            for c, label_lines in zip(curves_by_label, drawn, strict=True)
+        ),
     )
 
 
-def _drawn(inquiry: Inquiry, curves: Curves) -> Drawn:
-    """The runs of a label, its aggregate in front of them."""
+def _drawn(report: Inquiry, curves: LabelCurves) -> LabelLines:
+    """Lines of the single runs of a label, followed by their aggregate."""
     if not curves.curves:
-        return Drawn(lines=(), words=f"— ({curves.told})")
-    ends = possible_scores([inquiry.evidence.cells[curves.label, curves.task]], None)
-    own = aggregate([curves], inquiry.settings, ends)
-    single = single_lines(curves, inquiry.settings.curve_points)
-    shown = [f"{SHOWN} of its runs shown"] if len(single) < len(curves.curves) else []
-    words = "; ".join([own.words, *shown, *curves.remarks])
-    return Drawn(lines=(*single, *own.lines), words=words)
+        return LabelLines(lines=(), description=f"— ({curves.remark})")
+    ends = possible_scores([report.evidence.cells[curves.label, curves.task]], None)
+    aggregated = aggregate_curve([curves], report.settings, ends)
+    single = single_lines(curves, report.settings.curve_points)
+    shown = [f"{SHOWN} of its single runs shown"] if len(single) < len(curves.curves) else []
+    remarks = "; ".join([aggregated.description, *shown, *curves.remarks])
+    return LabelLines(lines=(*single, *aggregated.lines), description=remarks)
 
 
-def _no_curve(view: View, found: Sequence[Curves]) -> str:
-    """Words instead of a figure."""
-    told = "; ".join(f"{curves.label}: {_few(curves)}" for curves in found)
+def _no_curve(view: CurveView, curves_by_label: Sequence[LabelCurves]) -> str:
+    """Sentence that replaces the figure of a task without curves."""
+    reasons = "; ".join(f"{curves.label}: {_few(curves)}" for curves in curves_by_label)
     return (
-        f"{found[0].task}{view.title}: no curve, for no run has two evaluations during training "
-        f"({told})."
+        f"{curves_by_label[0].task}{view.title}: no curve, because no run has two evaluations "
+        f"during training ({reasons})."
     )
 
 
-def _few(curves: Curves) -> str:
+def _few(curves: LabelCurves) -> str:
     if not curves.curves:
-        return curves.told
+        return curves.remark
     return f"{len(curves.curves)} of {counted(curves.planned, 'run')} evaluated once"

@@ -1,4 +1,4 @@
-"""Definitions of the statistics that a report uses, with their sources."""
+"""The section of definitions: the statistics that a report uses, with their sources."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,46 +15,46 @@ from rlexp.text import listed
 DefinitionWords = tuple[str, str, str]
 
 
-def _defined(name: str, words: str, source: str) -> DefinitionWords:
-    return name, words, source
+def _defined(name: str, meaning: str, source: str) -> DefinitionWords:
+    return name, meaning, source
 
 
 GAP = _defined(
     "generalisation gap",
-    "Mean return of the final policy on contexts that training had, minus that on those held out; "
-    "of each run, then the mean over runs.",
+    "Mean return of the final policy on training contexts minus that on held-out contexts, per "
+    "run, averaged over runs.",
     "Kirk et al. 2023, A Survey of Zero-shot Generalisation in Deep Reinforcement Learning",
 )
 OF_CONTEXTS = (
     _defined(
         "worst case",
-        "The least of a run's mean returns by context, as a mean over runs: over the uncertainty "
-        "set which the contexts stand for.",
+        "The smallest of a run's mean returns per context, averaged over runs. The contexts are "
+        "the uncertainty set.",
         "Morimoto and Doya 2005, Robust Reinforcement Learning",
     ),
     _defined(
         "CVaR",
-        "Mean of the worst share α of a run's mean returns by context, all contexts weighing "
-        "the same and the last one counting in part; as a mean over runs.",
+        "Mean of the worst share α of a run's mean returns per context, averaged over runs. All "
+        "contexts have the same weight, and the last one counts in part.",
         "Rockafellar and Uryasev 2000, Optimization of Conditional Value-at-Risk; of discrete "
         "distributions 2002, Conditional Value-at-Risk for General Loss Distributions",
     ),
     _defined(
         "mastered",
-        "The share of the contexts whose mean return reaches a threshold, as a mean over runs.",
+        "The share of the contexts whose mean return reaches a threshold, averaged over runs.",
         "Romac et al. 2021, TeachMyAgent: a Benchmark for Automatic Curriculum Learning in Deep RL",
     ),
 )
 MEASURE = _defined(
     "measure of episodes",
-    "Mean over the episodes of a run's final evaluation, then over runs.",
+    "Mean over the episodes of a run's final evaluation, averaged over runs.",
     "rlexp",
 )
 
 
-def context_definitions(inquiry: Inquiry) -> Iterator[DefinitionWords]:
-    """Those that a report needs."""
-    evidence, sections = inquiry.evidence, inquiry.sections
+def context_definitions(report: Inquiry) -> Iterator[DefinitionWords]:
+    """Definitions about contexts and measures that a report needs."""
+    evidence, sections = report.evidence, report.sections
     if "generalisation" in sections:
         yield from (GAP,) if is_examined(evidence) else ()
         yield from OF_CONTEXTS if has_contexts(evidence) else ()
@@ -76,33 +76,33 @@ TUNING_DEFINITIONS = (
     (
         "optimism",
         (
-            "Mean tuning score of the winner minus its mean test score, with Welch's interval. It is "
-            "positive on average, as the winner was chosen for its tuning score."
+            "Mean tuning score of the winner minus its mean test score, with Welch's interval. It "
+            "is positive on average, because the winner was chosen by its tuning score."
         ),
         EIMER,
     ),
     (
         "expected optimism",
         (
-            "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is the "
-            "expected maximum of K standard normal numbers, σ² the variance of the runs of one "
-            "configuration and τ² that of the true means."
+            "m σ²/n / √(τ² + σ²/n) for the best of K configurations on n tuning seeds, where m is "
+            "the expected maximum of K standard normal variables, σ² the variance of the runs of "
+            "one configuration, and τ² the variance of the true means."
         ),
         "winner's curse in the Gaussian model; rlexp",
     ),
     (
         "full-run equivalents",
         (
-            "Environment steps of the search divided by those of a full run, a configuration counting "
-            "once whatever its tuning seeds."
+            "Environment steps of the search divided by those of a full run. A configuration "
+            "counts at most once, for any number of tuning seeds."
         ),
         EIMER,
     ),
     (
         "PED-ANOVA",
         (
-            "Pearson divergence of the density of each parameter among the best tenth of the trials "
-            "from that among all, as a share of the sum."
+            "Pearson divergence between the density of each parameter among the best tenth of the "
+            "trials and among all trials, as a share of the sum."
         ),
         (
             "Watanabe, Bansal and Hutter 2023, PED-ANOVA: Efficiently Quantifying Hyperparameter "
@@ -112,12 +112,12 @@ TUNING_DEFINITIONS = (
     (
         "fANOVA",
         (
-            "Variance of a random forest's prediction, averaged over all other parameters, as a share "
-            "of the sum. Refused where its R² on unseen trials is below 0.3."
+            "Variance of a random forest's prediction, averaged over all other parameters, as a "
+            "share of the sum. Not reported where its R² on unseen trials is below 0.3."
         ),
         (
-            "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing Hyperparameter "
-            "Importance"
+            "Hutter, Hoos and Leyton-Brown 2014, An Efficient Approach for Assessing "
+            "Hyperparameter Importance"
         ),
     ),
 )
@@ -132,26 +132,26 @@ SENSITIVITY_DEFINITIONS = (
     (
         "hyperparameter sensitivity",
         (
-            "Φ = P − C: the mean over tasks of the score of the best setting of each, less the best "
-            "mean over tasks of any one setting that ran on all of them."
+            "Φ = P − C. P is the mean over tasks of the score of the best setting of each task; C "
+            "is the largest mean over tasks of a single setting that ran on all tasks."
         ),
         ADKINS,
     ),
     (
         "effective dimensionality",
         (
-            "The least number of parameters that must be tuned for each task, the others as in the "
-            "setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on all "
-            "tasks."
+            "The smallest number of parameters that must be tuned per task, with the others as in "
+            "the setting of C, to reach 95 % of P. Every subset is tried, on settings that ran on "
+            "all tasks."
         ),
         ADKINS,
     ),
     (
         "interval of sensitivity",
         (
-            "Estimate less its bootstrap bias ± t · s over resamples of whole runs within each setting "
-            "and task, spread by √(n/(n−1)), with as many degrees of freedom as tasks times the "
-            "fewest runs less one; quantiles for the dimensionality."
+            "Estimate minus its bootstrap bias ± t · s, over resamples of whole runs within each "
+            "setting and task, scaled by √(n/(n−1)), with T (n − 1) degrees of freedom for T tasks "
+            "and the fewest runs n. The dimensionality has quantiles."
         ),
         "Davison and Hinkley 1997, Bootstrap Methods and Their Application",
     ),
@@ -168,52 +168,52 @@ EFRON = "Efron and Tibshirani 1993, An Introduction to the Bootstrap"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A statistic in words; `used` says whether a report needs it."""
+    """A statistic with its meaning and source; `used` tells whether a report needs it."""
 
     name: str
-    words: str
+    meaning: str
     source: str
     used: Callable[[Inquiry], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Definitions:
-    """A table of every statistic in the report."""
+class DefinitionsSection:
+    """Table of every statistic in the report."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        if not inquiry.evidence.members:
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        if not report.evidence.members:
             return None
-        own = [
-            (metric.title, _words(metric), _source(metric)) for metric in inquiry.metrics.values()
+        metrics = [
+            (metric.title, _words(metric), _source(metric)) for metric in report.metrics.values()
         ]
-        common = [(d.name, d.words, d.source) for d in DEFINITIONS if d.used(inquiry)]
-        settings = inquiry.settings
+        common = [(d.name, d.meaning, d.source) for d in DEFINITIONS if d.used(report)]
+        settings = report.settings
         text = (
-            f"Random draws follow from seed {settings.seed}: {settings.repetitions:,} of each "
-            f"aggregate and test, {settings.curve_repetitions:,} of each band. The same records "
-            "give the same report."
+            f"Random draws are derived from seed {settings.seed}: {settings.repetitions:,} for "
+            f"each aggregate and test, {settings.curve_repetitions:,} for each band. The same "
+            "records give the same report."
         )
         table = Table(
             name="definitions",
             title="Definitions",
             columns=(Column(title="statistic"), Column(title="meaning"), Column(title="source")),
-            rows=(*own, *common, *context_definitions(inquiry), *_of_settings(inquiry)),
+            rows=(*metrics, *common, *context_definitions(report), *_of_settings(report)),
         )
         blocks = (Text(text=text), table)
         return Part(name="definitions", title="Definitions", blocks=blocks, folded=True)
 
 
-def _of_settings(inquiry: Inquiry) -> Iterator[tuple[str, str, str]]:
-    """What is said of hyperparameters, where a sweep or a grid says something."""
-    if inquiry.evidence.sweeps:
+def _of_settings(report: Inquiry) -> Iterator[tuple[str, str, str]]:
+    """Definitions about hyperparameters, where there is a sweep or a grid of settings."""
+    if report.evidence.sweeps:
         yield from TUNING_DEFINITIONS
-    if "sensitivity" in inquiry.sections and setting_grids(inquiry.evidence):
+    if "sensitivity" in report.sections and setting_grids(report.evidence):
         yield from SENSITIVITY_DEFINITIONS
 
 
 def _words(metric: Metric) -> str:
-    """What a metric says of itself: the first paragraph of its documentation, its settings."""
+    """The first paragraph of a metric's docstring, and its settings."""
     paragraph = (getdoc(type(metric)) or metric.title).split("\n\n")[0].replace("`", "")
     names: list[str] = [f.name for f in fields(metric)] if is_dataclass(metric) else []
     values = [f"{name} = {getattr(metric, name)}" for name in names]
@@ -225,33 +225,33 @@ def _source(metric: Metric) -> str | None:
     return AGARWAL if type(metric).__module__.startswith("rlexp.metrics.") else None
 
 
-def _always(inquiry: Inquiry) -> bool:
-    return bool(inquiry.evidence.members)
+def _always(report: Inquiry) -> bool:
+    return bool(report.evidence.members)
 
 
-def _several_labels(inquiry: Inquiry) -> bool:
-    return len(inquiry.evidence.labels) > 1
+def _several_labels(report: Inquiry) -> bool:
+    return len(report.evidence.labels) > 1
 
 
-def _normalised(inquiry: Inquiry) -> bool:
-    several = len(inquiry.evidence.tasks) > 1
-    return several or any(is_capped(metric) for metric in inquiry.metrics.values())
+def _normalised(report: Inquiry) -> bool:
+    several = len(report.evidence.tasks) > 1
+    return several or any(is_capped(metric) for metric in report.metrics.values())
 
 
-def _incomplete(inquiry: Inquiry) -> bool:
-    return any(member.score is None for member in inquiry.evidence.members)
+def _incomplete(report: Inquiry) -> bool:
+    return any(member.score is None for member in report.evidence.members)
 
 
-def _margin(inquiry: Inquiry) -> bool:
-    return _several_labels(inquiry) and inquiry.settings.margin is not None
+def _margin(report: Inquiry) -> bool:
+    return _several_labels(report) and report.settings.margin is not None
 
 
 def _method(name: str) -> Callable[[Inquiry], bool]:
-    return lambda inquiry: inquiry.settings.interval == name
+    return lambda report: report.settings.interval == name
 
 
 def _section(name: str) -> Callable[[Inquiry], bool]:
-    return lambda inquiry: name in inquiry.sections
+    return lambda report: name in report.sections
 
 
 DEFINITIONS = (
@@ -290,22 +290,25 @@ DEFINITIONS = (
     ),
     Definition(
         "ends of an interval",
-        "No interval goes beyond what is possible: the declared bounds of returns, 0 and the cap of "
-        "an optimality gap, the largest possible difference. Fewer than three runs have none.",
+        "Intervals are clipped to possible values: the declared bounds of returns, 0 and the cap "
+        "of an optimality gap, the largest possible difference. Fewer than three runs have no "
+        "interval.",
         "rlexp",
         _always,
     ),
     Definition(
         "expected coverage",
-        "How often intervals of this method held the true value in simulations with as many runs "
-        "and tasks, drawn from published scores. Other scores may fare worse.",
+        "Share of the intervals of this method that contained the true value in simulations with "
+        "as many runs and tasks, drawn from published scores. The coverage on other scores may be "
+        "lower.",
         "simulation, tabled in rlexp",
         _always,
     ),
     Definition(
         "permutation test",
         "The share of relabellings of the runs within each task whose mean difference is at least "
-        "as large as the observed one; all of them where they are few, random ones otherwise.",
+        "as large as the observed one. All relabellings are used where they are few, else random "
+        "ones.",
         "Pitman 1937, Significance Tests Which May Be Applied to Samples from Any Populations",
         _several_labels,
     ),
@@ -317,15 +320,15 @@ DEFINITIONS = (
     ),
     Definition(
         "p after Holm",
-        "p-values of all pairs, adjusted so that the chance of any false verdict is at most the "
-        "declared level.",
+        "p-values of all pairs, adjusted so that the probability of any false verdict is at most "
+        "the declared level.",
         "Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure",
         _several_labels,
     ),
     Definition(
         "seeds that would decide",
-        "The fewest seeds of each label on each task with which a t test would find the observed "
-        "difference with the wanted power, were it the true one.",
+        "The smallest number of seeds per label and task with which a t test would detect the "
+        "observed difference with the requested power, if it were the true difference.",
         "Cohen 1988, Statistical Power Analysis for the Behavioral Sciences",
         _several_labels,
     ),
@@ -337,28 +340,28 @@ DEFINITIONS = (
     ),
     Definition(
         "bounds",
-        "The aggregate with every run without a score at the least, or the greatest, score that "
+        "The aggregate if every run without a score had the minimum, or the maximum, score that "
         "its task declares.",
         "Manski 2003, Partial Identification of Probability Distributions",
         _incomplete,
     ),
     Definition(
         "Welch and Mann–Whitney tests",
-        "The t test of equal means with unequal variances, and the rank test that no label tends "
-        "to score higher.",
+        "The t test of equal means with unequal variances, and the rank test of whether one label "
+        "tends to score higher.",
         "Welch 1947; Mann and Whitney 1947",
-        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+        lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "Cliff's delta",
-        "P(x > y) − P(x < y) for runs of two labels on a task, as a mean over tasks.",
+        "P(x > y) − P(x < y) for runs of two labels on a task, averaged over tasks.",
         "Cliff 1993, Dominance Statistics",
-        lambda inquiry: _several_labels(inquiry) and "pairs" in inquiry.sections,
+        lambda report: _several_labels(report) and "pairs" in report.sections,
     ),
     Definition(
         "learning curve",
-        "The metric of the runs at common numbers of steps, each run at its last evaluation so "
-        "far; bands resample whole runs.",
+        "The metric of the runs at common numbers of steps, with each run at its most recent "
+        "evaluation; bands resample whole runs.",
         AGARWAL,
         _section("curves"),
     ),
@@ -376,9 +379,9 @@ DEFINITIONS = (
     ),
     Definition(
         "probability of improvement",
-        "P(x > y) + ½ P(x = y) for runs of two labels on a task, as a mean over tasks.",
+        "P(x > y) + ½ P(x = y) for runs of two labels on a task, averaged over tasks.",
         AGARWAL,
-        lambda inquiry: _several_labels(inquiry) and "improvement" in inquiry.sections,
+        lambda report: _several_labels(report) and "improvement" in report.sections,
     ),
     Definition(
         "reliability metrics",
@@ -389,9 +392,9 @@ DEFINITIONS = (
     ),
     Definition(
         "time to threshold",
-        "Kaplan–Meier estimate of the steps until an evaluation reaches the threshold; runs that "
-        "never do count as censored at their end, not as missing. Labels are compared by the "
-        "log-rank test.",
+        "Kaplan–Meier estimate of the steps until an evaluation reaches the threshold. Runs that "
+        "never reach it are censored at their last evaluation, not missing. Labels are compared by "
+        "the log-rank test.",
         "Kaplan and Meier 1958, Nonparametric Estimation from Incomplete Observations",
         _section("thresholds"),
     ),

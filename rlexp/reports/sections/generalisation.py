@@ -1,4 +1,4 @@
-"""Generalisation: what is lost on what training did not see, and where the test is hardest."""
+"""The section of generalisation: the gap to held-out contexts, and the worst test contexts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,12 @@ from annotated_types import Ge, Gt, Le, Len
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.context_figures import figures
 from rlexp.reports.analysis.every_run import with_every_run
-from rlexp.reports.analysis.generalisation import Gap, Robustness, generalisation_gap, robustness
+from rlexp.reports.analysis.generalisation import (
+    GeneralisationGap,
+    Robustness,
+    generalisation_gap,
+    robustness,
+)
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
     context_tests,
@@ -39,35 +44,35 @@ from rlexp.stats.interval import Interval
 from rlexp.text import digits_for, listed, per_cent
 
 ABOUT = (
-    "Numbers are of the final policy, undiscounted: of each run the mean over its episodes, then "
-    "the mean over the runs, which intervals are about."
+    "Undiscounted returns of the final policy: the mean over the episodes of each run, then the "
+    "mean over runs. Intervals are for the mean over runs."
 )
 NOTHING_HELD_OUT = (
-    "Runs for {phase} are scored on what training plays, so that nothing that is held out decides "
-    "a choice: nothing here says what is lost elsewhere."
+    "Runs of the {phase} phase are scored on training contexts, so that held-out contexts cannot "
+    "influence a choice. These numbers say nothing about held-out contexts."
 )
 GAP = (
-    "Held out: the test, whose distribution is not that of training. Gap: in distribution minus "
-    "held out, run by run, so that its mean is the difference of the means; above 0, the policy is "
-    "better at what it was trained on."
+    "Held out: the test, whose distribution differs from that of training. Gap: in distribution "
+    "minus held out, per run, so that its mean is the difference of the means. Above 0, the policy "
+    "is better on the training distribution."
 )
 WORST = (
-    "Of each run the mean return of every context, all contexts weighing the same; then the least "
-    "of them (worst case), and the mean of the worst {tail} of them (CVaR). The least of noisy "
-    "means lies below the least of the true ones, the more so the fewer episodes a context has."
+    "Mean return of every context of a run, all contexts with the same weight; then the smallest "
+    "of them (worst case), and the mean of the worst {tail} of them (CVaR). The smallest of noisy "
+    "means underestimates the smallest true mean, and more so with fewer episodes per context."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Generalisation:
-    """The gap, the worst test contexts, and a map over two of their parameters.
+class GeneralisationSection:
+    """Tables of the gap and the worst test contexts, and maps over two context parameters.
 
     Attributes:
-        tail: Share of the contexts, the worst ones, that CVaR is the mean of.
-        mastery: Mean return from which a context is mastered; `threshold` is the one that the task
-            declares, and without one mastered contexts are not counted.
-        parameters: Axes of the maps; without them the first two that vary.
-        bins: Of a parameter that has too many values for a cell each.
+        tail: Share of the worst contexts over which CVaR is the mean.
+        mastery: Mean return from which a context is mastered; `threshold` takes the one that the
+            task declares, and `None` does not count mastered contexts.
+        parameters: Axes of the maps; `None` takes the first two parameters that vary.
+        bins: Number of bins of a parameter with too many values for a cell each.
     """
 
     tail: Annotated[float, Gt(0), Le(1)]
@@ -75,29 +80,29 @@ class Generalisation:
     parameters: Annotated[tuple[str, ...], Len(1, 2)] | None
     bins: Annotated[int, Ge(2), Le(40)]
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was tested on contexts or on what is held out.
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run was tested on contexts or in distribution.
 
         Raises:
-            ConfigError: No test has a parameter that the maps should show.
+            ConfigError: A parameter in `parameters` does not vary in any test.
         """
-        evidence = inquiry.evidence
+        evidence = report.evidence
         if not is_examined(evidence) and not has_contexts(evidence):
             return None
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
-        tests = [own for cell in cells if (own := context_tests(cell))]
+        tests = [cell_tests for cell in cells if (cell_tests := context_tests(cell))]
         blocks: list[Block] = [*_refused(tests), *_unlike(tests, evidence), Text(text=ABOUT)]
         if evidence.phase is not Phase.TEST:
             blocks.append(Text(text=NOTHING_HELD_OUT.format(phase=evidence.phase)))
         if is_examined(evidence):
-            gaps = [generalisation_gap(cell, inquiry.settings) for cell in cells]
-            blocks += [*_figure(gaps, inquiry), _gaps(gaps)]
-        whole = [own for own in tests if own.mixed is None]
+            gaps = [generalisation_gap(cell, report.settings) for cell in cells]
+            blocks += [*_figure(gaps, report), _gaps(gaps)]
+        whole = [cell_tests for cell_tests in tests if cell_tests.mixed is None]
         if whole:
-            found = [robustness(t, inquiry.settings, self.tail, self._mastery(t)) for t in whole]
+            results = [robustness(t, report.settings, self.tail, self._mastery(t)) for t in whole]
             what = "test" if evidence.phase is Phase.TEST else "training"
-            blocks.append(self._contexts(found, f"Worst {what} contexts"))
-            blocks += figures(whole, inquiry.settings, self.parameters, self.bins)
+            blocks.append(self._contexts(results, f"Worst {what} contexts"))
+            blocks += figures(whole, report.settings, self.parameters, self.bins)
         return Part(name="generalisation", title="Generalisation", blocks=tuple(blocks))
 
     def _mastery(self, tests: ContextTests) -> float | None:
@@ -107,22 +112,23 @@ class Generalisation:
         threshold = reference.get("threshold")
         return None if threshold is None else float(threshold)
 
-    def _contexts(self, found: Sequence[Robustness], title: str) -> Table:
-        digits = _digits([i for own in found for i in (own.worst, own.tail)])
-        mastered = {m for own in found if (m := self._mastery(own.tests)) is not None}
+    def _contexts(self, results: Sequence[Robustness], title: str) -> Table:
+        digits = _digits([i for result in results for i in (result.worst, result.tail)])
+        mastered = {m for result in results if (m := self._mastery(result.tests)) is not None}
         above = f" (≥ {mastered.pop():g})".replace("-", "−") if len(mastered) == 1 else ""
         columns: tuple[Column, ...] = (
             Column(title="task"),
             Column(title="label", label=True),
             Column(title="runs"),
             Column(title="contexts"),
-            Column(title="episodes of each"),
+            Column(title="episodes per context"),
             Column(title="worst case", digits=digits),
             Column(title=f"CVaR {per_cent(self.tail)}", digits=digits),
             Column(title=f"mastered{above}", digits=2),
             REMARK,
         )
-        rows = [self._row(own) for own in found]
+        rows = [self._row(result) for result in results]
+        # Without a threshold the column would be empty in every row.
         if self.mastery is None:
             columns, rows = columns[:7] + columns[8:], [row[:7] + row[8:] for row in rows]
         table = Table(
@@ -139,23 +145,23 @@ class Generalisation:
             return ""
         return " Mastered: the share of the contexts whose mean return reaches the threshold."
 
-    def _row(self, own: Robustness) -> tuple[Value, ...]:
-        tests, cell = own.tests, own.tests.cell
-        told = [own.remark] if own.remark else []
+    def _row(self, result: Robustness) -> tuple[Value, ...]:
+        tests, cell = result.tests, result.tests.cell
+        remarks = [result.remark] if result.remark else []
         if not tests.same:
-            told.append("runs differ in their contexts")
-        if self.mastery is not None and own.mastered is None:
-            told.append("no threshold is declared")
+            remarks.append("the contexts differ between runs")
+        if self.mastery is not None and result.mastered is None:
+            remarks.append("no threshold is declared")
         return (
             cell.task,
             cell.label,
             f"{len(tests.runs):,} of {cell.planned:,}",
             _span([len(run.means) for run in tests.runs]),
             _span([int(n) for run in tests.runs for n in run.episodes]),
-            own.worst,
-            own.tail,
-            own.mastered,
-            "; ".join(told) or None,
+            result.worst,
+            result.tail,
+            result.mastered,
+            "; ".join(remarks) or None,
         )
 
 
@@ -165,30 +171,31 @@ def _span(counts: Sequence[int]) -> int | str:
 
 
 def _refused(tests: Sequence[ContextTests]) -> Iterator[Notice]:
-    for own in tests:
-        if own.mixed:
-            text = f"No generalisation of {own.cell.label} on {own.cell.task}: {own.mixed}."
+    for cell_tests in tests:
+        if cell_tests.mixed:
+            cell = cell_tests.cell
+            text = f"No generalisation of {cell.label} on {cell.task}: {cell_tests.mixed}."
             yield Notice(tone=Tone.PROBLEM, text=text)
 
 
 def _unlike(tests: Sequence[ContextTests], evidence: Evidence) -> Iterator[Notice]:
     for task in evidence.tasks:
-        own = [t for t in tests if t.cell.task == task and t.mixed is None]
-        for text in unlike(own):
-            ending = "their numbers are of different tests"
+        task_tests = [t for t in tests if t.cell.task == task and t.mixed is None]
+        for text in unlike(task_tests):
+            ending = "their numbers come from different tests"
             yield Notice(tone=Tone.WARNING, text=f"{text}; {ending}.")
 
 
-def _figure(gaps: Sequence[Gap], inquiry: Inquiry) -> Iterator[Intervals]:
-    tasks = dict.fromkeys(own.cell.task for own in gaps if own.gap)
+def _figure(gaps: Sequence[GeneralisationGap], report: Inquiry) -> Iterator[Intervals]:
+    tasks = dict.fromkeys(gap.cell.task for gap in gaps if gap.gap)
     panels = tuple(
         Panel(
             title=task,
             axis=Axis(title="in distribution minus held out"),
             marks=tuple(
-                Mark(label=own.cell.label, interval=own.gap, dots=own.gaps)
-                for own in gaps
-                if own.gap and own.cell.task == task
+                Mark(label=gap.cell.label, interval=gap.gap, dots=gap.gaps)
+                for gap in gaps
+                if gap.gap and gap.cell.task == task
             ),
             marked=(("no gap", 0.0),),
         )
@@ -199,12 +206,12 @@ def _figure(gaps: Sequence[Gap], inquiry: Inquiry) -> Iterator[Intervals]:
             name="generalisation-gap",
             title="Generalisation gap by task",
             panels=panels,
-            note=f"{per_cent(inquiry.settings.level)} intervals; dots are runs.",
+            note=f"{per_cent(report.settings.level)} intervals; dots are runs.",
         )
 
 
-def _gaps(gaps: Sequence[Gap]) -> Table:
-    digits = _digits([i for own in gaps for i in (own.in_distribution, own.held_out) if i])
+def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
+    digits = _digits([i for gap in gaps for i in (gap.in_distribution, gap.held_out) if i])
     table = Table(
         name="generalisation",
         title="In distribution and held out",
@@ -219,28 +226,32 @@ def _gaps(gaps: Sequence[Gap]) -> Table:
         ),
         rows=tuple(
             (
-                own.cell.task,
-                own.cell.label,
-                f"{own.n:,} of {own.cell.planned:,}",
-                own.in_distribution,
-                own.held_out,
-                own.gap,
-                own.remark,
+                gap.cell.task,
+                gap.cell.label,
+                f"{gap.n:,} of {gap.cell.planned:,}",
+                gap.in_distribution,
+                gap.held_out,
+                gap.gap,
+                gap.remark,
             )
-            for own in gaps
+            for gap in gaps
         ),
-        note=f"{GAP}{_counted_as_worst([own.cell for own in gaps])}",
+        note=f"{GAP}{_counted_as_worst([gap.cell for gap in gaps])}",
     )
     return with_every_run(remarked(table))
 
 
 def _counted_as_worst(cells: Sequence[Cell]) -> str:
-    own = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
-    return f" Failed runs of {listed(own)}, which scores count, are left out here." if own else ""
+    affected = [f"{cell.label} on {cell.task}" for cell in cells if cell.counted_as_worst]
+    return (
+        f" Failed runs of {listed(affected)} count in the scores, but are left out here."
+        if affected
+        else ""
+    )
 
 
 def _digits(every: Sequence[Interval]) -> int:
-    """Digits that tell the ends of the narrowest interval apart, or the estimates without any."""
+    """Digits that distinguish the ends of the narrowest interval, or the estimates without one."""
     widths = [i.high - i.low for i in every if i.low is not None and i.high is not None]
     estimates = [i.estimate for i in every] or [0.0]
     spans = [width for width in widths if width > 0] or [max(estimates) - min(estimates)]

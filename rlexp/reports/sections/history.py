@@ -1,4 +1,4 @@
-"""The history of a search: what each trial reached, and the best so far."""
+"""The section of search history: the value of each trial and of the incumbent over time."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
     incumbents,
-    kind,
+    name_suffix,
     objective,
-    suffix,
+    sweep_title,
     test_cell,
-    titled,
+    trial_kind,
     valued,
 )
 from rlexp.reports.drawing.blocks import Axis, Block, Line, Notice, Part, Scatter, Tone
@@ -22,75 +22,81 @@ from rlexp.text import counted
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """A figure for each sweep, over cumulative environment steps."""
+class SearchHistorySection:
+    """Figure of each sweep over cumulative environment steps."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no sweep."""
-        evidence = inquiry.evidence
-        blocks = tuple(block for own in evidence.sweeps for block in _blocks(own, evidence))
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where there is no sweep."""
+        evidence = report.evidence
+        blocks = tuple(block for sweep in evidence.sweeps for block in _blocks(sweep, evidence))
         return (
             Part(name="history", title="History of the search", blocks=blocks) if blocks else None
         )
 
 
-def _blocks(own: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
-    trials = valued(own)
+def _blocks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]:
+    trials = valued(sweep)
     if not trials:
-        text = f"No trial of {own.experiment} has a value yet ({_states(own)})."
+        text = f"No trial of {sweep.experiment} has a value yet ({_states(sweep)})."
         yield Notice(tone=Tone.NOTE, text=text)
         return
     yield Scatter(
-        name=f"history{suffix(own, evidence)}",
-        title=titled("Optimisation history", own, evidence),
+        name=f"history{name_suffix(sweep, evidence)}",
+        title=sweep_title("Optimisation history", sweep, evidence),
         x=Axis(title="environment steps of the search", low=0.0),
-        y=Axis(title=objective(own)),
-        clouds=clouds(trials, {t.number: t.ended_at for t in trials}, own),
-        lines=tuple(_stairs(own)),
-        marks=tuple(_marks(own, evidence)),
-        note=_note(own),
+        y=Axis(title=objective(sweep)),
+        clouds=clouds(trials, {t.number: t.ended_at for t in trials}, sweep),
+        lines=tuple(_stairs(sweep)),
+        marks=tuple(_marks(sweep, evidence)),
+        note=_note(sweep),
     )
 
 
-def _stairs(own: SweepEvidence) -> Iterator[Line]:
-    """The value of the incumbent from its end on, to the end of the search."""
-    best = incumbents(own)
+def _stairs(sweep: SweepEvidence) -> Iterator[Line]:
+    """Step line of the incumbent's value, from the end of its trial to the end of the search."""
+    best = incumbents(sweep)
     if not best:
         return
+    # A later incumbent that ended at the same step replaces the earlier one: x must rise.
     points = {t.ended_at: t.value for t in best}
-    end = max(t.ended_at for t in own.trials)
+    end = max(t.ended_at for t in sweep.trials)
     points.setdefault(end, best[-1].value)
     yield Line(
         label="incumbent", x=tuple(map(float, points)), y=tuple(points.values()), steps=True
     )
 
 
-def _marks(own: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, float]]:
-    """What the winner and the default reach on test seeds, where that is what was optimised."""
-    if own.selection is None or own.sweep.plan.objectives[0] != "score":
+def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, float]]:
+    """Mean test scores of the winner and the default; none where the objective is no score."""
+    # Test scores have no meaning on the axis of another objective.
+    if sweep.selection is None or sweep.definition.plan.objectives[0] != "score":
         return
-    winner = test_cell(own, evidence, tuned=True)
-    default = test_cell(own, evidence, tuned=False)
+    winner = test_cell(sweep, evidence, tuned=True)
+    default = test_cell(sweep, evidence, tuned=False)
     if winner is not None and winner.n:
         yield "winner on test seeds", float(winner.scores.mean())
     if default is not None and default.n and default is not winner:
         yield "default on test seeds", float(default.scores.mean())
 
 
-def _note(own: SweepEvidence) -> str:
-    drawn = {t.number for t in valued(own)}
-    absent = [t for t in own.trials if t.number not in drawn]
-    counts = Counter(kind(t, own) for t in absent)
-    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    silent = f" Not drawn, as they have no value: {told}." if absent else ""
+def _note(sweep: SweepEvidence) -> str:
+    drawn = {t.number for t in valued(sweep)}
+    absent = [t for t in sweep.trials if t.number not in drawn]
+    counts = Counter(trial_kind(t, sweep) for t in absent)
+    counts_by_kind = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    silent = f" Not drawn, because they have no value: {counts_by_kind}." if absent else ""
     return (
-        "A point stands where its trial ended. Only a trial on all tuning seeds at the full budget "
-        "can be the incumbent; a screened one had fewer. The incumbent's value is a tuning score, "
-        f"which overstates what it is worth.{silent}"
+        "Each point is drawn at the step at which its trial ended. Only a trial on all tuning "
+        "seeds at the full budget can be the incumbent; a screened trial had fewer seeds or steps. "
+        f"The incumbent's value is a tuning score, which overestimates its test score.{silent}"
     )
 
 
-def _states(own: SweepEvidence) -> str:
-    counts = Counter(t.state for t in own.trials)
-    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    return f"{counted(len(own.trials), 'trial')}: {told}" if told else "there is none"
+def _states(sweep: SweepEvidence) -> str:
+    counts = Counter(t.state for t in sweep.trials)
+    counts_by_state = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return (
+        f"{counted(len(sweep.trials), 'trial')}: {counts_by_state}"
+        if counts_by_state
+        else "there is no trial"
+    )

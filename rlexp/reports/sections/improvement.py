@@ -1,4 +1,4 @@
-"""Probability of improvement: how often a run of one label beats a run of another."""
+"""The section of the probability of improvement between every two labels."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,17 +26,17 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import listed, shortened
 
 ABOUT = (
-    "How often a run of the row scores higher than a run of the column on the same task, equal "
-    "scores counting half, as a mean over tasks: 0.5 is no difference. It says how sure an "
-    "improvement is, not how large."
+    "Probability that a run of the row scores higher than a run of the column on the same task, "
+    "with equal scores counting half, averaged over tasks. 0.5 means no difference. It measures "
+    "how likely an improvement is, not how large."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two labels, and how often the first one beats the second.
+class ImprovementPair:
+    """Probability that a run of the first label beats a run of the second.
 
-    `interval` is missing where they have no task in common on which both have a score.
+    `interval` is `None` where the labels have no task in common on which both have a score.
     """
 
     first: str
@@ -47,40 +47,43 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbabilityOfImprovement:
-    """A matrix of all pairs, and a table of its numbers."""
+class ImprovementSection:
+    """Matrix and table of all pairs of labels."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is one label only."""
-        labels = inquiry.evidence.labels
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where there are fewer than two labels."""
+        labels = report.evidence.labels
         if len(labels) < 2:
             return None
-        pairs = _pairs(inquiry)
-        table = _table(inquiry.evidence, pairs)
+        pairs = _pairs(report)
+        table = _table(report.evidence, pairs)
         some = any(pair.interval for pair in pairs)
         figure = [_matrix(labels, pairs)] if some else []
         blocks: tuple[Block, ...] = (Text(text=ABOUT), *figure, *_doubts(pairs), table)
         return Part(name="improvement", title="Probability of improvement", blocks=blocks)
 
 
-def _pairs(inquiry: Inquiry) -> list[Pair]:
-    """Every pair, computed together: they share what is drawn."""
-    scores = {key: cell.scores for key, cell in inquiry.evidence.cells.items() if cell.n}
-    both = list(combinations(inquiry.evidence.labels, 2))
+def _pairs(report: Inquiry) -> list[ImprovementPair]:
+    """Every pair of labels. One call computes all of them, so that they share bootstrap draws."""
+    scores = {key: cell.scores for key, cell in report.evidence.cells.items() if cell.n}
+    both = list(combinations(report.evidence.labels, 2))
     tasks = [
-        tuple(t for t in inquiry.evidence.tasks if (a, t) in scores and (b, t) in scores)
+        tuple(t for t in report.evidence.tasks if (a, t) in scores and (b, t) in scores)
         for a, b in both
     ]
     sides = [
-        (_together(scores, a, own), _together(scores, b, own))
-        for (a, b), own in zip(both, tasks, strict=True)
-        if own
+        (_together(scores, a, shared), _together(scores, b, shared))
+        for (a, b), shared in zip(both, tasks, strict=True)
+        if shared
     ]
-    found = map(limited, probabilities_of_improvement(sides, inquiry.settings.resampling))
+    intervals = map(limited, probabilities_of_improvement(sides, report.settings.resampling))
+    # `sides`, and so both iterators, leave out the pairs without a common task.
     runs = iter([(x.n, y.n) for x, y in sides])
     return [
-        Pair(a, b, next(found) if own else None, next(runs) if own else (0, 0), own)
-        for (a, b), own in zip(both, tasks, strict=True)
+        ImprovementPair(
+            a, b, next(intervals) if shared else None, next(runs) if shared else (0, 0), shared
+        )
+        for (a, b), shared in zip(both, tasks, strict=True)
     ]
 
 
@@ -90,7 +93,7 @@ def _together(
     return TaskScores.from_tasks([scores[label, task] for task in tasks])
 
 
-def _matrix(labels: tuple[str, ...], pairs: list[Pair]) -> Matrix:
+def _matrix(labels: tuple[str, ...], pairs: list[ImprovementPair]) -> Matrix:
     values = {(p.first, p.second): p.interval for p in pairs}
     values |= {(p.second, p.first): p.interval and mirrored(p.interval) for p in pairs}
     return Matrix(
@@ -98,12 +101,12 @@ def _matrix(labels: tuple[str, ...], pairs: list[Pair]) -> Matrix:
         title="Probability that a run of the row beats a run of the column",
         labels=labels,
         values=tuple(tuple(values.get((row, column)) for column in labels) for row in labels),
-        note="The diagonal is empty, and so is a pair without a score on a common task.",
+        note="Cells are empty on the diagonal and for pairs without scores on a common task.",
     )
 
 
 def mirrored(interval: Interval) -> Interval:
-    """The same seen from the other side: one minus it."""
+    """The interval of the complementary probability, 1 − p."""
     return replace(
         interval,
         estimate=1 - interval.estimate,
@@ -112,18 +115,20 @@ def mirrored(interval: Interval) -> Interval:
     )
 
 
-def _doubts(pairs: list[Pair]) -> Iterator[Notice]:
-    """Why pairs have no interval: once for all pairs that it is true of."""
-    found: dict[str, list[str]] = {}
+def _doubts(pairs: list[ImprovementPair]) -> Iterator[Notice]:
+    """Notices about pairs without an interval, one for each reason."""
+    pairs_by_reason: dict[str, list[str]] = {}
     for pair in pairs:
-        own = pair.interval
-        if own and own.reason:
-            found.setdefault(own.reason, []).append(f"{pair.first} against {pair.second}")
-    for reason, told in found.items():
-        yield Notice(tone=Tone.NOTE, text=f"{shortened(told)}: {reason}.")
+        interval = pair.interval
+        if interval and interval.reason:
+            pairs_by_reason.setdefault(interval.reason, []).append(
+                f"{pair.first} against {pair.second}"
+            )
+    for reason, names in pairs_by_reason.items():
+        yield Notice(tone=Tone.NOTE, text=f"{shortened(names)}: {reason}.")
 
 
-def _table(evidence: Evidence, pairs: list[Pair]) -> Table:
+def _table(evidence: Evidence, pairs: list[ImprovementPair]) -> Table:
     return Table(
         name="improvement",
         title="Probability of improvement of every pair",
@@ -136,12 +141,14 @@ def _table(evidence: Evidence, pairs: list[Pair]) -> Table:
             Column(title="tasks"),
         ),
         rows=tuple(_row(evidence, pair) for pair in pairs),
-        note="Runs and tasks are those with a score of both labels.",
+        note="Runs and tasks: only tasks on which both labels have a score.",
     )
 
 
-def _row(evidence: Evidence, pair: Pair) -> tuple[Value, ...]:
+def _row(evidence: Evidence, pair: ImprovementPair) -> tuple[Value, ...]:
     lacking = [task for task in evidence.tasks if task not in pair.tasks]
     tasks = f"{len(pair.tasks)} of {len(evidence.tasks)}"
-    told = f"{tasks}: not {listed(lacking)}, where one has no score" if lacking else tasks
-    return (pair.first, pair.second, pair.interval, *pair.runs, told)
+    tasks_text = (
+        f"{tasks}: without {listed(lacking)}, where one label has no score" if lacking else tasks
+    )
+    return (pair.first, pair.second, pair.interval, *pair.runs, tasks_text)

@@ -1,10 +1,10 @@
-"""Missing and failed runs, and what they could change."""
+"""The section of missing and failed runs, with bounds on the aggregates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.estimates import Bounds, bounds, unit
+from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Block, Column, Notice, Part, Table, Text, Tone, Value
 from rlexp.reports.evidence.restarts import Past
@@ -12,55 +12,55 @@ from rlexp.reports.evidence.runs import Evidence, Member, state, states
 from rlexp.text import counted, digits_for, listed
 
 MEANING = {
-    Phase.TUNING: "hyperparameters may have been chosen by these very scores",
-    Phase.SELECTION: "the winner was chosen by these very scores",
+    Phase.TUNING: "hyperparameters may have been chosen by these scores",
+    Phase.SELECTION: "the winner was chosen by these scores",
 }
 
 
 WHY = (
-    "A checkpoint is continued from bit for bit or not at all, and the same seeds give the same "
-    "numbers from the first step on."
+    "A run continues from a checkpoint bit for bit or restarts from the first step, and the same "
+    "seeds give the same numbers."
 )
-"""Why it does not matter in how many attempts a run was made."""
+"""Reason why the number of attempts of a run does not change its result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """What has no score and why, bounds on the aggregates, and what was left out."""
+class MissingRunsSection:
+    """Runs without a score, bounds on the aggregates, and runs that took several attempts."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        evidence = report.evidence
         if not evidence.members:
             return None
         absent = [m for cell in evidence.cells.values() for m in cell.members if m.score is None]
         blocks = [*_phases(evidence), _summary(evidence, absent), *_lacking(evidence)]
         if absent:
             blocks += [Text(text=_rule(evidence)), _runs(absent)]
-            blocks += _bounds(inquiry)
+            blocks += _bounds(report)
         blocks += _past(evidence)
         blocks += [Notice(tone=Tone.WARNING, text=line) for line in evidence.problems]
         return Part(name="missing", title="Missing and failed runs", blocks=tuple(blocks))
 
 
 def _phases(evidence: Evidence) -> Iterator[Block]:
-    """The wrong phase, and runs of other phases that nothing is said about."""
+    """Notices about a phase other than test, and about runs of other phases."""
     if evidence.phase is not Phase.TEST:
         yield Notice(
             tone=Tone.PROBLEM,
             text=f"These are {evidence.phase} runs, not test runs: {MEANING[evidence.phase]}, so "
-            "they promise more than new seeds will keep. Nothing here is a result to report.",
+            "they overestimate performance on new seeds. Do not report them as results.",
         )
     if any(evidence.left_out.values()):
-        told = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
-        text = f"The same experiments hold {told} runs, which nothing here is about."
+        others = listed(f"{n:,} {phase}" for phase, n in sorted(evidence.left_out.items()) if n)
+        text = f"The same experiments also hold {others} runs, which this report leaves out."
         yield Notice(tone=Tone.NOTE, text=text)
 
 
 def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
     total = len(evidence.members)
     if not absent:
-        text = f"Every run that was asked for has a score: {total:,} of {total:,}."
+        text = f"Every planned run has a score: {total:,} of {total:,}."
         return Notice(tone=Tone.GOOD, text=text)
     every = len(absent) == total
     return Notice(
@@ -71,28 +71,32 @@ def _summary(evidence: Evidence, absent: list[Member]) -> Notice:
 
 
 def _lacking(evidence: Evidence) -> Iterator[Notice]:
-    """Labels that were not asked for on a task."""
+    """Warnings about labels without a planned run on a task."""
     for label in evidence.labels:
-        asked = {cell.task for cell in evidence.of_label(label)}
-        if lacking := [task for task in evidence.tasks if task not in asked]:
-            text = f"{label} was not asked for on {listed(lacking)}: it has no aggregate."
+        tasks = {cell.task for cell in evidence.of_label(label)}
+        if lacking := [task for task in evidence.tasks if task not in tasks]:
+            text = f"{label} has no planned run on {listed(lacking)}, so it has no aggregate."
             yield Notice(tone=Tone.WARNING, text=text)
 
 
 def _rule(evidence: Evidence) -> str:
     """How failed runs count, by experiment."""
     rules = {
-        "missing": "failed runs have no score, like runs that did not finish",
-        "worst": "failed runs count as the least score that their task declares",
+        "missing": "a failed run has no score, like an unfinished run",
+        "worst": "a failed run counts as the minimum score that its task declares",
     }
-    told = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
-    text = "; ".join(told) if len(told) > 1 else rules[evidence.experiments[0].failures]
+    by_experiment = [f"in {e.name} {rules[e.failures]}" for e in evidence.experiments]
+    text = (
+        "; ".join(by_experiment)
+        if len(by_experiment) > 1
+        else rules[evidence.experiments[0].failures]
+    )
     text = f"{text[0].upper()}{text[1:]}."
     if all(e.imported is not None for e in evidence.experiments):
-        return f"{text} Imported runs end where their records do."
+        return f"{text} Imported runs cannot be continued."
     return (
-        f"{text} Repeating the command of an experiment runs what did not "
-        "finish; with --retry it tries final failures again."
+        f"{text} Repeat the command of an experiment to execute its unfinished runs; add --retry "
+        "to repeat final failures, too."
     )
 
 
@@ -103,7 +107,7 @@ def _runs(absent: list[Member]) -> Table:
         title="Runs without a score",
         columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
         rows=tuple(_row(member) for member in absent),
-        note="Step is how far a run came, of the environment steps that it was asked for.",
+        note="Step: environment steps that the run reached; of: those of its budget.",
     )
 
 
@@ -115,16 +119,16 @@ def _row(member: Member) -> tuple[Value, ...]:
 
 
 def _past(evidence: Evidence) -> Iterator[Block]:
-    """Runs that took several attempts, and how these began."""
-    own = [m for m in evidence.members if m.record.continuations or m.record.restarts]
-    if not own:
+    """Runs that took several attempts, and how each further attempt began."""
+    resumed = [m for m in evidence.members if m.record.continuations or m.record.restarts]
+    if not resumed:
         return
-    past = Past.of(m.record for m in own)
-    yield Text(text=f"{_begun(past)}: they count in full. {WHY}")
+    past = Past.of(m.record for m in resumed)
+    yield Text(text=f"{_begun(past)}. These runs count in full. {WHY}")
     if past.drifted:
         text = (
             f"{counted(past.drifted, 'run')} continued with other versions: "
-            f"{listed(past.changes)}. Without that, the numbers might be others."
+            f"{listed(past.changes)}. With unchanged versions, the numbers might be different."
         )
         yield Notice(tone=Tone.WARNING, text=text)
     columns = (
@@ -134,24 +138,24 @@ def _past(evidence: Evidence) -> Iterator[Block]:
         "seed",
         "attempts",
         "continued at step",
-        "began anew",
+        "restarts",
         "why",
     )
     yield Table(
         name="continued",
         title="Runs that took several attempts",
         columns=tuple(Column(title=c, digits=0, label=c == "label") for c in columns),
-        rows=tuple(_attempts(member) for member in own),
-        note="Why: the reason for which a checkpoint was refused, where there was one.",
+        rows=tuple(_attempts(member) for member in resumed),
+        note="Why: the reason why a checkpoint was refused, if one was.",
     )
 
 
 def _begun(past: Past) -> str:
-    told = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
-    told = told if past.continued else []
+    starts = [f"{counted(past.continued, 'run')} continued from a checkpoint"]
+    starts = starts if past.continued else []
     if past.restarted:
-        told.append(f"{counted(past.restarted, 'run')} began anew")
-    return listed(told)
+        starts.append(f"{counted(past.restarted, 'run')} restarted")
+    return listed(starts)
 
 
 def _attempts(member: Member) -> tuple[Value, ...]:
@@ -159,30 +163,32 @@ def _attempts(member: Member) -> tuple[Value, ...]:
     steps = listed(f"{event.step:,}" for event in record.continuations) or None
     reasons = "; ".join(dict.fromkeys(f"step {e.step:,}: {e.reason}" for e in record.refused))
     seed, anew = record.spec.seed, record.restarts
-    told = (member.name, member.label, member.task, seed, record.attempts)
-    return (*told, steps, anew, reasons or None)
+    identity = (member.name, member.label, member.task, seed, record.attempts)
+    return (*identity, steps, anew, reasons or None)
 
 
-def _bounds(inquiry: Inquiry) -> Iterator[Block]:
-    found = bounds(inquiry)
-    ends = [v for b in found for v in (b.low, b.high) if v is not None]
+def _bounds(report: Inquiry) -> Iterator[Block]:
+    every = bounds(report)
+    # Digits follow the spread of the bounds, which may be far wider than the scores.
+    ends = [v for b in every for v in (b.low, b.high) if v is not None]
     digits = digits_for(max(ends) - min(ends)) if ends else 2
     numeric = ("without these runs", "at least", "at most")
     columns = ("label", "metric", "runs without a score", *numeric, "remark")
     yield Table(
         name="bounds",
-        title="What these runs could change",
+        title="Bounds on the aggregates",
         columns=tuple(
             Column(title=c, digits=digits if c in numeric else 0, label=c == "label")
             for c in columns
         ),
-        rows=tuple(_bound(b, inquiry) for b in found),
-        note=f"Aggregates over {counted(len(inquiry.evidence.tasks), 'task')}, in "
-        f"{unit(inquiry.evidence)} (optimality gap: normalised). At least and at most: had all "
-        "runs without a score the least, or the greatest, that their task declares.",
+        rows=tuple(_bound(b, report) for b in every),
+        note=f"Aggregates over {counted(len(report.evidence.tasks), 'task')}, in "
+        f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: the "
+        "aggregate if all runs without a score had the minimum, or the maximum, that their task "
+        "declares.",
     )
 
 
-def _bound(own: Bounds, inquiry: Inquiry) -> tuple[Value, ...]:
-    title = inquiry.metrics[own.metric].title
-    return (own.label, title, own.absent, own.alone, own.low, own.high, own.reason)
+def _bound(bound: AggregateBounds, report: Inquiry) -> tuple[Value, ...]:
+    title = report.metrics[bound.metric].title
+    return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high, bound.reason)

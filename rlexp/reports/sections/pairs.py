@@ -1,8 +1,8 @@
-"""Every pair of labels with every test: the numbers behind the verdicts."""
+"""The section of pairwise tests: every test of every pair of labels."""
 
 from dataclasses import dataclass
 
-from rlexp.reports.analysis.estimates import Pair, pairs, unit
+from rlexp.reports.analysis.estimates import LabelPair, pairs, unit
 from rlexp.reports.drawing.blocks import Column, Part, Table, Text, Value
 from rlexp.reports.sections import Inquiry
 from rlexp.stats.comparison import Comparison
@@ -22,60 +22,60 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """A table of all pairs; nothing where there is one label only."""
+class PairwiseTestsSection:
+    """Table of all pairs of labels with every test."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part."""
-        found = pairs(inquiry)
-        if not found:
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where there are fewer than two labels."""
+        compared = pairs(report)
+        if not compared:
             return None
         table = Table(
             name="pairs",
             title="Every test of every pair",
             columns=COLUMNS,
-            rows=tuple(_row(pair) for pair in found),
-            note=_note(inquiry, found),
+            rows=tuple(_row(pair) for pair in compared),
+            note=_note(report, compared),
         )
-        return Part(name="pairs", title="Tests of every pair", blocks=(_text(inquiry), table))
+        return Part(name="pairs", title="Tests of every pair", blocks=(_text(report), table))
 
 
-def _row(pair: Pair) -> tuple[Value, ...]:
+def _row(pair: LabelPair) -> tuple[Value, ...]:
     if pair.decision is None:
         return (pair.first, pair.second, *(None,) * (len(COLUMNS) - 3), pair.reason)
     member = pair.decision.member
-    found = member.comparison
+    comparison = member.comparison
     return (
         pair.first,
         pair.second,
-        _runs(found),
-        found.difference,
-        found.effect.cliffs_delta,
-        found.permutation.p,
-        found.welch.p,
-        found.mann_whitney.p,
+        _runs(comparison),
+        comparison.difference,
+        comparison.effect.cliffs_delta,
+        comparison.permutation.p,
+        comparison.welch.p,
+        comparison.mann_whitney.p,
         member.adjusted_p,
         str(member.verdict),
     )
 
 
-def _runs(found: Comparison) -> str:
-    first, second = (sum(sizes) for sizes in found.sizes)
+def _runs(comparison: Comparison) -> str:
+    first, second = (sum(sizes) for sizes in comparison.sizes)
     return f"{first} and {second}"
 
 
-def _text(inquiry: Inquiry) -> Text:
+def _text(report: Inquiry) -> Text:
     return Text(
-        text=f"Differences are first minus second, in units of the {unit(inquiry.evidence)}. The "
-        "permutation test decides; the others stand beside it, and none of them is chosen "
-        "afterwards.",
+        text=f"Differences are first minus second, in units of the {unit(report.evidence)}. The "
+        "permutation test decides the verdict, as fixed in advance; the other tests are shown for "
+        "comparison.",
     )
 
 
-def _note(inquiry: Inquiry, found: tuple[Pair, ...]) -> str:
+def _note(report: Inquiry, compared: tuple[LabelPair, ...]) -> str:
     tests = {
         test.method
-        for pair in found
+        for pair in compared
         if pair.decision
         for test in (
             pair.decision.member.comparison.permutation,
@@ -83,6 +83,6 @@ def _note(inquiry: Inquiry, found: tuple[Pair, ...]) -> str:
         )
         if test.p is not None
     }
-    counted = "1 pair" if len(found) == 1 else f"{len(found)} pairs"
-    head = f"Two-sided, family-wise level {inquiry.settings.alpha:g} over {counted}, by Holm."
-    return " ".join([head, *sorted(f"{words[:1].upper()}{words[1:]}." for words in tests)])
+    counted = "1 pair" if len(compared) == 1 else f"{len(compared)} pairs"
+    head = f"Two-sided, family-wise level {report.settings.alpha:g} over {counted}, by Holm."
+    return " ".join([head, *sorted(f"{method[:1].upper()}{method[1:]}." for method in tests)])

@@ -1,4 +1,4 @@
-"""Parallel coordinates: every trial through all parameters."""
+"""The section of parallel coordinates: every trial as a line through all parameters."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,11 +9,11 @@ from rlexp.protocol.space import Choice, Integer, Parameter
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     is_minimised,
-    kind,
+    name_suffix,
     objective,
     shown,
-    suffix,
-    titled,
+    sweep_title,
+    trial_kind,
     valued,
 )
 from rlexp.reports.drawing.blocks import Axis, Coordinate, Parallel, Part, Thread
@@ -21,59 +21,60 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 
 MOST = 500
-"""Trials that are drawn, the best ones."""
+"""Maximal number of trials in a figure; the best ones are drawn."""
 MARKED = ("winner", "default")
 
 
 @dataclass(frozen=True, slots=True)
-class ParallelCoordinates:
-    """A figure for each sweep, coloured by value."""
+class ParallelCoordinatesSection:
+    """Figure of each sweep, with lines coloured by the value of the trial."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no trial of a sweep has a value."""
-        evidence = inquiry.evidence
-        blocks = tuple(_figure(own, evidence) for own in evidence.sweeps if valued(own))
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no trial of a sweep has a value."""
+        evidence = report.evidence
+        blocks = tuple(_figure(sweep, evidence) for sweep in evidence.sweeps if valued(sweep))
         return (
             Part(name="parallel", title="Parallel coordinates", blocks=blocks) if blocks else None
         )
 
 
-def _figure(own: SweepEvidence, evidence: Evidence) -> Parallel:
-    trials, left_out = _drawn(own)
-    values = [t.value for t in valued(own) if t.value is not None]
-    parameters = own.sweep.space.parameters
+def _figure(sweep: SweepEvidence, evidence: Evidence) -> Parallel:
+    trials, left_out = _drawn(sweep)
+    values = [t.value for t in valued(sweep) if t.value is not None]
+    parameters = sweep.definition.space.parameters
     coordinates = [_coordinate(p, trials) for p in parameters]
-    colour = Axis(title=objective(own), low=min(values), high=max(values))
-    height = Coordinate(title=objective(own), low=min(values), high=max(values))
+    colour = Axis(title=objective(sweep), low=min(values), high=max(values))
+    height = Coordinate(title=objective(sweep), low=min(values), high=max(values))
     return Parallel(
-        name=f"parallel{suffix(own, evidence)}",
-        title=titled("Parallel coordinates", own, evidence),
+        name=f"parallel{name_suffix(sweep, evidence)}",
+        title=sweep_title("Parallel coordinates", sweep, evidence),
         coordinates=(*coordinates, height),
-        threads=tuple(_thread(t, own, coordinates) for t in trials),
+        threads=tuple(_thread(t, sweep, coordinates) for t in trials),
         colour=colour,
-        note=_note(left_out, own),
+        note=_note(left_out, sweep),
     )
 
 
-def _drawn(own: SweepEvidence) -> tuple[list[TrialEvidence], int]:
-    """The trials to draw in order of their numbers, and how many are left out.
+def _drawn(sweep: SweepEvidence) -> tuple[list[TrialEvidence], int]:
+    """The trials to draw in order of their numbers, and the number of the others.
 
-    Those without a value go first, then the worst.
+    Trials without a value are left out first, then those with the worst values.
     """
-    sign = -1 if is_minimised(own) else 1
-    numbered = {t.number for t in valued(own)}
+    sign = -1 if is_minimised(sweep) else 1
+    numbered = {t.number for t in valued(sweep)}
 
     def rank(trial: TrialEvidence) -> tuple[bool, bool, float, int]:
         value = trial.value if trial.number in numbered and trial.value is not None else 0.0
-        marked = kind(trial, own) in MARKED
+        marked = trial_kind(trial, sweep) in MARKED
         return not marked, trial.number not in numbered, -sign * value, trial.number
 
-    kept = sorted(own.trials, key=rank)[:MOST]
-    return sorted(kept, key=lambda t: t.number), len(own.trials) - len(kept)
+    # Browsers become slow with thousands of lines, so the worst trials are left out.
+    kept = sorted(sweep.trials, key=rank)[:MOST]
+    return sorted(kept, key=lambda t: t.number), len(sweep.trials) - len(kept)
 
 
 def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordinate:
-    """The axis of a parameter, as far as its range and the values reach: the default's may be out."""
+    """The axis of a parameter: its range, extended to the default where that lies outside."""
     seen = [t.parameters[parameter.key] for t in trials if parameter.key in t.parameters]
     domain = parameter.domain
     if isinstance(domain, Choice):
@@ -85,8 +86,10 @@ def _coordinate(parameter: Parameter, trials: Sequence[TrialEvidence]) -> Coordi
     return Coordinate(title=parameter.key, low=min(ends), high=max(ends), log=log)
 
 
-def _thread(trial: TrialEvidence, own: SweepEvidence, coordinates: Sequence[Coordinate]) -> Thread:
-    role = kind(trial, own)
+def _thread(
+    trial: TrialEvidence, sweep: SweepEvidence, coordinates: Sequence[Coordinate]
+) -> Thread:
+    role = trial_kind(trial, sweep)
     value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
     return Thread(
         name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",
@@ -97,7 +100,7 @@ def _thread(trial: TrialEvidence, own: SweepEvidence, coordinates: Sequence[Coor
 
 
 def _place(coordinate: Coordinate, values: Mapping[str, Any]) -> float | None:
-    """Where a trial stands on an axis: nothing where it has no value that has a place there."""
+    """Position of a trial on an axis; `None` where the axis cannot show its value."""
     if coordinate.title not in values:
         return None
     value = values[coordinate.title]
@@ -111,12 +114,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _note(left_out: int, own: SweepEvidence) -> str:
-    return " ".join(_notes(left_out, own))
+def _note(left_out: int, sweep: SweepEvidence) -> str:
+    return " ".join(_notes(left_out, sweep))
 
 
-def _notes(left_out: int, own: SweepEvidence) -> Iterator[str]:
+def _notes(left_out: int, sweep: SweepEvidence) -> Iterator[str]:
     if left_out:
-        yield f"The best {MOST} of {len(own.trials):,} trials; {left_out:,} are not drawn."
-    if any(p.when for p in own.sweep.space.parameters):
-        yield "A thread is broken where its trial does not have the parameter."
+        yield f"The best {MOST} of {len(sweep.trials):,} trials; {left_out:,} are not drawn."
+    if any(p.when for p in sweep.definition.space.parameters):
+        yield "A line is interrupted where its trial does not have the parameter."

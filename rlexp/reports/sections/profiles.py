@@ -1,4 +1,4 @@
-"""Performance profiles: the share of runs that score more than each threshold."""
+"""The section of performance profiles: share of runs above each score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.scale import Scales, common_scale, task_scores, without_anchors
+from rlexp.reports.analysis.scale import AnchorsByTask, common_scale, task_scores, without_anchors
 from rlexp.reports.drawing.blocks import Axis, Line, Lines, Notice, Part, Text, Tone
 from rlexp.reports.evidence.runs import Evidence, states
 from rlexp.stats.interval import too_few
@@ -16,24 +16,24 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.text import counted, per_cent
 
 ABOUT = (
-    "The share of runs that score more than τ, every task weighing the same. A curve above "
-    "another one everywhere is better at every level of ambition; where curves cross, neither is. "
-    "The area between them is the difference of their means."
+    "The share of runs that score more than τ, with the same weight for every task. A label whose "
+    "curve lies above another curve everywhere is better at every τ; where curves cross, neither "
+    "is. The area between two curves is the difference of their means."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class PerformanceProfiles:
-    """One figure over all tasks: of normalised scores, or of raw ones where there is one task."""
+class PerformanceProfilesSection:
+    """Figure over all tasks, of normalised scores, or of raw scores on a single task."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        evidence = report.evidence
         if not evidence.labels:
             return None
-        scale = common_scale(inquiry.evidence, inquiry.settings)
-        lacking = without_anchors(scale, inquiry) if scale else None
-        block = _no_profile(lacking) if lacking else _figure(inquiry, scale)
+        scale = common_scale(report.evidence, report.settings)
+        lacking = without_anchors(scale, report) if scale else None
+        block = _no_profile(lacking) if lacking else _figure(report, scale)
         about = (Text(text=ABOUT),) if isinstance(block, Lines) else ()
         return Part(name="profiles", title="Performance profiles", blocks=(*about, block))
 
@@ -42,8 +42,8 @@ def _no_profile(reason: str) -> Notice:
     return Notice(tone=Tone.WARNING, text=f"No profile over all tasks: {reason}")
 
 
-def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
-    evidence = inquiry.evidence
+def _figure(report: Inquiry, scale: AnchorsByTask | None) -> Lines | Notice:
+    evidence = report.evidence
     reasons = {label: _unscored(evidence, label) for label in evidence.labels}
     scores = {
         label: task_scores(evidence.of_label(label), scale)
@@ -53,38 +53,39 @@ def _figure(inquiry: Inquiry, scale: Scales | None) -> Lines | Notice:
     notes = [f"{label}: — ({reason})." for label, reason in reasons.items() if reason]
     if not scores:
         return _no_profile(f"no label has a score on every task. {' '.join(notes)}")
-    thresholds = _thresholds(list(scores.values()), inquiry.settings.curve_points)
-    level = inquiry.settings.level
-    found = {k: _profile(own, thresholds, level) for k, own in scores.items()}
-    notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in found.items()] + notes
-    notes += [_about_bands(list(found.values()), level), _about_scale(scale)]
+    thresholds = _thresholds(list(scores.values()), report.settings.curve_points)
+    level = report.settings.level
+    profiles = {k: _profile(label_scores, thresholds, level) for k, label_scores in scores.items()}
+    notes = [f"{k}: {_runs(evidence, k, profile)}." for k, profile in profiles.items()] + notes
+    notes += [_about_bands(list(profiles.values()), level), _about_scale(scale)]
     kind = "score" if scale is None else "normalised score"
     return Lines(
         name="profiles",
         title=f"Share of runs with a {kind} above τ",
         x=Axis(title=f"{kind} τ"),
         y=Axis(title="share of runs", low=0.0, high=1.0),
-        lines=tuple(_line(label, profile) for label, profile in found.items()),
+        lines=tuple(_line(label, profile) for label, profile in profiles.items()),
         note=" ".join(note for note in notes if note),
     )
 
 
 def _unscored(evidence: Evidence, label: str) -> str:
-    """Why a label has no profile over all tasks, or nothing where it has one."""
-    told = []
+    """Why a label has no profile over all tasks; empty where it has one."""
+    reasons = []
     for task in evidence.tasks:
         cell = evidence.cell(label, task)
         if cell is None:
-            told.append(f"not asked for on {task}")
+            reasons.append(f"no run planned on {task}")
         elif not cell.n:
-            told.append(f"no score on {task}: {states(cell.members)}")
-    return "; ".join(told)
+            reasons.append(f"no score on {task}: {states(cell.members)}")
+    return "; ".join(reasons)
 
 
 def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64]:
-    """Every score and something below, where the profile steps; evenly spread ones if too many."""
-    unique = np.unique(np.concatenate([own.values for own in scores]))
+    """Thresholds τ: every score, where the profile steps, or evenly spaced points if too many."""
+    unique = np.unique(np.concatenate([label_scores.values for label_scores in scores]))
     span = float(unique[-1] - unique[0]) or abs(float(unique[0])) or 1.0
+    # One point below the lowest score shows the profile at its start, where the share is 1.
     low = unique[0] - span / 20
     if len(unique) < points:
         return np.concatenate([[low], unique, [unique[-1] + span / 20]])
@@ -92,7 +93,7 @@ def _thresholds(scores: Sequence[TaskScores], points: int) -> NDArray[np.float64
 
 
 def _profile(scores: TaskScores, thresholds: NDArray[np.float64], level: float) -> Profile:
-    """The profile of a label, with a band where it has runs enough for an interval."""
+    """The profile of a label, with a band where it has enough runs for an interval."""
     profile = performance_profile(scores, thresholds, level)
     reason = too_few(profile.n)
     return replace(profile, low=None, high=None, reason=reason) if reason else profile
@@ -110,13 +111,13 @@ def _line(label: str, profile: Profile) -> Line:
 
 
 def _runs(evidence: Evidence, label: str, profile: Profile) -> str:
-    """What a profile rests on."""
+    """Number of runs and tasks behind a profile, as a sentence."""
     cells = evidence.of_label(label)
-    told = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
-    told += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
+    parts = [f"{profile.n} of {counted(sum(cell.planned for cell in cells), 'run')}"]
+    parts += [f"over {profile.tasks} tasks"] if profile.tasks > 1 else []
     worst = sum(cell.counted_as_worst for cell in cells)
-    told += [f"({worst} of them without a score, counted as the worst one)"] if worst else []
-    return " ".join(told) + (f"; no band: {profile.reason}" if profile.reason else "")
+    parts += [f"({worst} of them without a score, counted as the task's minimum)"] if worst else []
+    return " ".join(parts) + (f"; no band: {profile.reason}" if profile.reason else "")
 
 
 def _about_bands(profiles: Sequence[Profile], level: float) -> str:
@@ -124,11 +125,11 @@ def _about_bands(profiles: Sequence[Profile], level: float) -> str:
     if not methods:
         return ""
     return (
-        f"Bands are for {per_cent(level)} at each τ ({'; '.join(methods)}); with fewer than about ten runs "
-        "of a single task they are too narrow."
+        f"Bands are pointwise {per_cent(level)} intervals ({'; '.join(methods)}); with fewer than "
+        "about ten runs on a single task they are too narrow."
     )
 
 
-def _about_scale(scale: Scales | None) -> str:
-    sources = sorted({own.source for own in (scale or {}).values() if own})
-    return f"0 and 1 are: {'; '.join(sources)}." if sources else ""
+def _about_scale(scale: AnchorsByTask | None) -> str:
+    sources = sorted({anchors.source for anchors in (scale or {}).values() if anchors})
+    return f"Anchors (0 and 1): {'; '.join(sources)}." if sources else ""

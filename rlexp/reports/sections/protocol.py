@@ -1,4 +1,4 @@
-"""The protocol: seeds, budgets, evaluation, what a score is, how failures count."""
+"""The section of the protocol: seeds, budgets, evaluation, scores and failures as declared."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,43 +15,46 @@ from rlexp.text import listed, numbers
 
 FAILURES = {
     "missing": "A failed run is a missing score.",
-    "worst": "A failed run counts as the least score that its task declares.",
+    "worst": "A failed run counts as the minimum score that its task declares.",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
-    """What was asked for, before any run."""
+class ProtocolSection:
+    """The protocol as it was declared before any run."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no experiment."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where there is no experiment."""
+        evidence = report.evidence
         if not evidence.experiments:
             return None
         blocks: list[Block] = [Text(text=text) for text in _texts(evidence)]
         blocks.append(_seeds(evidence))
         if evidence.members:
             blocks += [_budgets(evidence), _references(evidence)]
-        blocks += [block for own in evidence.sweeps for block in search_protocol(own, evidence)]
+        blocks += [
+            block for sweep in evidence.sweeps for block in search_protocol(sweep, evidence)
+        ]
         blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
         return Part(name="protocol", title="Protocol", blocks=tuple(blocks))
 
 
 def _texts(evidence: Evidence) -> Iterator[str]:
-    own = [m for m in evidence.members if not m.imported]
-    if own:
+    trained = [m for m in evidence.members if not m.imported]
+    if trained:
         yield (
-            f"The score of a run was declared before it started: {_scores(own)}. Returns are "
-            "sums of the task's own reward, not discounted."
+            f"The score of a run was declared before it started: {_scores(trained)}. Returns are "
+            "undiscounted sums of the task's unmodified reward."
         )
     if imported := imported_members(evidence):
         yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
-    if own or not imported:
+    if trained or not imported:
         yield (
-            "Training, evaluation and the final episodes use seeds that differ by construction, and "
-            "so do the phases: no seed that a configuration was tuned on is ever tested on."
-            f"{' Of imported runs that is not known.' if imported else ''}"
+            "Training, evaluation and the final episodes use different seeds by construction, and "
+            "so do the phases: no seed is used for both tuning and test."
+            f"{' For imported runs this is not known.' if imported else ''}"
         )
+    # Experiments of one report may declare different rules for failures.
     rules = dict.fromkeys(e.failures for e in evidence.experiments)
     by_rule = {
         rule: [e.name for e in evidence.experiments if e.failures == rule] for rule in rules
@@ -77,17 +80,17 @@ def _seeds(evidence: Evidence) -> Table:
             for phase in Phase
             if experiment.seeds.seeds(phase)
         ),
-        note=f"{_derived(evidence)}A phase stands "
-        "here if the experiment sets seeds aside for it, whether or not it was run; this report "
-        f"is about the {evidence.phase} phase.",
+        note=f"{_derived(evidence)}The table lists every phase for which the experiment reserves "
+        "seeds, even if no run of it was started; this report covers the "
+        f"{evidence.phase} phase.",
     )
 
 
 def _derived(evidence: Evidence) -> str:
-    """How numbers follow from seeds, where a run of ours was asked for."""
+    """Sentence about derived seeds; empty where all runs are imported."""
     if all(experiment.imported is not None for experiment in evidence.experiments):
         return ""
-    return "Every number handed to a library follows from root, phase and seed. "
+    return "All seeds of libraries are derived from root, phase and seed. "
 
 
 def _planned(experiment: Experiment, phase: Phase) -> tuple[Value, ...]:
@@ -103,7 +106,7 @@ BUDGET = (
     Column(title="runs", digits=0),
     Column(title="environment steps", digits=0),
     Column(title="evaluation every", digits=0),
-    Column(title="episodes of each", digits=0),
+    Column(title="episodes per evaluation", digits=0),
     Column(title="final episodes", digits=0),
     Column(title="actions"),
     Column(title="score"),
@@ -118,8 +121,8 @@ def _budgets(evidence: Evidence) -> Table:
         title="Budget and evaluation",
         columns=BUDGET,
         rows=tuple(_budget(cell) for cell in cells),
-        note="Of one run. Evaluations play whole episodes in environments of their own and do not "
-        "count as environment steps.",
+        note="Values of one run. Evaluations play whole episodes in separate environments and do "
+        "not count as environment steps.",
     )
 
 
@@ -143,13 +146,13 @@ def _references(evidence: Evidence) -> Table:
     keys = ("random", "threshold", "minimum", "maximum", "source")
     rows: list[tuple[Value, ...]] = []
     for task in evidence.tasks:
-        known: Any = evidence.reference(task)
-        rows.append((task, *(known.get(key) for key in keys)))
+        reference: Any = evidence.reference(task)
+        rows.append((task, *(reference.get(key) for key in keys)))
     return Table(
         name="known-scores",
         title="Known scores of the tasks",
         columns=(Column(title="task"), *(Column(title=key) for key in keys)),
         rows=tuple(rows),
-        note="As the configuration declares them: mean return of random actions, return that "
-        "counts as solved, least and greatest possible return.",
+        note="As declared in the configuration: mean return of random actions, return from which "
+        "the task is solved, smallest and largest possible return.",
     )

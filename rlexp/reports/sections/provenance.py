@@ -1,4 +1,4 @@
-"""Where the numbers come from: code, packages, hardware, commands, configurations."""
+"""The section of provenance: code, packages, hardware, commands and configurations."""
 
 import json
 import shlex
@@ -26,67 +26,72 @@ from rlexp.text import counted, listed, shortened
 
 Key = TypeVar("Key", bound=Hashable)
 SHORT = 12
-"""Digits of a commit that are shown."""
+"""Number of digits of a commit in the table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
-    """What every run recorded of itself, runs that recorded the same put together."""
+class ProvenanceSection:
+    """Tables of what the runs recorded, with equal runs in one row."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        evidence = report.evidence
         if not evidence.members:
             return None
-        known = [m for m in evidence.members if m.provenance and not m.imported]
+        recorded = [m for m in evidence.members if m.provenance and not m.imported]
         blocks: list[Block] = [*_integrity(evidence), *_unknown(evidence)]
-        if known:
-            blocks += [_code(known), _packages(known), _hardware(known), *_commands(known)]
+        if recorded:
+            blocks += [
+                _code(recorded),
+                _packages(recorded),
+                _hardware(recorded),
+                *_commands(recorded),
+            ]
         blocks += [*imported_table(evidence), *_imports(evidence), *_configurations(evidence)]
         return Part(name="provenance", title="Provenance", blocks=tuple(blocks), folded=True)
 
 
 def _integrity(evidence: Evidence) -> Iterator[Block]:
-    """Whether the records are what the ledgers say was written, and what is not."""
-    for own in evidence.integrity:
-        if own.faults:
-            told = shortened([_where(own, finding) for finding in own.faults], 3)
-            text = f"{own.experiment}: {own}. Not what was written: {told}."
+    """Result of the comparison of the records with the ledgers, per experiment."""
+    for integrity in evidence.integrity:
+        if integrity.faults:
+            faults = shortened([_where(integrity, finding) for finding in integrity.faults], 3)
+            text = f"{integrity.experiment}: {integrity}. Records that differ: {faults}."
             yield Notice(tone=Tone.PROBLEM, text=text)
         else:
-            yield Text(text=f"{own.experiment}: {own}.")
+            yield Text(text=f"{integrity.experiment}: {integrity}.")
     rows = [
-        (own.experiment, finding.run, str(finding.kind), finding.text)
-        for own in evidence.integrity
-        for finding in own.findings
+        (integrity.experiment, finding.run, str(finding.kind), finding.text)
+        for integrity in evidence.integrity
+        for finding in integrity.findings
     ]
     if rows:
         yield Table(
             name="integrity",
-            title="What 'rlexp verify' finds",
+            title="Findings of 'rlexp verify'",
             columns=tuple(
                 Column(title=c, digits=0) for c in ("experiment", "run", "kind", "finding")
             ),
             rows=tuple(rows),
-            note="Checkpoints are no part of a report: 'rlexp verify' checks them, too.",
+            note="A report does not check checkpoints; 'rlexp verify' does.",
         )
 
 
-def _where(own: Integrity, finding: Finding) -> str:
-    return f"{finding.run or own.experiment} ({finding.kind})"
+def _where(integrity: Integrity, finding: Finding) -> str:
+    return f"{finding.run or integrity.experiment} ({finding.kind})"
 
 
 def _unknown(evidence: Evidence) -> Iterator[Notice]:
     silent = [m for m in evidence.members if m.record.attempts and not m.provenance]
     if silent:
-        text = f"Where {counted(len(silent), 'run')} comes from is not known: " + shortened(
+        text = f"The origin of {counted(len(silent), 'run')} is not known: " + shortened(
             sorted(m.name for m in silent)
         )
         yield Notice(tone=Tone.WARNING, text=f"{text}.")
 
 
 def _grouped(members: Sequence[Member], key: Callable[[Member], Key]) -> dict[Key, list[Member]]:
-    """Runs that have a key in common, by that key, in the order of the keys' text."""
+    """Runs by a common key, in the order of the text of the keys."""
     groups: dict[Key, list[Member]] = {}
     for member in members:
         groups.setdefault(key(member), []).append(member)
@@ -94,58 +99,58 @@ def _grouped(members: Sequence[Member], key: Callable[[Member], Key]) -> dict[Ke
 
 
 def _whose(members: Sequence[Member], every: int) -> str:
-    """Whose runs they are (`all`, or labels)."""
+    """`all`, or the labels of the runs."""
     if len(members) == every:
         return "all"
     return listed(sorted({m.label for m in members}))
 
 
 def _code(members: Sequence[Member]) -> Table:
-    columns = ("commit", "branch", "remote", "files that differ from it", "runs", "of")
+    columns = ("commit", "branch", "remote", "changed files", "runs", "labels")
     rows = [
-        (*(key[:3]), shortened(key[3]) or None, len(own), _whose(own, len(members)))
-        for key, own in _grouped(members, _code_of).items()
+        (*(key[:3]), shortened(key[3]) or None, len(runs), _whose(runs, len(members)))
+        for key, runs in _grouped(members, _code_of).items()
     ]
     return Table(
         name="code",
         title="Code of the study",
         columns=tuple(Column(title=c, digits=0) for c in columns),
         rows=tuple(rows),
-        note="What differs from the commit is kept with each run as diff.patch.",
+        note="The changes are stored with each run as diff.patch.",
     )
 
 
 def _code_of(member: Member) -> tuple[str, str | None, str | None, tuple[str, ...]]:
     code = member.provenance.get("code") or {}
     commit = code.get("commit")
-    known = str(commit)[:SHORT] if commit else "no commit"
-    return known, code.get("branch"), code.get("remote"), changed_files(member)
+    shown = str(commit)[:SHORT] if commit else "no commit"
+    return shown, code.get("branch"), code.get("remote"), changed_files(member)
 
 
 def _packages(members: Sequence[Member]) -> Table:
-    found: dict[str, dict[str, list[Member]]] = {}
+    by_package: dict[str, dict[str, list[Member]]] = {}
     for member in members:
         versions = {"python": str(member.provenance.get("python")), **packages(member)}
         for name, version in versions.items():
-            found.setdefault(name, {}).setdefault(version, []).append(member)
+            by_package.setdefault(name, {}).setdefault(version, []).append(member)
     rows: list[tuple[Value, ...]] = []
-    for name, own in sorted(found.items()):
-        for version, runs in sorted(own.items()):
+    for name, by_version in sorted(by_package.items()):
+        for version, runs in sorted(by_version.items()):
             rows.append((name, version, len(runs), _whose(runs, len(members))))
     return Table(
         name="packages",
-        title="Packages that matter",
-        columns=tuple(Column(title=c, digits=0) for c in ("package", "version", "runs", "of")),
+        title="Packages that can change a score",
+        columns=tuple(Column(title=c, digits=0) for c in ("package", "version", "runs", "labels")),
         rows=tuple(rows),
         note="Every run recorded the versions of all installed packages.",
     )
 
 
 def _hardware(members: Sequence[Member]) -> Table:
-    columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "of")
+    columns = ("processor", "cores", "memory, GB", "system", "threads", "device", "runs", "labels")
     rows = [
-        (*key, len(own), _whose(own, len(members)))
-        for key, own in _grouped(members, _hardware_of).items()
+        (*key, len(runs), _whose(runs, len(members)))
+        for key, runs in _grouped(members, _hardware_of).items()
     ]
     return Table(
         name="hardware",
@@ -171,13 +176,14 @@ def _hardware_of(member: Member) -> tuple[Any, ...]:
 
 
 def _commands(members: Sequence[Member]) -> Iterator[Listing]:
+    # Runs of one command share it; quoting makes it ready to be pasted into a shell.
     lines = {shlex.join(map(str, m.provenance.get("command") or ())) for m in members}
-    if known := sorted(lines - {""}):
-        yield Listing(name="commands", title="Commands", text="\n".join(known))
+    if commands := sorted(lines - {""}):
+        yield Listing(name="commands", title="Commands", text="\n".join(commands))
 
 
 def _imports(evidence: Evidence) -> Iterator[Listing]:
-    """The commands that imported runs."""
+    """The commands that imported the runs."""
     yield from (
         Listing(name="imports", title="Imports", text=listing.text)
         for listing in _commands(imported_members(evidence))
@@ -185,7 +191,7 @@ def _imports(evidence: Evidence) -> Iterator[Listing]:
 
 
 def _configurations(evidence: Evidence) -> Iterator[Listing]:
-    """Everything that defines a run but its seed, of each label on each task."""
+    """The settings that define a run, without its seed, of each label on each task."""
     for task in evidence.tasks:
         for cell in evidence.of_task(task):
             spec = cell.members[0].record.spec.plain()

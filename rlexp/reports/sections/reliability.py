@@ -1,4 +1,4 @@
-"""Reliability: spread and risk in time, across runs and across episodes, and failures."""
+"""The section of reliability: dispersion and risk over time, runs and episodes, and failures."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,18 +26,18 @@ Array = NDArray[np.float64]
 
 PER_CENT = 100
 SCORES = frozenset({"median performance", "risk across runs", "risk across rollouts"})
-"""Metrics that are returns, and so no further than returns can be."""
+"""Metrics that are returns, whose intervals are clipped to possible returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assessed:
-    """The metrics of a label on a task.
+class LabelReliability:
+    """Reliability metrics of a label on a task.
 
     Attributes:
-        n: Runs that they rest on.
-        planned: Runs that were asked for.
-        metrics: None where there is no such run.
-        remark: What is missing, in words.
+        n: Number of runs from which they are computed.
+        planned: Number of planned runs.
+        metrics: Empty where no run can be used.
+        remark: Missing data, as text.
     """
 
     task: str
@@ -49,60 +49,63 @@ class Assessed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What metrics are of, which runs can be used, and how they are computed."""
+class ReliabilityKind:
+    """A kind of data: its name, whether a run can be used, and how metrics are computed."""
 
     of: str
     usable: Callable[[Member], bool]
     compute: Callable[[Inquiry, str, Sequence[Member]], tuple[Metric, ...]]
 
 
-def of_training(inquiry: Inquiry, task: str, label: str) -> Assessed:
+def of_training(report: Inquiry, task: str, label: str) -> LabelReliability:
     """Metrics of the completed runs that were evaluated during training.
 
-    Steps are per cent of the budget, and returns shares of the way between the task's anchors
-    where it has any.
+    Steps are in per cent of the budget. Returns are normalised by the anchors of the task where it
+    has any.
     """
-    return _assessed(inquiry, task, label, TRAINING)
+    return _assessed(report, task, label, TRAINING)
 
 
-def of_final_policies(inquiry: Inquiry, task: str, label: str) -> Assessed:
+def of_final_policies(report: Inquiry, task: str, label: str) -> LabelReliability:
     """Metrics of the final episodes of the completed runs."""
-    return _assessed(inquiry, task, label, ROLLOUTS)
+    return _assessed(report, task, label, ROLLOUTS)
 
 
-def _assessed(inquiry: Inquiry, task: str, label: str, kind: Kind) -> Assessed:
-    cell = inquiry.evidence.cell(label, task)
+def _assessed(report: Inquiry, task: str, label: str, kind: ReliabilityKind) -> LabelReliability:
+    cell = report.evidence.cell(label, task)
     if cell is None:
-        return Assessed(task=task, label=label, n=0, planned=0, remark="not asked for")
+        return LabelReliability(task=task, label=label, n=0, planned=0, remark="no run planned")
     completed = [m for m in cell.members if m.record.state is State.COMPLETED]
     others = [m for m in cell.members if m.record.state is not State.COMPLETED]
     used = [member for member in completed if kind.usable(member)]
-    told = [f"not completed: {states(others)}"] if others else []
+    remarks = [f"not completed: {states(others)}"] if others else []
     if len(used) < len(completed):
-        told.append(f"{len(completed) - len(used)} whose {kind.of} are missing or not all finite")
-    metrics = kind.compute(inquiry, task, used) if used else ()
-    scale = scale_of(task, inquiry.evidence, inquiry.settings)
+        remarks.append(
+            f"{len(completed) - len(used)} whose {kind.of} are missing or not all finite"
+        )
+    metrics = kind.compute(report, task, used) if used else ()
+    # Ends are only known on the normalised scale: raw metrics are shares of other quantities.
+    scale = scale_of(task, report.evidence, report.settings)
     ends = possible_scores([cell], {task: scale}) if scale else UNKNOWN
     metrics = tuple(_possible(metric, ends) for metric in metrics)
     if used and not metrics:
-        told.append("its runs have no step in common")
-    return Assessed(
+        remarks.append("the evaluations of the runs have no step in common")
+    return LabelReliability(
         task=task,
         label=label,
         n=len(used),
         planned=cell.planned,
         metrics=metrics,
-        remark="; ".join(told),
+        remark="; ".join(remarks),
     )
 
 
 def _possible(metric: Metric, ends: Ends) -> Metric:
-    """A metric that is a normalised score has no interval beyond the scores that are possible."""
+    """The metric with its interval clipped to possible scores, where the metric is a score."""
     if metric.interval is None:
         return metric
-    own = ends if metric.metric in SCORES else UNKNOWN
-    return replace(metric, interval=limited(metric.interval, *own))
+    limits = ends if metric.metric in SCORES else UNKNOWN
+    return replace(metric, interval=limited(metric.interval, *limits))
 
 
 def _has_curve(member: Member) -> bool:
@@ -114,98 +117,99 @@ def _is_final(member: Member) -> bool:
     return final is not None and bool((np.abs(final.returns) <= LARGEST_SCORE).all())
 
 
-def _scaled(inquiry: Inquiry, task: str) -> tuple[Callable[[Array], Array], float | None]:
-    """What brings returns to the scale of the task, and what metrics are then divided by.
+def _scaled(report: Inquiry, task: str) -> tuple[Callable[[Array], Array], float | None]:
+    """The normalisation of returns, and the baseline by which metrics are divided.
 
-    Without anchors returns stay as they are, and metrics are shares of what the runs reach.
+    Without anchors, returns stay raw and metrics are divided by what the runs themselves reach.
     """
-    scale = scale_of(task, inquiry.evidence, inquiry.settings)
+    scale = scale_of(task, report.evidence, report.settings)
     return (scale.normalised, 1.0) if scale else (np.asarray, None)
 
 
-def _training(inquiry: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
-    normalised, baseline = _scaled(inquiry, task)
+def _training(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
+    normalised, baseline = _scaled(report, task)
     budget = float(members[0].record.spec.budget["steps"])
     curves = [(m.steps * PER_CENT / budget, normalised(m.returns)) for m in members]
+    # The longest curve sets the resolution; runs may differ in their number of evaluations.
     grid = common_grid(curves, max(2, *(len(x) for x, _ in curves)))
     if not len(grid):
         return ()
     aligned = LearningCurves.of(grid, align(curves, grid))
-    return training_reliability(aligned, inquiry.settings.curve_resampling, baseline=baseline)
+    return training_reliability(aligned, report.settings.curve_resampling, baseline=baseline)
 
 
-def _rollouts(inquiry: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
-    normalised, baseline = _scaled(inquiry, task)
+def _rollouts(report: Inquiry, task: str, members: Sequence[Member]) -> tuple[Metric, ...]:
+    normalised, baseline = _scaled(report, task)
     finals = [np.asarray(m.record.final.returns) for m in members if m.record.final]
     returns = [normalised(final) for final in finals]
-    return rollout_reliability(returns, inquiry.settings.resampling, baseline=baseline)
+    return rollout_reliability(returns, report.settings.resampling, baseline=baseline)
 
 
-TRAINING = Kind("evaluations", _has_curve, _training)
-ROLLOUTS = Kind("final episodes", _is_final, _rollouts)
+TRAINING = ReliabilityKind("evaluations", _has_curve, _training)
+ROLLOUTS = ReliabilityKind("final episodes", _is_final, _rollouts)
 
 
-WORST_ALONE = "the worst run alone"
+WORST_ALONE = "only the worst run counts"
 ARROWS = {"higher": "↑", "lower": "↓"}
 ABOUT = (
-    "How far one can rely on a label, beyond what it reaches on average (Chan et al. 2020). "
-    "Dispersion is an interquartile range: lower is steadier (↓). Risk is the mean of the worst "
-    f"{per_cent(SHARE)} (CVaR). Short-term risk is of the changes from one evaluation to the next, "
-    "risk across runs and across rollouts of their returns: the lowest are the worst, so higher is "
-    "better (↑). Long-term risk is of the drawdowns, how far a run lies below its best so far: the "
-    "largest are the worst, so lower is better (↓)."
+    "Reliability beyond average performance (Chan et al. 2020). Dispersion is an interquartile "
+    "range: lower is better (↓). Risk is the mean of the worst "
+    f"{per_cent(SHARE)} (CVaR). Short-term risk uses the changes between consecutive evaluations; "
+    "risk across runs and across rollouts uses returns: the lowest are the worst, so higher is "
+    "better (↑). Long-term risk uses drawdowns, the distance of a run below its best evaluation so "
+    "far: the largest are the worst, so lower is better (↓)."
 )
 TRAINING_NOTE = (
-    "Of completed runs that were evaluated during training. Returns are normalised where the task "
-    "has anchors; where it has none, dispersions and risks are shares of how far each run rises. "
+    "Completed runs that were evaluated during training. Returns are normalised where the task "
+    "has anchors; elsewhere dispersions and risks are shares of the rise of each run. "
     "Changes are per 1 % of training."
 )
 FINAL = (
-    "Of the final episodes of completed runs: returns are normalised where the task has anchors; "
-    "where it has none, they are shares of the median return of each run. The CVaR of scores is "
-    "a return. Failed: of the runs that have completed or failed."
+    "Final episodes of completed runs. Returns are normalised where the task has anchors; "
+    "elsewhere they are shares of the median return of each run. The CVaR of scores is in units "
+    "of the return. Failed: share of the runs that completed or failed."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
-    """A table of the training and one of the final policies, a row for each label and task."""
+class ReliabilitySection:
+    """Tables of training and of final policies, with a row for each label and task."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        evidence = report.evidence
         pairs = [(task, label) for task in evidence.tasks for label in evidence.labels]
         if not pairs:
             return None
         cells = [evidence.cell(label, task) for task, label in pairs]
         blocks = (
             Text(text=ABOUT),
-            _training_table([of_training(inquiry, task, label) for task, label in pairs]),
+            _training_table([of_training(report, task, label) for task, label in pairs]),
             _final(
-                [of_final_policies(inquiry, task, label) for task, label in pairs],
-                [_scores_and_failures(cell, inquiry) for cell in cells],
+                [of_final_policies(report, task, label) for task, label in pairs],
+                [_scores_and_failures(cell, report) for cell in cells],
             ),
         )
         return Part(name="reliability", title="Reliability", blocks=blocks)
 
 
-def _training_table(found: Sequence[Assessed]) -> Table:
-    columns, values = _metrics(found)
+def _training_table(assessed: Sequence[LabelReliability]) -> Table:
+    columns, values = _metrics(assessed)
     table = Table(
         name="reliability-training",
         title="During training",
         columns=(*_FIRST, *columns, REMARK),
         rows=tuple(
-            (*_first(own), *row, own.remark or None)
-            for own, row in zip(found, values, strict=True)
+            (*_first(item), *row, item.remark or None)
+            for item, row in zip(assessed, values, strict=True)
         ),
-        note=" ".join([TRAINING_NOTE, *_remarks(found)]),
+        note=" ".join([TRAINING_NOTE, *_remarks(assessed)]),
     )
     return with_every_run(remarked(table))
 
 
-def _final(found: Sequence[Assessed], others: Sequence[tuple[Value, Value]]) -> Table:
-    columns, values = _metrics(found)
+def _final(assessed: Sequence[LabelReliability], others: Sequence[tuple[Value, Value]]) -> Table:
+    columns, values = _metrics(assessed)
     table = Table(
         name="reliability-final",
         title="Final policies, scores and failures",
@@ -217,10 +221,10 @@ def _final(found: Sequence[Assessed], others: Sequence[tuple[Value, Value]]) -> 
             REMARK,
         ),
         rows=tuple(
-            (*_first(own), *row, *more, own.remark or None)
-            for own, row, more in zip(found, values, others, strict=True)
+            (*_first(item), *row, *more, item.remark or None)
+            for item, row, more in zip(assessed, values, others, strict=True)
         ),
-        note=" ".join([FINAL, *_remarks(found)]),
+        note=" ".join([FINAL, *_remarks(assessed)]),
     )
     return with_every_run(remarked(table))
 
@@ -228,17 +232,17 @@ def _final(found: Sequence[Assessed], others: Sequence[tuple[Value, Value]]) -> 
 _FIRST = (Column(title="task"), Column(title="label", label=True), Column(title="runs"))
 
 
-def _first(own: Assessed) -> tuple[Value, ...]:
-    return (own.task, own.label, f"{own.n} of {own.planned}")
+def _first(assessed: LabelReliability) -> tuple[Value, ...]:
+    return (assessed.task, assessed.label, f"{assessed.n} of {assessed.planned}")
 
 
-def _metrics(found: Sequence[Assessed]) -> tuple[list[Column], list[list[Value]]]:
+def _metrics(assessed: Sequence[LabelReliability]) -> tuple[list[Column], list[list[Value]]]:
     """A column for each metric, and their values, a row for each label and task."""
-    names = {m.metric: m.better for own in found for m in own.metrics}
+    names = {m.metric: m.better for item in assessed for m in item.metrics}
     rows: list[list[Value]] = []
-    for own in found:
-        known = {m.metric: _cell(m) for m in own.metrics}
-        rows.append([known.get(name) for name in names])
+    for item in assessed:
+        cells = {m.metric: _cell(m) for m in item.metrics}
+        rows.append([cells.get(name) for name in names])
     columns = [
         Column(title=f"{name} {ARROWS[better]}", digits=_digits([row[k] for row in rows]))
         for k, (name, better) in enumerate(names.items())
@@ -247,33 +251,35 @@ def _metrics(found: Sequence[Assessed]) -> tuple[list[Column], list[list[Value]]
 
 
 def _cell(metric: Metric) -> Interval | None:
-    """The interval; where only the worst run is to be seen, the reason stands under the table."""
-    found = metric.interval
-    if found and found.reason and _is_in_reason(metric):
-        return replace(found, reason=WORST_ALONE)
-    return found
+    """The interval; a long reason for an absent one moves to the note of the table."""
+    interval = metric.interval
+    if interval and interval.reason and _is_in_reason(metric):
+        return replace(interval, reason=WORST_ALONE)
+    return interval
 
 
 def _is_in_reason(metric: Metric) -> bool:
-    found = metric.interval
-    return bool(metric.note and found and found.reason and found.reason.startswith(metric.note))
+    interval = metric.interval
+    return bool(
+        metric.note and interval and interval.reason and interval.reason.startswith(metric.note)
+    )
 
 
 def _digits(values: Sequence[Value]) -> int:
     """Digits that show the largest value of a column to two places."""
-    known = (v for v in values if isinstance(v, Interval))
-    return digits_for(max((abs(v.estimate) for v in known), default=0.0))
+    intervals = (v for v in values if isinstance(v, Interval))
+    return digits_for(max((abs(v.estimate) for v in intervals), default=0.0))
 
 
-def _remarks(found: Sequence[Assessed]) -> Iterator[str]:
-    """What to know of metrics, and why some are not possible: once for all that it is true of."""
-    told: dict[str, list[str]] = {}
-    for own in found:
-        for metric in own.metrics:
+def _remarks(assessed: Sequence[LabelReliability]) -> Iterator[str]:
+    """Sentences about metrics and about absent ones, each with the labels and tasks concerned."""
+    where_by_text: dict[str, list[str]] = {}
+    for item in assessed:
+        for metric in item.metrics:
             for text in _told(metric):
-                told.setdefault(text, []).append(f"{own.label} on {own.task}")
-    every = sum(bool(own.metrics) for own in found)
-    for text, places in told.items():
+                where_by_text.setdefault(text, []).append(f"{item.label} on {item.task}")
+    every = sum(bool(item.metrics) for item in assessed)
+    for text, places in where_by_text.items():
         where = "" if len(places) == every else f" ({shortened(places, 4)})"
         yield f"{text}{where}."
 
@@ -287,21 +293,22 @@ def _told(metric: Metric) -> Iterator[str]:
         yield f"Of the {metric.metric}, {metric.note}"
 
 
-def _scores_and_failures(cell: Cell | None, inquiry: Inquiry) -> tuple[Value, Value]:
+def _scores_and_failures(cell: Cell | None, report: Inquiry) -> tuple[Value, Value]:
     """The CVaR of the scores, and the share of the runs that failed."""
     if cell is None:
         return None, None
     ended = [m for m in cell.members if m.record.state in {State.COMPLETED, State.FAILED}]
     failures = sum(member.record.state is State.FAILED for member in ended)
-    level = inquiry.settings.level
+    level = report.settings.level
     failed = limited(failure_rate(failures, len(ended), level)) if ended else None
-    return _worst_scores(cell, inquiry) if cell.n else None, failed
+    return _worst_scores(cell, report) if cell.n else None, failed
 
 
-def _worst_scores(cell: Cell, inquiry: Inquiry) -> Interval:
-    """The CVaR of the scores; a single worst run cannot be resampled as new ones would vary."""
-    resampling = inquiry.settings.curve_resampling
+def _worst_scores(cell: Cell, report: Inquiry) -> Interval:
+    """The CVaR of the scores; without an interval where the worst share is a single run."""
+    resampling = report.settings.curve_resampling
     if worst_count(cell.n) > 1:
+        # A bootstrap t interval needs a smooth statistic, which the CVaR of few runs is not.
         by_quantiles = Estimator(method="percentile", resampling=resampling)
         scores, ends = TaskScores.from_tasks([cell.scores]), possible_scores([cell], None)
         return by_quantiles.estimate(scores, lambda s: cvar(s.values), ends)

@@ -1,4 +1,4 @@
-"""Hyperparameter sensitivity: what an algorithm loses where it is not tuned for each task."""
+"""The section of hyperparameter sensitivity: the loss of one setting for all tasks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,51 +28,54 @@ from rlexp.stats.task_scores import min_max
 from rlexp.text import counted, listed, per_cent, shortened
 
 ABOUT = (
-    "Φ = P − C is what an algorithm loses by one setting for all tasks: P is its score with the "
-    "best setting of each task, C that of the one setting that is best on average. The effective "
-    f"dimensionality d is how many parameters must be tuned for each task to reach "
-    f"{per_cent(SHARE)} of P, the others staying at the best setting for all tasks. Scores are "
-    "normalised: of all algorithms and settings on a task, the 5th percentile is 0 and the 95th is 1."
+    "Φ = P − C is the loss of an algorithm with one setting for all tasks: P is its score with the "
+    "best setting of each task, C that of the single setting that is best on average. The "
+    f"effective dimensionality d is the number of parameters that must be tuned per task to reach "
+    f"{per_cent(SHARE)} of P, while the others stay at the best setting for all tasks. Scores are "
+    "normalised: over all algorithms and settings on a task, the 5th percentile is 0 and the 95th "
+    "is 1."
 )
 OVERSTATED = (
-    "These {phase} scores were used to pick the settings that they stand for, so they overstate "
-    "what those settings are worth: P and C are the largest of noisy means. Before a setting is "
-    "relied on, run it again on fresh seeds; choose by tuning seeds, and test what was chosen."
+    "These {phase} scores were also used to select the settings, so they overestimate the selected "
+    "settings: P and C are the largest of noisy means. Before you rely on a setting, run it on new "
+    "seeds: select by tuning seeds, and test the selected setting."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated:
-    """A grid and what its scores say; or why they say nothing."""
+class GridSensitivity:
+    """A grid of settings with its estimates, or with the reason why there are none."""
 
     grid: SettingGrid
-    found: SensitivityIntervals | str
+    intervals: SensitivityIntervals | str
 
 
 @dataclass(frozen=True, slots=True)
-class HyperparameterSensitivity:
-    """Tables of sensitivity, of the best settings, and of what re-tuning gains."""
+class SensitivitySection:
+    """Tables of sensitivity, of the best settings, and of the gain from tuning per task."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no algorithm has several settings on several tasks."""
-        grids = setting_grids(inquiry.evidence)
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no algorithm has several settings on several tasks."""
+        grids = setting_grids(report.evidence)
         if not grids:
             return None
-        every = [Estimated(grid, _estimated(grid, inquiry)) for grid in grids]
-        phase = inquiry.evidence.phase
+        every = [GridSensitivity(grid, _estimated(grid, report)) for grid in grids]
+        phase = report.evidence.phase
         blocks: list[Block] = [*_left_out(grids), *_impossible(every)]
-        known = [(own.grid, own.found) for own in every if not isinstance(own.found, str)]
-        if known:
+        estimated = [
+            (item.grid, item.intervals) for item in every if not isinstance(item.intervals, str)
+        ]
+        if estimated:
             overstated = Notice(tone=Tone.WARNING, text=OVERSTATED.format(phase=phase))
-            tables = (_table(known), _best(known), _retuned(known))
+            tables = (_table(estimated), _best(estimated), _retuned(estimated))
             blocks = [Text(text=ABOUT), overstated, *blocks, *tables]
         return Part(name="sensitivity", title="Hyperparameter sensitivity", blocks=tuple(blocks))
 
 
-Known = Sequence[tuple[SettingGrid, SensitivityIntervals]]
+EstimatedGrids = Sequence[tuple[SettingGrid, SensitivityIntervals]]
 
 
-def _estimated(grid: SettingGrid, inquiry: Inquiry) -> SensitivityIntervals | str:
+def _estimated(grid: SettingGrid, report: Inquiry) -> SensitivityIntervals | str:
     bare = [
         task
         for task, column in zip(grid.tasks, grid.means.T, strict=True)
@@ -80,16 +83,17 @@ def _estimated(grid: SettingGrid, inquiry: Inquiry) -> SensitivityIntervals | st
     ]
     if bare:
         return f"no setting has a score on {listed(bare)}"
+    # Anchors come from all labels on the tasks, so that algorithms share one scale.
     try:
-        low, high = percentile_anchors([_of_every_label(grid.tasks, inquiry.evidence)])
+        low, high = percentile_anchors([_of_every_label(grid.tasks, report.evidence)])
         runs = min_max(grid.runs, low[:, np.newaxis], high[:, np.newaxis])
-        return sensitivity_intervals(runs, grid.levels, inquiry.settings.curve_resampling)
+        return sensitivity_intervals(runs, grid.levels, report.settings.curve_resampling)
     except ValueError as error:
         return str(error)
 
 
 def _of_every_label(tasks: Sequence[str], evidence: Evidence) -> NDArray[np.float64]:
-    """Mean scores of all labels, settings of the grid or not, of shape (labels, tasks)."""
+    """Mean scores of all labels, in the grid or not, of shape (labels, tasks)."""
     return means(runs_of(evidence.labels, tasks, evidence.cells))
 
 
@@ -100,26 +104,27 @@ def _left_out(grids: Sequence[SettingGrid]) -> Iterator[Notice]:
             yield Notice(tone=Tone.WARNING, text=text)
         if grid.failed:
             text = (
-                f"{shortened(grid.failed)}: a run ended there for good without a score, so the "
-                "setting counts as one that did not run on the task; its other runs would only "
-                "show how good it is when it works."
+                f"{shortened(grid.failed)}: a run failed finally, so the setting counts as not run "
+                "on the task. The mean of its other runs would describe it only when it works."
             )
             yield Notice(tone=Tone.WARNING, text=text)
 
 
-def _impossible(every: Sequence[Estimated]) -> Iterator[Notice]:
-    """Why there is no sensitivity, or no interval: once for all algorithms that it is true of."""
-    told: dict[tuple[str, str], list[str]] = {}
-    for own in every:
-        if isinstance(own.found, str):
-            told.setdefault(("sensitivity", own.found), []).append(own.grid.name)
-        elif own.found.tuned.reason:
-            told.setdefault(("interval", own.found.tuned.reason), []).append(own.grid.name)
-    for (what, reason), names in told.items():
+def _impossible(every: Sequence[GridSensitivity]) -> Iterator[Notice]:
+    """Warnings about absent sensitivities and intervals, one for each reason."""
+    names_by_reason: dict[tuple[str, str], list[str]] = {}
+    for item in every:
+        if isinstance(item.intervals, str):
+            names_by_reason.setdefault(("sensitivity", item.intervals), []).append(item.grid.name)
+        elif item.intervals.tuned.reason:
+            names_by_reason.setdefault(("interval", item.intervals.tuned.reason), []).append(
+                item.grid.name
+            )
+    for (what, reason), names in names_by_reason.items():
         yield Notice(tone=Tone.WARNING, text=f"No {what} for {listed(names)}: {reason}.")
 
 
-def _table(known: Known) -> Table:
+def _table(estimated: EstimatedGrids) -> Table:
     table = Table(
         name="sensitivity",
         title="Hyperparameter sensitivity and effective dimensionality",
@@ -127,48 +132,53 @@ def _table(known: Known) -> Table:
             Column(title="algorithm"),
             Column(title="settings"),
             Column(title="tasks", digits=0),
-            Column(title="runs of each"),
-            Column(title="tuned for each task: P", digits=3),
-            Column(title="one setting for all: C", digits=3),
+            Column(title="runs per setting"),
+            Column(title="P (best setting per task)", digits=3),
+            Column(title="C (one setting for all tasks)", digits=3),
             Column(title="sensitivity Φ", digits=3),
             Column(title="dimensionality d", digits=0),
-            Column(title="of", digits=0),
+            Column(title="parameters", digits=0),
             REMARK,
         ),
-        rows=tuple(_row(grid, found) for grid, found in known),
-        note="Settings: with a score on every task, of all. P takes every setting that ran on a "
-        "task, C and d those that ran on all of them; where a run of it failed for good, a setting "
-        "did not run. Intervals are corrected for what P and C overstate, and so may lie beside them.",
+        rows=tuple(_row(grid, intervals) for grid, intervals in estimated),
+        note="Settings: with a score on every task, of all settings. P uses every setting that ran "
+        "on a task, C and d those that ran on all tasks; a setting with a finally failed run "
+        "counts as not run. Intervals are corrected for the selection bias of P and C, and may "
+        "therefore not contain them.",
     )
     return remarked(table)
 
 
-def _row(grid: SettingGrid, found: SensitivityIntervals) -> tuple[Value, ...]:
+def _row(grid: SettingGrid, intervals: SensitivityIntervals) -> tuple[Value, ...]:
     settings = f"{grid.complete:,} of {len(grid.labels):,}"
     return (
         grid.name,
         settings,
         len(grid.tasks),
         _counts(grid),
-        found.tuned,
-        found.cross_tuned,
-        found.sensitivity,
-        found.dimensionality,
+        intervals.tuned,
+        intervals.cross_tuned,
+        intervals.sensitivity,
+        intervals.dimensionality,
         len(grid.parameters),
-        _remark(found),
+        _remark(intervals),
     )
 
 
-def _remark(found: SensitivityIntervals) -> str | None:
-    """What is missing from the row alone; what is missing from all of it has a notice."""
-    if found.tuned.reason:
-        return found.found.reason
-    told = [f"no interval of Φ: {found.sensitivity.reason}"] if found.sensitivity.reason else []
-    if found.dimensionality is None:
-        told.append(f"no d: {found.found.reason}")
-    elif found.dimensionality.reason:
-        told.append(f"no interval of d: {found.dimensionality.reason}")
-    return "; ".join(told) or None
+def _remark(intervals: SensitivityIntervals) -> str | None:
+    """Reasons for missing values of a row; a reason for the whole row has a notice, too."""
+    if intervals.tuned.reason:
+        return intervals.found.reason
+    remarks = (
+        [f"no interval of Φ: {intervals.sensitivity.reason}"]
+        if intervals.sensitivity.reason
+        else []
+    )
+    if intervals.dimensionality is None:
+        remarks.append(f"no d: {intervals.found.reason}")
+    elif intervals.dimensionality.reason:
+        remarks.append(f"no interval of d: {intervals.dimensionality.reason}")
+    return "; ".join(remarks) or None
 
 
 def _counts(grid: SettingGrid) -> str:
@@ -177,7 +187,7 @@ def _counts(grid: SettingGrid) -> str:
     return "–".join(dict.fromkeys(f"{count:,}" for count in (ran.min(), ran.max())))
 
 
-def _best(known: Known) -> Table:
+def _best(estimated: EstimatedGrids) -> Table:
     return Table(
         name="sensitivity-settings",
         title="The best settings",
@@ -188,41 +198,57 @@ def _best(known: Known) -> Table:
             Column(title="normalised score", digits=3),
             Column(title="mean score"),
         ),
-        rows=tuple(row for grid, found in known for row in _best_rows(grid, found)),
-        note="Of the settings that ran. The first one of each algorithm is the one for all tasks, "
-        "of those that ran on all of them.",
+        rows=tuple(row for grid, intervals in estimated for row in _best_rows(grid, intervals)),
+        note="Settings that ran. The first row of each algorithm is the best setting for all "
+        "tasks, among those that ran on all tasks.",
     )
 
 
-def _best_rows(grid: SettingGrid, found: SensitivityIntervals) -> Iterator[tuple[Value, ...]]:
-    own = found.found
-    yield grid.name, "all tasks, on average", grid.labels[own.best], own.cross_tuned, None
+def _best_rows(grid: SettingGrid, intervals: SensitivityIntervals) -> Iterator[tuple[Value, ...]]:
+    sensitivity = intervals.found
+    yield (
+        grid.name,
+        "all tasks, on average",
+        grid.labels[sensitivity.best],
+        sensitivity.cross_tuned,
+        None,
+    )
     raw = grid.means
-    for place, (task, row) in enumerate(zip(grid.tasks, own.best_by_task, strict=True)):
-        yield grid.name, task, grid.labels[row], own.best_scores[place], float(raw[row, place])
+    for column, (task, row) in enumerate(zip(grid.tasks, sensitivity.best_by_task, strict=True)):
+        yield (
+            grid.name,
+            task,
+            grid.labels[row],
+            sensitivity.best_scores[column],
+            float(raw[row, column]),
+        )
 
 
-def _retuned(known: Known) -> Table:
+def _retuned(estimated: EstimatedGrids) -> Table:
     return Table(
         name="sensitivity-parameters",
-        title="What tuning parameters for each task gains",
+        title="Gain from tuning parameters per task",
         columns=(
             Column(title="algorithm"),
-            Column(title="parameters tuned for each task"),
-            Column(title="which"),
+            Column(title="parameters tuned per task"),
+            Column(title="which parameters"),
             Column(title="score", digits=3),
             Column(title="share of P", digits=3),
         ),
-        rows=tuple(row for grid, found in known for row in _retuned_rows(grid, found)),
-        note="Those that gain the most, of as many; the others stay at the best setting for all "
-        "tasks.",
+        rows=tuple(row for grid, intervals in estimated for row in _retuned_rows(grid, intervals)),
+        note="For each number of parameters, those that gain the most; the others stay at the best "
+        "setting for all tasks.",
     )
 
 
-def _retuned_rows(grid: SettingGrid, found: SensitivityIntervals) -> Iterator[tuple[Value, ...]]:
-    own = found.found
-    for count, (score, subset) in enumerate(zip(own.retuned, own.subsets, strict=True)):
-        names = listed(grid.parameters[place] for place in subset) or "none"
-        share = score / own.tuned if own.tuned > 0 else None
-        told = f"{count} of {counted(len(grid.parameters), 'parameter')}"
-        yield grid.name, told, names, score, share
+def _retuned_rows(
+    grid: SettingGrid, intervals: SensitivityIntervals
+) -> Iterator[tuple[Value, ...]]:
+    sensitivity = intervals.found
+    for count, (score, subset) in enumerate(
+        zip(sensitivity.retuned, sensitivity.subsets, strict=True)
+    ):
+        names = listed(grid.parameters[column] for column in subset) or "none"
+        share = score / sensitivity.tuned if sensitivity.tuned > 0 else None
+        tuned = f"{count} of {counted(len(grid.parameters), 'parameter')}"
+        yield grid.name, tuned, names, score, share

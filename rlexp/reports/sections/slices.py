@@ -1,4 +1,4 @@
-"""Slices: the objective against each parameter, one at a time."""
+"""The section of slices: the objective of a sweep against each single parameter."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,66 +7,77 @@ from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
 from rlexp.reports.analysis.inquiry import Inquiry
-from rlexp.reports.analysis.sweep_tables import clouds, objective, shown, suffix, titled, valued
+from rlexp.reports.analysis.sweep_tables import (
+    clouds,
+    name_suffix,
+    objective,
+    shown,
+    sweep_title,
+    valued,
+)
 from rlexp.reports.drawing.blocks import Axis, Block, Part, Scatter, Text
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.text import shortened
 
 MOST = 12
-"""Parameters that have a figure, those that matter most."""
+"""Maximal number of parameters with a figure; the most important ones have one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
-    """A figure for each parameter of each sweep."""
+class SlicesSection:
+    """Figure for each parameter of each sweep."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no trial of a sweep has a value."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no trial of a sweep has a value."""
+        evidence = report.evidence
         blocks = tuple(
-            block for own in evidence.sweeps if valued(own) for block in _blocks(own, evidence)
+            block
+            for sweep in evidence.sweeps
+            if valued(sweep)
+            for block in _blocks(sweep, evidence)
         )
         if not blocks:
             return None
         return Part(name="slices", title="Slices", blocks=blocks, folded=True)
 
 
-def _blocks(own: SweepEvidence, evidence: Evidence) -> list[Block]:
-    ordered = _ordered(own)
-    figures: list[Block] = [_figure(p, own, evidence) for p in ordered[:MOST]]
+def _blocks(sweep: SweepEvidence, evidence: Evidence) -> list[Block]:
+    ordered = _ordered(sweep)
+    figures: list[Block] = [_figure(p, sweep, evidence) for p in ordered[:MOST]]
     if rest := [p.key for p in ordered[MOST:]]:
-        text = f"The {MOST} parameters that matter most; not drawn: {shortened(rest)}."
+        text = f"The {MOST} most important parameters; not drawn: {shortened(rest)}."
         figures.append(Text(text=text))
     return figures
 
 
-def _ordered(own: SweepEvidence) -> list[Parameter]:
-    """Parameters by the first method that tells their importance, or else as in the space."""
-    shares = next((i.shares for i in own.importances if i.shares), {})
-    found = own.sweep.space.parameters
-    known = {p.key: shares[p.key].estimate if p.key in shares else 0.0 for p in found}
-    return sorted(found, key=lambda p: -known[p.key])
+def _ordered(sweep: SweepEvidence) -> list[Parameter]:
+    """Parameters by importance (first method that has shares), or in the order of the space."""
+    # Methods may disagree: the order follows only the first one.
+    shares = next((i.shares for i in sweep.importances if i.shares), {})
+    parameters = sweep.definition.space.parameters
+    importance = {p.key: shares[p.key].estimate if p.key in shares else 0.0 for p in parameters}
+    return sorted(parameters, key=lambda p: -importance[p.key])
 
 
-def _figure(parameter: Parameter, own: SweepEvidence, evidence: Evidence) -> Scatter:
-    trials, domain = valued(own), parameter.domain
-    there = {t.number: t.parameters[parameter.key] for t in trials if _has(t, parameter)}
+def _figure(parameter: Parameter, sweep: SweepEvidence, evidence: Evidence) -> Scatter:
+    trials, domain = valued(sweep), parameter.domain
+    values = {t.number: t.parameters[parameter.key] for t in trials if _has(t, parameter)}
     ticks: tuple[str, ...] = ()
     if isinstance(domain, Choice):
-        ticks = tuple(dict.fromkeys(map(shown, (*domain.values, *there.values()))))
-        x = {number: float(ticks.index(shown(value))) for number, value in there.items()}
+        ticks = tuple(dict.fromkeys(map(shown, (*domain.values, *values.values()))))
+        x = {number: float(ticks.index(shown(value))) for number, value in values.items()}
         axis = Axis(title=parameter.key)
     else:
-        x = _numbers(there)
+        x = _numbers(values)
         log = domain.log if isinstance(domain, Integer) else domain.scale == "log"
         axis = Axis(title=parameter.key, log=log)
     return Scatter(
-        name=f"slice-{parameter.key}{suffix(own, evidence)}",
-        title=titled(parameter.key, own, evidence),
+        name=f"slice-{parameter.key}{name_suffix(sweep, evidence)}",
+        title=sweep_title(parameter.key, sweep, evidence),
         x=axis,
-        y=Axis(title=objective(own)),
-        clouds=clouds(trials, x, own),
+        y=Axis(title=objective(sweep)),
+        clouds=clouds(trials, x, sweep),
         ticks=ticks,
         note=_note(trials, x),
     )
@@ -86,4 +97,4 @@ def _numbers(values: Mapping[int, Any]) -> dict[int, float]:
 
 def _note(trials: Sequence[TrialEvidence], x: Mapping[int, float]) -> str:
     absent = sum(t.number not in x for t in trials)
-    return f"{absent} of {len(trials)} trials do not have it as a number." if absent else ""
+    return f"{absent} of {len(trials)} trials have no value on this axis." if absent else ""

@@ -1,4 +1,4 @@
-"""Time to threshold: when runs reach a task's threshold, and how many of them do."""
+"""The section of time to threshold: survival analysis of the steps to a task's threshold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,18 +30,18 @@ from rlexp.text import counted, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """The runs of a label on a task, each followed up to the threshold or to its end.
+class FollowedRuns:
+    """Times to the threshold of a label's runs on a task, censored at their last evaluation.
 
     Attributes:
-        times: Environment steps of the evaluated runs, of shape (n,), rising: of the first
-            evaluation at the threshold, or of the last one.
-        reached: Whether it is the former, of shape (n,).
-        full: The last evaluation of a completed run; nothing where no evaluated run completed.
-        successes: Ended runs that reached the threshold.
-        decided: Ended runs: what the share of successes is of.
-        planned: Runs that were asked for.
-        remark: What is missing, in words.
+        times: Environment steps of the evaluated runs, of shape (n,), rising: the first evaluation
+            at or above the threshold, or the last evaluation.
+        reached: Whether the run reached the threshold, of shape (n,).
+        full: Largest last evaluation of the completed runs; `None` without a completed run.
+        successes: Number of ended runs that reached the threshold.
+        decided: Number of ended runs, the denominator of the share of successes.
+        planned: Number of planned runs.
+        remark: Missing data, as text.
     """
 
     label: str
@@ -55,34 +55,35 @@ class Followed:
     remark: str
 
     def curve(self, level: float) -> SurvivalCurve | None:
-        """The share of runs still on their way; nothing where no run was evaluated."""
+        """Share of runs below the threshold over steps; `None` where no run was evaluated."""
         return kaplan_meier(self.times, self.reached, level) if self.times else None
 
 
-def follow(evidence: Evidence, label: str, task: str, threshold: float) -> Followed:
-    """Follow the runs of a label on a task.
+def follow(evidence: Evidence, label: str, task: str, threshold: float) -> FollowedRuns:
+    """Times to the threshold of the runs of a label on a task.
 
-    A run that ended without reaching the threshold is no success, and is followed up to its last
-    evaluation. One that has not ended is followed as far as it is, and stands in no share.
+    A run without an evaluation at the threshold is censored at its last evaluation. Only ended
+    runs count in the share of successes.
     """
     cell = evidence.cell(label, task)
     members = cell.members if cell else ()
     evaluated = [member for member in members if member.is_evaluated]
-    found = sorted(_reach(member, threshold) for member in evaluated)
+    outcomes = sorted(_reach(member, threshold) for member in evaluated)
     ended = [member for member in members if _has_ended(member)]
-    # Of runs under way, those that were fast would stand for all: the share is of ended ones.
+    # Among running runs only the fast ones have reached the threshold: counting them would bias
+    # the share upwards.
     successes = sum(m.is_evaluated and _reach(m, threshold)[1] for m in ended)
     completed = [m for m in evaluated if m.record.state is State.COMPLETED]
-    return Followed(
+    return FollowedRuns(
         label=label,
         task=task,
-        times=tuple(time for time, _ in found),
-        reached=tuple(reached for _, reached in found),
+        times=tuple(time for time, _ in outcomes),
+        reached=tuple(reached for _, reached in outcomes),
         full=max((float(m.record.evaluations[-1].step) for m in completed), default=None),
         successes=successes,
         decided=len(ended),
         planned=len(members),
-        remark="; ".join(_remarks(members, threshold)) if members else "not asked for",
+        remark="; ".join(_remarks(members, threshold)) if members else "no run planned",
     )
 
 
@@ -91,7 +92,7 @@ def _reach(member: Member, threshold: float) -> tuple[float, bool]:
 
 
 def _has_ended(member: Member) -> bool:
-    """Whether more of the run could not change whether it reached the threshold."""
+    """Whether it is final that the run did, or did not, reach the threshold."""
     record = member.record
     if record.state is State.FAILED:
         return True
@@ -109,65 +110,65 @@ def _remarks(members: Sequence[Member], threshold: float) -> Iterator[str]:
         if not _reach(member, threshold)[1]
     ]
     if short:
-        yield f"{len(short)} below it when last seen ({states(short)})"
+        yield f"{len(short)} below the threshold at the last evaluation ({states(short)})"
 
 
 ABOUT = (
-    "A run reaches the threshold at its first evaluation whose mean return is at least as high. "
-    "One that never does counts for as long as it was followed (it is censored there), and is "
-    "never left out of a mean. Times are known to an evaluation period."
+    "A run reaches the threshold at its first evaluation with a mean return of at least the "
+    "threshold. A run that never reaches it is censored at its last evaluation and stays in every "
+    "estimate. Times are accurate to one evaluation period."
 )
 NOT_REACHED = "not reached by half of the runs"
 SUMMARY = (
-    "Reached: the share of ended runs that did. Median and restricted mean "
-    "are environment steps, from the Kaplan–Meier curve; the mean counts a run that does not reach "
-    "the threshold within the horizon as the horizon, which is as far as the completed runs of "
-    "every label were evaluated."
+    "Reached: share of ended runs that reached the threshold. Median and restricted mean "
+    "are environment steps, from the Kaplan–Meier curve. The restricted mean counts a run that "
+    "does not reach the threshold within the horizon as the horizon, the last step to which the "
+    "completed runs of every label were evaluated."
 )
 PAIRS = (
-    "Log-rank test of whether two labels take as long, by its asymptotic distribution, which is "
-    "rough with few runs; Holm's adjustment is over all tests of the table."
+    "Log-rank test of equal times to the threshold. Its p-value is asymptotic, and rough with few "
+    "runs. Holm's adjustment is over all tests of the table."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class TimeToThreshold:
-    """A figure for each task that has a threshold, a table of times, and a test of each pair."""
+class TimeToThresholdSection:
+    """Figure for each task with a threshold, a table of times, and a test of each pair."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where no run was asked for."""
-        evidence = inquiry.evidence
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where no run is planned."""
+        evidence = report.evidence
         if not evidence.tasks:
             return None
-        found = {task: evidence.reference(task).get("threshold") for task in evidence.tasks}
-        known = {task: float(value) for task, value in found.items() if value is not None}
+        declared = {task: evidence.reference(task).get("threshold") for task in evidence.tasks}
+        thresholds = {task: float(value) for task, value in declared.items() if value is not None}
         runs = {
             task: [follow(evidence, label, task, threshold) for label in evidence.labels]
-            for task, threshold in known.items()
+            for task, threshold in thresholds.items()
         }
-        level, every = inquiry.settings.level, list(runs.values())
-        blocks: list[Block] = [Text(text=ABOUT)] if known else []
-        for number, (task, threshold) in enumerate(known.items(), 1):
-            if any(own.times for own in runs[task]):
+        level, every = report.settings.level, list(runs.values())
+        blocks: list[Block] = [Text(text=ABOUT)] if thresholds else []
+        for number, (task, threshold) in enumerate(thresholds.items(), 1):
+            if any(followed.times for followed in runs[task]):
                 blocks.append(_figure(number, task, threshold, runs[task], level))
         blocks += [_table(every, level)] if every else []
         blocks += _tests(every)
-        bare = [task for task in evidence.tasks if task not in known]
+        bare = [task for task in evidence.tasks if task not in thresholds]
         blocks += [Text(text=f"No threshold is declared for {listed(bare)}.")] if bare else []
         return Part(name="thresholds", title="Time to threshold", blocks=tuple(blocks))
 
 
 def _figure(
-    number: int, task: str, threshold: float, runs: Sequence[Followed], level: float
+    number: int, task: str, threshold: float, runs: Sequence[FollowedRuns], level: float
 ) -> Lines:
-    curves = [(own, own.curve(level)) for own in runs]
+    curves = [(followed, followed.curve(level)) for followed in runs]
     return Lines(
         name=f"thresholds-{number}",
         title=f"{task}: runs that have reached {_signed(threshold)}",
         x=Axis(title="environment steps", low=0.0),
         y=Axis(title="share of runs", low=0.0, high=1.0),
-        lines=tuple(_line(own.label, curve) for own, curve in curves if curve),
-        note=" ".join(_note(own) for own in runs),
+        lines=tuple(_line(followed.label, curve) for followed, curve in curves if curve),
+        note=" ".join(_note(followed) for followed in runs),
     )
 
 
@@ -175,21 +176,24 @@ def _signed(threshold: float) -> str:
     return f"{threshold:,g}".replace("-", "−")
 
 
-def _note(own: Followed) -> str:
-    if not own.times:
-        return f"{own.label}: — ({own.remark})."
-    missing = f"; {own.remark}" if own.remark else ""
-    return f"{own.label}: {len(own.times)} of {counted(own.planned, 'run')}{missing}."
+def _note(followed: FollowedRuns) -> str:
+    if not followed.times:
+        return f"{followed.label}: — ({followed.remark})."
+    missing = f"; {followed.remark}" if followed.remark else ""
+    return (
+        f"{followed.label}: {len(followed.times)} of {counted(followed.planned, 'run')}{missing}."
+    )
 
 
 def _line(label: str, curve: SurvivalCurve) -> Line:
-    """One minus the survival curve, from the start to the end of the longest run."""
+    """One minus the survival curve, from step 0 to the end of the longest run."""
     shares = [1.0, *curve.survival.tolist()]
     low, high = [1.0, *curve.low.tolist()], [1.0, *curve.high.tolist()]
     x = [0.0, *curve.times.tolist()]
     if curve.follow_up > x[-1]:
         x.append(curve.follow_up)
         shares, low, high = [*shares, shares[-1]], [*low, low[-1]], [*high, high[-1]]
+    # The share is one minus survival, so lower and upper ends change places below.
     some = too_few(curve.n) is None and any(np.isfinite(curve.low))
     return Line(
         label=label,
@@ -205,8 +209,8 @@ def _ends(shares: Sequence[float]) -> tuple[float | None, ...]:
     return tuple(1 - share if np.isfinite(share) else None for share in shares)
 
 
-def _table(tasks: Sequence[Sequence[Followed]], level: float) -> Table:
-    rows = [_row(own, _horizon(runs), level) for runs in tasks for own in runs]
+def _table(tasks: Sequence[Sequence[FollowedRuns]], level: float) -> Table:
+    rows = [_row(followed, _horizon(runs), level) for runs in tasks for followed in runs]
     table = Table(
         name="thresholds",
         title="Time to threshold",
@@ -225,38 +229,40 @@ def _table(tasks: Sequence[Sequence[Followed]], level: float) -> Table:
     return remarked(table)
 
 
-def _horizon(runs: Sequence[Followed]) -> float | None:
-    """Up to where the completed runs of every label that has any were followed."""
-    return min((own.full for own in runs if own.full is not None), default=None)
+def _horizon(runs: Sequence[FollowedRuns]) -> float | None:
+    """Last step to which the completed runs of every label with any were evaluated."""
+    return min((followed.full for followed in runs if followed.full is not None), default=None)
 
 
-def _horizons(tasks: Sequence[Sequence[Followed]]) -> Iterator[str]:
-    known = {runs[0].task: horizon for runs in tasks if (horizon := _horizon(runs)) is not None}
-    if known:
-        yield f"Horizons: {', '.join(f'{task} {steps:,.0f}' for task, steps in known.items())}."
+def _horizons(tasks: Sequence[Sequence[FollowedRuns]]) -> Iterator[str]:
+    horizons = {runs[0].task: horizon for runs in tasks if (horizon := _horizon(runs)) is not None}
+    if horizons:
+        yield f"Horizons: {', '.join(f'{task} {steps:,.0f}' for task, steps in horizons.items())}."
 
 
-def _row(own: Followed, horizon: float | None, level: float) -> tuple[Value, ...]:
-    curve = own.curve(level)
-    share = limited(wilson(own.successes, own.decided, level)) if own.decided else None
+def _row(followed: FollowedRuns, horizon: float | None, level: float) -> tuple[Value, ...]:
+    curve = followed.curve(level)
+    share = (
+        limited(wilson(followed.successes, followed.decided, level)) if followed.decided else None
+    )
     return (
-        own.task,
-        own.label,
-        f"{len(own.times)} of {own.planned}",
+        followed.task,
+        followed.label,
+        f"{len(followed.times)} of {followed.planned}",
         share,
         _median(median_time(curve)) if curve else None,
         _mean(curve, horizon) if curve else None,
-        own.remark or None,
+        followed.remark or None,
     )
 
 
 def _median(median: Median) -> Interval | str:
-    """An interval only where both of its ends are reached."""
+    """The median time; with an interval only where both ends are finite."""
     if median.estimate is None:
         return NOT_REACHED
     both = median.low is not None and median.high is not None
-    known = "" if median.low is None else f"from {median.low:,.0f}, "
-    found = Interval(
+    lower_end = "" if median.low is None else f"from {median.low:,.0f}, "
+    interval = Interval(
         estimate=median.estimate,
         low=median.low if both else None,
         high=median.high if both else None,
@@ -264,32 +270,38 @@ def _median(median: Median) -> Interval | str:
         method="Brookmeyer and Crowley, log(−log)",
         repetitions=0,
         n=median.n,
-        reason=None if both else f"{known}without an upper end",
+        reason=None if both else f"{lower_end}without an upper end",
     )
-    return limited(found)
+    return limited(interval)
 
 
 def _mean(curve: SurvivalCurve, horizon: float | None) -> Interval | str:
     if horizon is None:
         return "no run completed"
+    # Where every run has reached the threshold, the curve is 0 from there on and known.
     followed = curve.follow_up >= horizon or curve.at(curve.follow_up) == 0
-    return limited(restricted_mean(curve, horizon)) if followed else "no run was followed that far"
+    return (
+        limited(restricted_mean(curve, horizon))
+        if followed
+        else "no run was evaluated up to the horizon"
+    )
 
 
-def _tests(tasks: Sequence[Sequence[Followed]]) -> list[Table]:
+def _tests(tasks: Sequence[Sequence[FollowedRuns]]) -> list[Table]:
     pairs = [(a, b) for runs in tasks for a, b in combinations(runs, 2)]
     if not pairs:
         return []
-    found = [_test(a, b) for a, b in pairs]
-    known = [test.p_value for test in found if test and test.p_value is not None]
-    adjusted = iter(holm(known).tolist() if known else [])
+    tests = [_test(a, b) for a, b in pairs]
+    p_values = [test.p_value for test in tests if test and test.p_value is not None]
+    # Holm counts only tests that could be made: an impossible test cannot be a false positive.
+    adjusted = iter(holm(p_values).tolist() if p_values else [])
     rows = [
         _pair(a, b, test, next(adjusted) if test and test.p_value is not None else None)
-        for (a, b), test in zip(pairs, found, strict=True)
+        for (a, b), test in zip(pairs, tests, strict=True)
     ]
     table = Table(
         name="thresholds-pairs",
-        title="Do two labels take as long?",
+        title="Log-rank tests of pairs of labels",
         columns=(
             Column(title="task"),
             Column(title="label", label=True),
@@ -306,17 +318,17 @@ def _tests(tasks: Sequence[Sequence[Followed]]) -> list[Table]:
     return [remarked(table)]
 
 
-def _test(a: Followed, b: Followed) -> LogRank | None:
+def _test(a: FollowedRuns, b: FollowedRuns) -> LogRank | None:
     if not a.times or not b.times:
         return None
     return log_rank((a.times, b.times), (a.reached, b.reached))
 
 
 def _pair(
-    a: Followed, b: Followed, test: LogRank | None, adjusted: float | None
+    a: FollowedRuns, b: FollowedRuns, test: LogRank | None, adjusted: float | None
 ) -> tuple[Value, ...]:
     runs = f"{len(a.times)} and {len(b.times)}"
     if test is None:
-        lacking = listed(own.label for own in (a, b) if not own.times)
+        lacking = listed(followed.label for followed in (a, b) if not followed.times)
         return (a.task, a.label, b.label, runs, None, None, None, f"no evaluation of {lacking}")
     return (a.task, a.label, b.label, runs, test.statistic, test.p_value, adjusted, test.reason)

@@ -1,4 +1,4 @@
-"""Verdicts: the question in words, and what is known about every pair of labels."""
+"""The section of verdicts: the question of the report, and a verdict on every pair of labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import FEW
 from rlexp.metrics.estimate_words import possible, with_ends
-from rlexp.reports.analysis.estimates import Estimates, Pair, aggregates, pairs, unit
+from rlexp.reports.analysis.estimates import Estimates, LabelPair, aggregates, pairs, unit
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.drawing.blocks import Block, Notice, Part, Text, Tone
@@ -17,107 +17,109 @@ from rlexp.stats.family import Verdict
 from rlexp.text import counted, digits_for, listed, number, per_cent, shortened
 
 MANY = 15
-"""Pairs beyond which there is one notice a label instead of one a pair."""
+"""Number of pairs above which there is one notice per label instead of one per pair."""
 DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
-    """One notice for each pair; with one label, what it reached."""
+class VerdictsSection:
+    """Notice for each pair of labels, or the aggregate of a single label."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
+    def part(self, report: Inquiry) -> Part | None:
         """Compute the part."""
-        found = pairs(inquiry)
-        blocks = (*_question(inquiry), *_answers(inquiry, found), *_unfair(inquiry.evidence))
+        compared = pairs(report)
+        blocks = (*_question(report), *_answers(report, compared), *_unfair(report.evidence))
         return Part(name="verdicts", title="Question and verdicts", blocks=blocks)
 
 
 def _nothing(evidence: Evidence, names: str) -> Notice:
-    """Why there is nothing to compare."""
+    """Notice that no run of the phase is planned."""
     if evidence.sweeps:
-        text = f"{names} has no {evidence.phase} run yet, and only such a run is a result."
+        text = f"{names} has no {evidence.phase} run yet, and only such runs are results."
         return Notice(tone=Tone.NOTE, text=text)
-    text = f"{names} asks for no run of the {evidence.phase} phase: there is nothing to report."
+    text = f"{names} plans no run of the {evidence.phase} phase, so there is nothing to report."
     return Notice(tone=Tone.PROBLEM, text=text)
 
 
-def _question(inquiry: Inquiry) -> Iterator[Block]:
-    evidence = inquiry.evidence
+def _question(report: Inquiry) -> Iterator[Block]:
+    evidence = report.evidence
     names = listed(experiment.name for experiment in evidence.experiments)
     if not evidence.labels:
         yield _nothing(evidence, names)
         return
     labels, tasks = shortened(evidence.labels), shortened(evidence.tasks)
-    asked = (
+    question = (
         f"Which of {labels} scores" if len(evidence.labels) > 1 else f"What does {labels} score"
     )
     best = ("", " higher", " highest")[min(len(evidence.labels), 3) - 1]
-    yield Text(text=f"{asked}{best} on {tasks}? {_score(evidence)}")
+    yield Text(text=f"{question}{best} on {tasks}? {_score(evidence)}")
     if len(evidence.labels) > 1:
-        yield Text(text=_rule(inquiry))
+        yield Text(text=_rule(report))
 
 
 def _score(evidence: Evidence) -> str:
-    """What a score is, where that is the same everywhere."""
+    """Sentence about the budget and the score of a run."""
     budgets = [m.record.spec.budget for m in evidence.members]
-    told = sorted({score_in_words(budget) for budget in budgets})
+    definitions = sorted({score_in_words(budget) for budget in budgets})
     steps = sorted({budget["steps"] for budget in budgets})
     trained = " or ".join(f"{step:,}" for step in steps)
-    return f"A run trains for {trained} environment steps; its score is {' or '.join(told)}."
+    return (
+        f"A run trains for {trained} environment steps; its score is {' or '.join(definitions)}."
+    )
 
 
-def _rule(inquiry: Inquiry) -> str:
-    settings, several = inquiry.settings, len(inquiry.evidence.tasks) > 1
-    what = f"the difference of the mean {unit(inquiry.evidence)}"
+def _rule(report: Inquiry) -> str:
+    settings, several = report.settings, len(report.evidence.tasks) > 1
+    what = f"the difference of the mean {unit(report.evidence)}"
     over = ", averaged over the tasks" if several else ""
     margin = (
-        "No margin was declared, so nothing is called equivalent."
+        "No margin was declared, so no pair is called equivalent."
         if settings.margin is None
-        else f"A difference within ±{settings.margin:g} does not matter."
+        else f"Differences within ±{settings.margin:g} are declared irrelevant."
     )
     return (
-        f"A verdict is about {what}{over}, first label minus second. A permutation test of level "
-        f"{settings.alpha:g} decides, adjusted for all pairs by Holm. {margin}"
+        f"A verdict is about {what}{over}, first label minus second. A permutation test at level "
+        f"{settings.alpha:g} decides, with p-values adjusted over all pairs by Holm. {margin}"
     )
 
 
-def _answers(inquiry: Inquiry, found: tuple[Pair, ...]) -> Iterator[Notice]:
-    if len(inquiry.evidence.labels) == 1:
-        yield _reached(inquiry, aggregates(inquiry)[0])
+def _answers(report: Inquiry, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
+    if len(report.evidence.labels) == 1:
+        yield _reached(report, aggregates(report)[0])
         return
-    yield from _winner(inquiry.evidence, found)
-    if len(found) <= MANY:
-        yield from (_notice(pair, inquiry.evidence) for pair in found)
+    yield from _winner(report.evidence, compared)
+    if len(compared) <= MANY:
+        yield from (_notice(pair, report.evidence) for pair in compared)
     else:
-        yield from (_summary(label, found) for label in inquiry.evidence.labels)
+        yield from (_summary(label, compared) for label in report.evidence.labels)
 
 
-def _reached(inquiry: Inquiry, own: Estimates) -> Notice:
-    """The leading metric of the only label."""
-    name, metric = next(iter(inquiry.metrics.items()))
-    if name not in own.intervals:
-        return Notice(tone=Tone.PROBLEM, text=f"No result: {own.reasons[name]}.")
-    interval = own.intervals[name]
+def _reached(report: Inquiry, estimates: Estimates) -> Notice:
+    """Notice with the leading metric of the only label."""
+    name, metric = next(iter(report.metrics.items()))
+    if name not in estimates.intervals:
+        return Notice(tone=Tone.PROBLEM, text=f"No result: {estimates.reasons[name]}.")
+    interval = estimates.intervals[name]
     level = f", {per_cent(interval.level)} interval" if possible(interval) else ""
     text = (
-        f"{own.label} reaches {with_ends(interval, 2)}: {metric.title} "
-        f"of the {unit(inquiry.evidence)}, {own.n} of {counted(own.planned, 'run')} on "
-        f"{counted(len(own.tasks), 'task')}{level}."
+        f"{estimates.label} reaches {with_ends(interval, 2)}: {metric.title} "
+        f"of the {unit(report.evidence)}, {estimates.n} of {counted(estimates.planned, 'run')} on "
+        f"{counted(len(estimates.tasks), 'task')}{level}."
     )
     return Notice(tone=Tone.GOOD if possible(interval) else Tone.WARNING, text=text)
 
 
-def _winner(evidence: Evidence, found: tuple[Pair, ...]) -> Iterator[Notice]:
-    """The label that is better than every other one, where there are several others."""
+def _winner(evidence: Evidence, compared: tuple[LabelPair, ...]) -> Iterator[Notice]:
+    """Notice about a label that is better than all others, of three labels or more."""
     if len(evidence.labels) < 3:
         return
     for label in evidence.labels:
-        beaten = [pair for pair in found if _winner_of(pair) == label]
+        beaten = [pair for pair in compared if _winner_of(pair) == label]
         if len(beaten) == len(evidence.labels) - 1:
             yield Notice(tone=Tone.GOOD, text=f"{label} is better than every other label.")
 
 
-def _winner_of(pair: Pair) -> str | None:
+def _winner_of(pair: LabelPair) -> str | None:
     match pair.decision and pair.decision.verdict:
         case Verdict.BETTER:
             return pair.first
@@ -127,7 +129,7 @@ def _winner_of(pair: Pair) -> str | None:
             return None
 
 
-def _notice(pair: Pair, evidence: Evidence) -> Notice:
+def _notice(pair: LabelPair, evidence: Evidence) -> Notice:
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
         return Notice(tone=Tone.PROBLEM, text=text)
@@ -141,25 +143,26 @@ def _notice(pair: Pair, evidence: Evidence) -> Notice:
         Verdict.UNDECIDED: f"Undecided between {pair.first} and {pair.second}",
     }[verdict]
     tone = Tone.GOOD if verdict in DECIDED else Tone.NOTE
+    # A verdict on incomplete data is no plain success, so its notice becomes a warning.
     caveats = "".join(_caveats(pair, evidence))
     if caveats and tone is Tone.GOOD:
         tone = Tone.WARNING
     return Notice(tone=tone, text=f"{head}: {reason}{more}. {_runs(pair, evidence)}{caveats}")
 
 
-def _runs(pair: Pair, evidence: Evidence) -> str:
+def _runs(pair: LabelPair, evidence: Evidence) -> str:
     sides = [
         [evidence.cells[label, task].scores for task in pair.tasks]
         for label in (pair.first, pair.second)
     ]
     first, second = (sum(map(len, tasks)) for tasks in sides)
     runs = [f" ({_every_run(tasks)})" if first + second < FEW else "" for tasks in sides]
-    told = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
-    return f"{told} on {counted(len(pair.tasks), 'task')}."
+    sizes = f"{counted(first, 'run')}{runs[0]} against {second:,}{runs[1]}"
+    return f"{sizes} on {counted(len(pair.tasks), 'task')}."
 
 
 def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
-    """The scores of few runs, in units of their task's return; tasks are apart by a semicolon."""
+    """Scores of few runs, in units of their task's return; semicolons separate tasks."""
     span = max(float(np.ptp(scores)) for scores in tasks)
     return "; ".join(
         ", ".join(number(score, digits_for(span)) for score in sorted(scores.tolist()))
@@ -167,10 +170,10 @@ def _every_run(tasks: Sequence[NDArray[np.float64]]) -> str:
     )
 
 
-def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:
-    """What a verdict is not about: tasks and runs without scores."""
+def _caveats(pair: LabelPair, evidence: Evidence) -> Iterator[str]:
+    """Sentences about tasks and runs without scores, which a verdict does not cover."""
     if pair.left_out:
-        yield f" It says nothing about {listed(pair.left_out)}, where one of them has no score."
+        yield f" It does not cover {listed(pair.left_out)}, where one of the labels has no score."
     for label in (pair.first, pair.second):
         cells = [evidence.cells[label, task] for task in pair.tasks]
         absent = [m for cell in cells for m in cell.members if m.score is None]
@@ -183,13 +186,13 @@ def _caveats(pair: Pair, evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _summary(label: str, found: tuple[Pair, ...]) -> Notice:
-    """What is known about one label against all others."""
-    own = [pair for pair in found if label in {pair.first, pair.second}]
-    sorted_: dict[str, list[str]] = {}
-    for pair in own:
+def _summary(label: str, compared: tuple[LabelPair, ...]) -> Notice:
+    """Notice with the relations of one label to all others."""
+    involved = [pair for pair in compared if label in {pair.first, pair.second}]
+    labels_by_relation: dict[str, list[str]] = {}
+    for pair in involved:
         other = pair.second if pair.first == label else pair.first
-        sorted_.setdefault(_relation(label, pair), []).append(other)
+        labels_by_relation.setdefault(_relation(label, pair), []).append(other)
     order = (
         "better than",
         "worse than",
@@ -197,12 +200,18 @@ def _summary(label: str, found: tuple[Pair, ...]) -> Notice:
         "undecided against",
         "not comparable to",
     )
-    told = [f"{word} {shortened(sorted_[word])}" for word in order if word in sorted_]
-    undecided = set(sorted_) <= {"undecided against", "not comparable to"}
-    return Notice(tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(told)}.")
+    relations = [
+        f"{word} {shortened(labels_by_relation[word])}"
+        for word in order
+        if word in labels_by_relation
+    ]
+    undecided = set(labels_by_relation) <= {"undecided against", "not comparable to"}
+    return Notice(
+        tone=Tone.NOTE if undecided else Tone.GOOD, text=f"{label}: {'; '.join(relations)}."
+    )
 
 
-def _relation(label: str, pair: Pair) -> str:
+def _relation(label: str, pair: LabelPair) -> str:
     if pair.decision is None:
         return "not comparable to"
     if (winner := _winner_of(pair)) is not None:
@@ -212,5 +221,5 @@ def _relation(label: str, pair: Pair) -> str:
 
 
 def _unfair(evidence: Evidence) -> Iterator[Notice]:
-    """Everything that makes comparing the labels doubtful; mere notes stand in the protocol."""
+    """Warnings about the fairness of the comparison; notes are part of the protocol section."""
     yield from (notice for notice in warnings(evidence) if notice.tone is Tone.WARNING)

@@ -1,4 +1,4 @@
-"""The winner of a sweep: what was found, what it is worth, and how it was chosen."""
+"""The section of the winner of a sweep: scores by phase, optimism of tuning, and the choice."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from rlexp.reports.analysis.inquiry import Inquiry
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
     incumbents,
+    name_suffix,
     objective,
     settings_table,
-    suffix,
+    sweep_title,
     test_cell,
-    titled,
 )
 from rlexp.reports.drawing.blocks import (
     REMARK,
@@ -44,16 +44,16 @@ MEAN = Aggregate("mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The mean score of some runs of a configuration.
+class PhaseScores:
+    """Scores of a configuration in one phase.
 
     Attributes:
-        phase: Of the runs.
-        label: Under which they are compared, where they are.
-        trial: Number of the trial whose configuration it is.
-        planned: Runs that were asked for.
-        scores: Of those that have one, rising.
-        mean: With its interval; nothing where no run has a score, or one diverged beyond use.
+        phase: Phase of the runs.
+        label: Label under which the runs are compared; `None` without test runs.
+        trial: Number of the trial with this configuration.
+        planned: Number of planned runs.
+        scores: Scores of the runs that have one, rising.
+        mean: With its interval; `None` where no run has a score, or one is out of range.
     """
 
     phase: str
@@ -65,103 +65,104 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
-    """What is known about the winner of a sweep.
+class WinnerAssessment:
+    """Scores of the winner of a sweep, and how much tuning overestimated them.
 
     Attributes:
-        measured: Scores of the winner, then of the default where that is another configuration.
+        measured: Scores of the winner, then of the default if that is another configuration.
         optimism: Mean tuning score of the winner minus its mean test score.
         improvement: Probability that a test run of the winner beats one of the default.
-        model: Tuning as a draw, fitted to the trials on all tuning seeds; or why it is not.
+        model: Gaussian model fitted to the trials on all tuning seeds, or why there is none.
     """
 
-    measured: tuple[Measured, ...]
+    measured: tuple[PhaseScores, ...]
     optimism: Interval | None
     improvement: Interval | None
     model: TuningModel | str
 
-    def of(self, phase: str, trial: int) -> Measured | None:
+    def of(self, phase: str, trial: int) -> PhaseScores | None:
         """The scores of a configuration in a phase."""
-        found = (m for m in self.measured if (m.phase, m.trial) == (phase, trial))
-        return next(found, None)
+        matches = (m for m in self.measured if (m.phase, m.trial) == (phase, trial))
+        return next(matches, None)
 
 
-def worth(own: SweepEvidence, selection: Selection, inquiry: Inquiry) -> Worth:
-    """Everything that the records say about the winner."""
+def assess_winner(sweep: SweepEvidence, selection: Selection, report: Inquiry) -> WinnerAssessment:
+    """Scores and optimism of the winner, from the records."""
     trials = dict.fromkeys((selection.winner, DEFAULT))
-    measured = [m for trial in trials for m in _measured(own, selection, inquiry, trial)]
-    known = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
-    tuning = known.get(("tuning", selection.winner))
-    test, default = known.get(("test", selection.winner)), known.get(("test", DEFAULT))
-    level = inquiry.settings.level
-    gap = None if tuning is None or test is None else _optimism(tuning, test, level, own)
-    return Worth(
+    measured = [m for trial in trials for m in _measured(sweep, selection, report, trial)]
+    scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
+    tuning = scores.get(("tuning", selection.winner))
+    test, default = scores.get(("test", selection.winner)), scores.get(("test", DEFAULT))
+    level = report.settings.level
+    gap = None if tuning is None or test is None else _optimism(tuning, test, level, sweep)
+    return WinnerAssessment(
         measured=tuple(measured),
         optimism=gap,
-        improvement=None if len(trials) == 1 else _improvement(test, default, inquiry),
-        model=_model(own),
+        improvement=None if len(trials) == 1 else _improvement(test, default, report),
+        model=_model(sweep),
     )
 
 
 def _measured(
-    own: SweepEvidence, selection: Selection, inquiry: Inquiry, trial: int
-) -> Iterator[Measured]:
-    """A configuration in each phase in which it was run."""
+    sweep: SweepEvidence, selection: Selection, report: Inquiry, trial: int
+) -> Iterator[PhaseScores]:
+    """Scores of a configuration in each phase in which it was run."""
     finalist = next((f for f in selection.finalists if f.number == trial), None)
-    tried = by_number(own, trial)
+    tried = by_number(sweep, trial)
     tuning = finalist.tuning if finalist else tuple(tried.scores.values()) if tried else ()
-    cell = test_cell(own, inquiry.evidence, tuned=trial == selection.winner)
-    runs = {"tuning": (len(own.tuning_seeds), tuning)}
+    cell = test_cell(sweep, report.evidence, tuned=trial == selection.winner)
+    runs = {"tuning": (len(sweep.tuning_seeds), tuning)}
     if finalist is not None and finalist.selection:
-        runs["selection"] = (len(own.selection_seeds), finalist.selection)
+        runs["selection"] = (len(sweep.selection_seeds), finalist.selection)
     if cell is not None:
         runs["test"] = (cell.planned, tuple(map(float, cell.scores)))
     for phase, (planned, scores) in runs.items():
-        yield Measured(
+        yield PhaseScores(
             phase=phase,
             label=cell.label if cell else None,
             trial=trial,
             planned=planned,
             scores=tuple(sorted(scores)),
-            mean=_mean(scores, own, inquiry),
+            mean=_mean(scores, sweep, report),
         )
 
 
 def _optimism(
-    tuning: Sequence[float], test: Sequence[float], level: float, own: SweepEvidence
+    tuning: Sequence[float], test: Sequence[float], level: float, sweep: SweepEvidence
 ) -> Interval:
-    """What tuning overstated, no further than two scores of the task can be apart."""
-    far = largest_difference([declared_ends(own.reference)])
+    """Optimism of tuning, clipped to the largest possible difference of two scores."""
+    far = largest_difference([declared_ends(sweep.reference)])
     return limited(optimism(tuning, test, level), None if far is None else -far, far)
 
 
-def _mean(scores: Sequence[float], own: SweepEvidence, inquiry: Inquiry) -> Estimate | None:
-    """The mean with its interval; nothing where there is no score, or one is beyond all use."""
+def _mean(scores: Sequence[float], sweep: SweepEvidence, report: Inquiry) -> Estimate | None:
+    """The mean with its interval; `None` without a score, or with one that is out of range."""
     if not scores or not all(abs(score) <= LARGEST_SCORE for score in scores):
         return None
-    runs, ends = TaskScores.from_tasks([scores]), declared_ends(own.reference)
-    return inquiry.settings.estimator.estimate(runs, MEAN, ends)
+    runs, ends = TaskScores.from_tasks([scores]), declared_ends(sweep.reference)
+    return report.settings.estimator.estimate(runs, MEAN, ends)
 
 
 def _improvement(
-    test: Sequence[float] | None, default: Sequence[float] | None, inquiry: Inquiry
+    test: Sequence[float] | None, default: Sequence[float] | None, report: Inquiry
 ) -> Interval | None:
     if test is None or default is None:
         return None
     first, second = (TaskScores.from_tasks([side]) for side in (test, default))
-    return limited(probability_of_improvement(first, second, inquiry.settings.resampling))
+    return limited(probability_of_improvement(first, second, report.settings.resampling))
 
 
-def _model(own: SweepEvidence) -> TuningModel | str:
-    """Fitted to the trials that have a usable score on every tuning seed."""
+def _model(sweep: SweepEvidence) -> TuningModel | str:
+    """The Gaussian model, fitted to the trials with a usable score on every tuning seed."""
     complete = [
         list(t.scores.values())
-        for t in own.trials
-        if t.eligible and set(t.scores) >= set(own.tuning_seeds)
+        for t in sweep.trials
+        if t.eligible and set(t.scores) >= set(sweep.tuning_seeds)
     ]
+    # Variances of diverged scores would overflow, and hide the noise of all others.
     usable = [s for s in complete if all(abs(score) <= LARGEST_SCORE for score in s)]
     if len(usable) < len(complete):
-        return f"{len(complete) - len(usable)} trials have a score that is no number of use"
+        return f"{len(complete) - len(usable)} trials have a non-finite or out-of-range score"
     try:
         return fit_tuning_model(usable)
     except ValueError as error:
@@ -169,66 +170,70 @@ def _model(own: SweepEvidence) -> TuningModel | str:
 
 
 FEWEST_APART = 4
-"""Runs a side from which on runs that are all apart are no chance at 5 %."""
+"""Runs per side from which complete separation of the scores is significant at 5 %."""
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
-    """The verdict on each sweep, with every hyperparameter of what it found."""
+class WinnerSection:
+    """Verdict on the winner of each sweep, with all its hyperparameters."""
 
-    def part(self, inquiry: Inquiry) -> Part | None:
-        """Compute the part; nothing where there is no sweep."""
-        blocks = tuple(b for own in inquiry.evidence.sweeps for b in _blocks(own, inquiry))
+    def part(self, report: Inquiry) -> Part | None:
+        """Compute the part; `None` where there is no sweep."""
+        blocks = tuple(b for sweep in report.evidence.sweeps for b in _blocks(sweep, report))
         return Part(name="winner", title="Winner of the sweep", blocks=blocks) if blocks else None
 
 
-def _blocks(own: SweepEvidence, inquiry: Inquiry) -> Iterator[Block]:
-    selection, evidence = own.selection, inquiry.evidence
+def _blocks(sweep: SweepEvidence, report: Inquiry) -> Iterator[Block]:
+    selection, evidence = sweep.selection, report.evidence
     if selection is None:
-        yield _undecided(own)
-        yield settings_table(own, evidence)
+        yield _undecided(sweep)
+        yield settings_table(sweep, evidence)
         return
-    found = worth(own, selection, inquiry)
-    yield _verdict(own, selection, found)
-    yield _scores(own, found, evidence)
-    yield _overstated(own, selection, found, evidence)
-    yield Text(text=_choice(own, selection))
-    yield _finalists(own, selection, evidence)
-    yield settings_table(own, evidence)
+    assessment = assess_winner(sweep, selection, report)
+    yield _verdict(sweep, selection, assessment)
+    yield _scores(sweep, assessment, evidence)
+    yield _overstated(sweep, selection, assessment, evidence)
+    yield Text(text=_choice(sweep, selection))
+    yield _finalists(sweep, selection, evidence)
+    yield settings_table(sweep, evidence)
 
 
-def _undecided(own: SweepEvidence) -> Notice:
-    """How far the search is."""
-    best = incumbents(own)
+def _undecided(sweep: SweepEvidence) -> Notice:
+    """Notice about the best trial of an unfinished search."""
+    best = incumbents(sweep)
     so_far = (
-        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} ({objective(own)}). "
-        "That is a tuning score, which overstates; no result."
+        f"best so far is trial {best[-1].number} with {_short(best[-1].value)} "
+        f"({objective(sweep)}). That is a tuning score, which overestimates, and no result."
         if best
         else "none is complete on all tuning seeds."
     )
     text = (
-        f"{own.experiment} has not chosen a winner yet: {counted(len(own.trials), 'trial')}, "
+        f"{sweep.experiment} has not chosen a winner yet: {counted(len(sweep.trials), 'trial')}, "
         f"{so_far}"
     )
     return Notice(tone=Tone.NOTE, text=text)
 
 
-def _verdict(own: SweepEvidence, selection: Selection, found: Worth) -> Notice:
-    test = found.of("test", selection.winner)
-    head = f"Trial {selection.winner} of {len(own.trials)} won {own.experiment}"
+def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment) -> Notice:
+    test = assessment.of("test", selection.winner)
+    head = f"Trial {selection.winner} of {len(sweep.trials)} won {sweep.experiment}"
     if selection.winner == DEFAULT:
-        head = f"The default configuration won {own.experiment}: tuning found nothing better"
+        head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
     if test is None or test.mean is None:
-        text = f"{head}. It has no test score yet, and only that is a result."
+        text = f"{head}. It has no test score yet, and only test scores are results."
         return Notice(tone=Tone.NOTE, text=text)
     reached = f"{with_ends(test.mean, test.mean.digits)} on {_seeds(test)}"
-    gap = f" Tuning overstated by {_told(found.optimism)}." if found.optimism else ""
-    text = f"{head}; it scores {reached}.{_against_default(found)}{gap}"
-    return Notice(tone=_tone(selection, found), text=text)
+    gap = (
+        f" Tuning overestimated the score by {_told(assessment.optimism)}."
+        if assessment.optimism
+        else ""
+    )
+    text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
+    return Notice(tone=_tone(selection, assessment), text=text)
 
 
-def _against_default(found: Worth) -> str:
-    default, chance = found.of("test", DEFAULT), found.improvement
+def _against_default(assessment: WinnerAssessment) -> str:
+    default, chance = assessment.of("test", DEFAULT), assessment.improvement
     if chance is None or default is None or default.mean is None:
         return ""
     return (
@@ -238,14 +243,16 @@ def _against_default(found: Worth) -> str:
     )
 
 
-def _tone(selection: Selection, found: Worth) -> Tone:
-    """Good where the winner surely beats the default, a problem where it surely loses."""
-    chance = found.improvement
+def _tone(selection: Selection, assessment: WinnerAssessment) -> Tone:
+    """Good where the winner is significantly better than the default, a problem where worse."""
+    chance = assessment.improvement
     if chance is None:
         return Tone.NOTE
     low, high = chance.low, chance.high
     if low is None or high is None:
-        sides = [found.of("test", trial) for trial in (selection.winner, DEFAULT)]
+        # Complete separation leaves a bootstrap without variance, so there is no interval. With
+        # four runs per side its permutation p is 2/70 < 0.05; with three it is 2/20.
+        sides = [assessment.of("test", trial) for trial in (selection.winner, DEFAULT)]
         many = all(side and len(side.scores) >= FEWEST_APART for side in sides)
         low = high = chance.estimate if many else 0.5
     if low > 0.5:
@@ -253,39 +260,47 @@ def _tone(selection: Selection, found: Worth) -> Tone:
     return Tone.PROBLEM if high < 0.5 else Tone.NOTE
 
 
-def _scores(own: SweepEvidence, found: Worth, evidence: Evidence) -> Table:
+def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Evidence) -> Table:
     table = Table(
-        name=f"winner-scores{suffix(own, evidence)}",
-        title=titled("Scores by phase", own, evidence),
+        name=f"winner-scores{name_suffix(sweep, evidence)}",
+        title=sweep_title("Scores by phase", sweep, evidence),
         columns=(
             Column(title="label", label=True),
             Column(title="trial", digits=0),
             Column(title="phase"),
             Column(title="scores", digits=0),
-            Column(title="of", digits=0),
+            Column(title="planned", digits=0),
             Column(title="mean"),
             REMARK,
         ),
-        rows=tuple(_measured_row(m) for m in found.measured),
-        note="Only test scores are results: the winner was chosen by the others, and looks better "
-        "in them than it is.",
+        rows=tuple(_measured_row(m) for m in assessment.measured),
+        note="Only test scores are results: the winner was chosen by its tuning and selection "
+        "scores, which therefore overestimate it.",
     )
     return with_every_run(remarked(table))
 
 
-def _measured_row(one: Measured) -> tuple[Value, ...]:
-    remark = "no score of use" if one.mean is None else None
-    n = len(one.scores)
-    return (one.label, one.trial, one.phase, n, one.planned, one.mean, remark)
+def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
+    remark = "no usable score" if measured.mean is None else None
+    n = len(measured.scores)
+    return (
+        measured.label,
+        measured.trial,
+        measured.phase,
+        n,
+        measured.planned,
+        measured.mean,
+        remark,
+    )
 
 
 def _overstated(
-    own: SweepEvidence, selection: Selection, found: Worth, evidence: Evidence
+    sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment, evidence: Evidence
 ) -> Table:
-    rows = [*_observed(selection, found), *_expected(own, selection, found)]
+    rows = [*_observed(selection, assessment), *_expected(sweep, selection, assessment)]
     return Table(
-        name=f"winner-optimism{suffix(own, evidence)}",
-        title=titled("What tuning overstated", own, evidence),
+        name=f"winner-optimism{name_suffix(sweep, evidence)}",
+        title=sweep_title("Optimism of tuning (selection bias)", sweep, evidence),
         columns=(
             Column(title="quantity"),
             Column(title="value", digits=3),
@@ -295,59 +310,60 @@ def _overstated(
     )
 
 
-def _observed(selection: Selection, found: Worth) -> Iterator[tuple[Value, ...]]:
+def _observed(selection: Selection, assessment: WinnerAssessment) -> Iterator[tuple[Value, ...]]:
     meaning = "tuning score of the winner minus its test score, Welch's interval"
-    if found.optimism is None:
-        meaning = "the winner needs scores on tuning seeds and on test seeds"
-    yield "optimism", found.optimism, meaning
-    test = found.of("test", selection.winner)
-    if found.optimism is not None and test is not None and test.mean is not None:
+    if assessment.optimism is None:
+        meaning = "needs scores of the winner on tuning seeds and on test seeds"
+    yield "optimism", assessment.optimism, meaning
+    test = assessment.of("test", selection.winner)
+    if assessment.optimism is not None and test is not None and test.mean is not None:
         scale = abs(test.mean.estimate)
-        share = found.optimism.estimate / scale if scale else None
+        share = assessment.optimism.estimate / scale if scale else None
         yield "relative optimism", share, "as a share of the test score"
 
 
 def _expected(
-    own: SweepEvidence, selection: Selection, found: Worth
+    sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment
 ) -> Iterator[tuple[Value, ...]]:
-    """What the Gaussian model lets expect; a diagnostic, whatever it says."""
-    model = found.model
+    """Rows of the Gaussian model, which are diagnostics and not results."""
+    model = assessment.model
     if not isinstance(model, TuningModel):
         yield "expected optimism", None, f"not estimated: {model}"
         return
-    screened = own.sweep.plan.allocation != "fixed"
-    rest = "; that they were chosen by screening is not in it" if screened else ""
+    screened = sweep.definition.plan.allocation != "fixed"
+    rest = "; the model ignores their selection by screening" if screened else ""
     about = f"of {model.configurations} trials on {model.seeds} tuning seeds each{rest}"
     yield "expected optimism", model.expected_optimism, f"mean excess of the best {about}"
     yield "noise σ", model.noise, "standard deviation of the runs of one configuration"
     yield "spread τ", model.spread, "standard deviation of the true means of configurations"
-    tuning = found.of("tuning", selection.winner)
+    tuning = assessment.of("tuning", selection.winner)
     if tuning is not None and tuning.mean is not None:
-        meaning = "tuning score of the winner drawn to the mean; a diagnostic, not a test score"
+        meaning = (
+            "tuning score of the winner shrunk towards the mean; a diagnostic, not a test score"
+        )
         yield "shrunken estimate", model.shrunken(tuning.mean.estimate), meaning
 
 
-def _choice(own: SweepEvidence, selection: Selection) -> str:
-    seeds = counted(len(own.selection_seeds), "selection seed")
-    again = f", scored again on {seeds}" if own.selection_seeds else ""
+def _choice(sweep: SweepEvidence, selection: Selection) -> str:
+    seeds = counted(len(sweep.selection_seeds), "selection seed")
+    again = f", scored again on {seeds}" if sweep.selection_seeds else ""
     return (
-        f"How it was chosen: {selection.rule.rstrip('.')}. "
+        f"Selection rule: {selection.rule.rstrip('.')}. "
         f"There {'was' if len(selection.finalists) == 1 else 'were'} "
         f"{counted(len(selection.finalists), 'finalist')}{again}. The choice was "
-        "frozen before the first test run existed: more test seeds may be added, more trials may "
-        "not."
+        "fixed before the first test run existed: test seeds can still be added, trials cannot."
     )
 
 
-def _finalists(own: SweepEvidence, selection: Selection, evidence: Evidence) -> Table:
+def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -> Table:
     def mean(scores: tuple[float, ...]) -> float | None:
         return fsum(scores) / len(scores) if scores else None
 
     means = [mean(f.tuning) or 0.0 for f in selection.finalists]
     digits = digits_for(max(means) - min(means)) if means else 2
     return Table(
-        name=f"winner-finalists{suffix(own, evidence)}",
-        title=titled("Finalists", own, evidence),
+        name=f"winner-finalists{name_suffix(sweep, evidence)}",
+        title=sweep_title("Finalists", sweep, evidence),
         columns=(
             Column(title="trial", digits=0),
             Column(title="role"),
@@ -376,10 +392,10 @@ def _short(value: float | None) -> str:
 
 
 def _told(interval: Interval, digits: int | None = None) -> str:
-    """An estimate and its interval; or that there is none, and why, in parentheses."""
+    """An estimate with its interval, or with the reason why it has none."""
     return with_ends(interval, digits_for(abs(interval.estimate)) if digits is None else digits)
 
 
-def _seeds(one: Measured) -> str:
-    few = f"{len(one.scores)} of " if len(one.scores) < one.planned else ""
-    return f"{few}{counted(one.planned, 'test seed')}"
+def _seeds(measured: PhaseScores) -> str:
+    few = f"{len(measured.scores)} of " if len(measured.scores) < measured.planned else ""
+    return f"{few}{counted(measured.planned, 'test seed')}"

@@ -47,7 +47,7 @@ def test_better_is_said_first_and_shown_task_by_task(
     places = [text.index(words) for words in ("ppo is better", *headings)]
     assert sorted(places) == places
     assert re.search(r"^CartPole-v1  ppo +5 of 5 +92\.\d+ \[", text, re.MULTILINE)
-    assert "Every run that was asked for has a score: 10 of 10." in text
+    assert "Every planned run has a score: 10 of 10." in text
 
 
 def test_undecided_says_how_many_more_seeds(place: Workspace, say: Callable[..., str]) -> None:

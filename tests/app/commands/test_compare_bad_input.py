@@ -100,7 +100,7 @@ def test_unequal_budgets_are_a_warning(place: Workspace, say: Callable[..., str]
         for seed, score in enumerate(own):
             there.complete(seed, score, label=label)
     text = say("alpha")
-    assert "Warning: On CartPole-v1 runs differ in environment steps: ppo 100; a2c 200." in text
+    assert "Warning: On CartPole-v1, runs differ in environment steps: ppo 100; a2c 200." in text
 
 
 def test_a_missing_task_is_named(place: Workspace, say: Callable[..., str]) -> None:
@@ -110,7 +110,7 @@ def test_a_missing_task_is_named(place: Workspace, say: Callable[..., str]) -> N
         for seed, score in enumerate(own):
             there.complete(seed, score, label=label)
     text = say("alpha")
-    assert "a2c was not asked for on Acrobot-v1" in text
+    assert "a2c has no planned run on Acrobot-v1" in text
     assert re.search(r"^Acrobot-v1 +a2c +", text, re.MULTILINE)
 
 

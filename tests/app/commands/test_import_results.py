@@ -384,7 +384,7 @@ def test_every_kind(make: Callable[[], list[str]], runs: int, scores: int) -> No
     assert "imported from other tools" in Path("out/report.md").read_text()
     if len({row["label"] for row in found}) > 1:
         assert "imported from other tools" in give("compare", "alpha")
-    assert "Not what was written" not in Path("out/report.md").read_text()
+    assert "Records that differ" not in Path("out/report.md").read_text()
     give("verify")
     assert "nothing new" in give(*words)
 

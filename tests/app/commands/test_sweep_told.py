@@ -55,7 +55,7 @@ def test_choice_without_a_test_is_offered_one(
     made.go_on()
     assert 0 == sweep(None, made.words, SweepOptions(), made.study, console())
     said = output(capsys)
-    assert "It has no test score yet, and only that is a result." in said
+    assert "It has no test score yet, and only test scores are results." in said
     (command,) = [line for line in said.splitlines() if line.startswith("To add test seeds: ")]
     assert command.endswith(" seeds.test=10")
 

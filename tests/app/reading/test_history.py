@@ -63,7 +63,7 @@ def test_an_experiment_counts_them(alpha: Stored, tmp_path: Path) -> None:
     """After a command, with `show` and with `status`."""
     told = (
         "1 run continued from a checkpoint",
-        "1 run began anew at the first step",
+        "1 run restarted from the first step",
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
         "1 run continued with other versions: torch changed",
     )

@@ -22,7 +22,7 @@ from evidence_samples import (
 )
 
 from rlexp.records.run import RunRecord
-from rlexp.reports.analysis.estimates import Bounds, bounds
+from rlexp.reports.analysis.estimates import AggregateBounds, bounds
 from rlexp.reports.analysis.scale import scales, task_scores
 from rlexp.reports.evidence.runs import Evidence
 
@@ -34,18 +34,18 @@ def one_absent() -> Evidence:
     return evidence([*scored(own, [100.0, 200.0, 300.0]), missing])
 
 
-def by_metric(own: Evidence) -> dict[str, Bounds]:
+def by_metric(own: Evidence) -> dict[str, AggregateBounds]:
     """Bounds of the only label that has any, by name of the metric."""
     return {b.metric: b for b in bounds(inquiry(own))}
 
 
 def test_complete_runs_need_no_bounds() -> None:
-    """Where every run has a score nothing is open."""
+    """Without a missing score there are no bounds."""
     assert () == bounds(inquiry(typical()))
 
 
 def test_bounds_of_a_mean_by_hand() -> None:
-    """The absent run has 1 at least and 500 at most."""
+    """The bounds replace the missing score by 1 and by 500."""
     own = by_metric(one_absent())["mean"]
     assert (1, 200.0, 601 / 4, 1100 / 4, None) == (
         own.absent,
@@ -57,35 +57,35 @@ def test_bounds_of_a_mean_by_hand() -> None:
 
 
 def test_bounds_of_an_interquartile_mean_by_hand() -> None:
-    """Of four runs the middle two count, whichever the absent one makes them."""
+    """The bounds use the middle two of four runs, for every value of the missing score."""
     own = by_metric(one_absent())["iqm"]
     assert (150.0, 250.0) == (own.low, own.high)
 
 
-def test_bounds_of_what_is_better_when_lower_are_not_swapped() -> None:
-    """The least gap comes from the greatest score."""
+def test_bounds_of_metrics_where_lower_is_better_are_not_swapped() -> None:
+    """The lower bound of the optimality gap comes from the largest possible score."""
     own = by_metric(one_absent())["optimality_gap"]
     gaps = [1 - (score - 22.5) / 452.5 for score in (100.0, 200.0, 300.0)]
     assert math.isclose(sum(gaps) / 4, own.low or 0)
     assert math.isclose((sum(gaps) + 1 - (1.0 - 22.5) / 452.5) / 4, own.high or 0)
 
 
-def test_all_failed_leaves_everything_open() -> None:
-    """There is no estimate, and the bounds are those of the task."""
+def test_bounds_of_a_label_whose_runs_all_failed() -> None:
+    """Without any score there is no estimate, and the bounds are those of the task."""
     own = next(b for b in bounds(inquiry(all_failed())) if b.metric == "mean")
     assert (3, None, 1.0, 500.0) == (own.absent, own.alone, own.low, own.high)
 
 
 def test_a_task_without_a_minimum_has_no_lower_bound() -> None:
-    """The reason names the task and what it would have to declare."""
+    """The reason names the task and the setting that it would have to declare."""
     own = next(b for b in bounds(inquiry(task_failed())) if b.metric == "mean")
     assert None is own.low
     assert own.high is not None
     assert "Pendulum-v1 declares no environment.reference.minimum" in (own.reason or "")
 
 
-def test_an_interquartile_mean_may_be_bounded_all_the_same() -> None:
-    """One absent run of four is trimmed away, however low it is."""
+def test_an_interquartile_mean_may_be_bounded_without_a_declared_minimum() -> None:
+    """One missing score of four is trimmed, so the bound is finite without a minimum."""
     own = configured("ppo", "Pendulum-v1")
     missing = member(RunRecord(spec=run_spec(own, 3)), own)
     found = by_metric(evidence([*scored(own, [-300.0, -200.0, -150.0]), missing]))
@@ -93,13 +93,13 @@ def test_an_interquartile_mean_may_be_bounded_all_the_same() -> None:
 
 
 def test_failed_runs_that_count_as_worst_are_bounded_too() -> None:
-    """The report gives the aggregate without them, and at their best."""
+    """The bounds contain the aggregate without failed runs, and with their best scores."""
     own = by_metric(worst())["mean"]
     assert (1, 305.0, 611 / 3, 1110 / 3) == (own.absent, own.alone, own.low, own.high)
 
 
 def test_a_label_without_an_aggregate_has_no_bounds() -> None:
-    """Neither a missing task nor missing anchors can be bounded."""
+    """A label with a missing task or missing anchors has a reason instead of bounds."""
     runs = task_missing().members
     own = configured("dqn")
     broken_one = [
@@ -109,14 +109,14 @@ def test_a_label_without_an_aggregate_has_no_bounds() -> None:
         for m in runs
     ]
     found = by_metric(evidence(broken_one))["mean"]
-    expected = Bounds(
-        label="dqn", metric="mean", absent=1, reason="dqn was not asked for on Pendulum-v1"
+    expected = AggregateBounds(
+        label="dqn", metric="mean", absent=1, reason="dqn has no planned run on Pendulum-v1"
     )
     assert expected == found
 
 
 def test_without_anchors_there_are_no_bounds() -> None:
-    """The reason is that of the aggregate."""
+    """The reason is the one of the missing aggregate."""
     own = without_anchors()
     first = replace(own.members[0], record=RunRecord(spec=own.members[0].record.spec))
     found = bounds(inquiry(replace(own, members=(first, *own.members[1:]))))
@@ -125,10 +125,10 @@ def test_without_anchors_there_are_no_bounds() -> None:
 
 
 @pytest.mark.parametrize("score", [1.0, 22.5, 60.0, 79.0, 135.0, 300.0, 475.0, 500.0])
-def test_bounds_hold_for_whatever_the_absent_run_had_with_unequal_numbers_of_runs(
+def test_bounds_hold_for_any_missing_score_with_unequal_numbers_of_runs(
     score: float,
 ) -> None:
-    """Where a run of one task weighs as much as two of the other."""
+    """The bounds hold where a run of one task has twice the weight of a run of the other."""
     first, second = configured(), configured(task="Pendulum-v1")
     rest = scored(second, [-1235 + share * (-150 + 1235) for share in (0.125, 1.0, 1.0, 0.625)])
     absent = member(RunRecord(spec=run_spec(first, 1)), first)
@@ -143,8 +143,8 @@ def test_bounds_hold_for_whatever_the_absent_run_had_with_unequal_numbers_of_run
         assert low - 1e-12 <= float(metric(own)) <= high + 1e-12
 
 
-def test_a_narrow_scale_keeps_a_score_without_a_bound_apart() -> None:
-    """Normalised it would be larger than scores may be; the metric has no bound, and no error."""
+def test_narrow_anchors_do_not_push_an_unbounded_score_out_of_range() -> None:
+    """With narrow anchors, a score without a bound gives a metric without a bound, and no error."""
     own = configured("ppo", "Pendulum-v1")
     narrow = replace(own, reference={"random": 0.0, "threshold": 1e-3, "source": "by hand"})
     missing = member(RunRecord(spec=run_spec(narrow, 3)), narrow)
@@ -155,7 +155,7 @@ def test_a_narrow_scale_keeps_a_score_without_a_bound_apart() -> None:
 
 
 def test_the_estimate_lies_within_its_bounds() -> None:
-    """Whatever the runs without a score would have had, the others are in both ends."""
+    """The aggregate of the other runs lies within the bounds, for any scores."""
     for own in bounds(inquiry(incomplete())):
         assert own.low is not None
         assert own.alone is not None

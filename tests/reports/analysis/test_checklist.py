@@ -23,42 +23,42 @@ from evidence_samples import (
 )
 
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
+from rlexp.reports.analysis.checklist import ChecklistAnswer, ChecklistItem, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 
-def item(number: int, own: Evidence) -> Item:
+def item(number: int, own: Evidence) -> ChecklistItem:
     """One item of the checklist."""
     return items(inquiry(own))[number - 1]
 
 
 def recorded(**changes: Any) -> Evidence:
-    """A label whose runs recorded something else of themselves."""
+    """Runs of a label with changed provenance."""
     own = scored(configured(), [1.0, 2.0])
     plain: Mapping[str, Any] = {**PROVENANCE, **changes}
     return evidence(replace(m, provenance=plain) for m in own)
 
 
 def test_there_are_seventeen_items_in_the_order_of_the_paper() -> None:
-    """As many as in Appendix A of Eimer et al."""
+    """The checklist has the seventeen items of Appendix A of Eimer et al."""
     assert list(range(1, 18)) == [i.number for i in items(inquiry(typical()))]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_item_has_an_answer_and_evidence(name: str) -> None:
-    """Whatever there is, no item is silent, and each asks a question."""
+    """Every item has a question, an answer and evidence, for every sample."""
     for own in items(inquiry(SAMPLES[name]())):
         assert own.question.endswith("?")
         assert own.evidence.endswith(".")
 
 
 def test_a_typical_report_passes() -> None:
-    """Nothing is refused where everything that was asked for is there."""
+    """`--strict` accepts a report with all planned runs."""
     assert () == failed_checks(inquiry(typical()))
 
 
 def test_missing_runs_are_refused() -> None:
-    """Each label is told, with what became of its runs."""
+    """`--strict` names each label with the states of its missing runs."""
     found = failed_checks(inquiry(incomplete()))
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
     assert f"a2c: 4 of 10 runs have no score ({states})" == found[0]
@@ -67,80 +67,80 @@ def test_missing_runs_are_refused() -> None:
 
 
 def test_a_task_that_a_label_lacks_is_refused() -> None:
-    """The label and the task are named."""
-    assert ("dqn was not asked for on Pendulum-v1",) == failed_checks(inquiry(task_missing()))
+    """`--strict` names the label and the task without a planned run."""
+    assert ("dqn has no planned run on Pendulum-v1",) == failed_checks(inquiry(task_missing()))
 
 
 def test_the_wrong_phase_is_refused() -> None:
-    """Tuning runs are no result, and items 11 and 12 say so too."""
+    """`--strict` refuses tuning runs, and items 11 and 12 answer no."""
     found = failed_checks(inquiry(tuning_phase()))
     assert "these are tuning runs; a report needs test runs: --phase test" == found[0]
     assert ["checklist item 11", "checklist item 12"] == [line[:17] for line in found[1:]]
 
 
-def test_nothing_asked_for_is_refused() -> None:
-    """An empty experiment passes no check."""
+def test_an_experiment_without_runs_is_refused() -> None:
+    """`--strict` refuses an empty experiment."""
     found = failed_checks(inquiry(empty()))
-    assert "no test run was asked for" == found[0]
+    assert "no test run is planned" == found[0]
     numbers = ("11", "12", "13")
     assert [f"checklist item {n}" for n in numbers] == [line[:17] for line in found[1:]]
 
 
 def test_failed_runs_are_refused() -> None:
-    """A label of which nothing is left is told like the others."""
+    """`--strict` refuses a label whose runs all failed."""
     assert 2 == len(failed_checks(inquiry(all_failed())))
 
 
 def test_test_seeds_are_listed() -> None:
-    """How many, and which."""
-    expected = (Answer.YES, "5 of each label on each task; root 0: 0–4.")
+    """Item 11 lists the number of test seeds and the seeds."""
+    expected = (ChecklistAnswer.YES, "5 per label and task; root 0: 0–4.")
     assert expected == (item(11, typical()).answer, item(11, typical()).evidence)
 
 
 def test_tuning_seeds_are_listed_where_there_was_tuning() -> None:
-    """Seeds that were only set aside are no tuning."""
-    assert Answer.WORDS is item(10, typical()).answer
+    """Item 10 lists tuning seeds only where tuning runs exist."""
+    assert ChecklistAnswer.WORDS is item(10, typical()).answer
     tuned = replace(typical(), left_out={Phase.TUNING: 6})
-    expected = (Answer.YES, "sample, root 0: 0–2 (3).")
+    expected = (ChecklistAnswer.YES, "sample, root 0: 0–2 (3).")
     assert expected == (item(10, tuned).answer, item(10, tuned).evidence)
 
 
 def test_unequal_budgets_are_a_no() -> None:
-    """The steps are told."""
+    """Item 7 answers no and lists the environment steps."""
     own = item(7, unequal_budgets())
     expected = "On CartPole-v1, runs trained for 5,500 and 11,000 environment steps."
-    assert (Answer.NO, expected) == (own.answer, own.evidence)
+    assert (ChecklistAnswer.NO, expected) == (own.answer, own.evidence)
 
 
 def test_code_needs_a_commit() -> None:
-    """Without one, nobody finds the code."""
+    """Item 14 answers no without a recorded commit."""
     bare = {**PROVENANCE["code"], "commit": None}
-    assert Answer.NO is item(14, recorded(code=bare)).answer
+    assert ChecklistAnswer.NO is item(14, recorded(code=bare)).answer
 
 
-def test_code_needs_a_place() -> None:
-    """A commit without a remote leaves the link to the author."""
-    assert Answer.WORDS is item(14, typical()).answer
+def test_code_needs_a_remote() -> None:
+    """Item 14 asks the author for a link where the commit has no remote."""
+    assert ChecklistAnswer.WORDS is item(14, typical()).answer
 
 
 def test_code_that_differs_from_its_commit_needs_words() -> None:
-    """A link to the commit would not be the code that ran."""
+    """Item 14 asks the author to commit uncommitted changes."""
     changed = {**PROVENANCE["code"], "remote": "https://example.org/study", "dirty": ["a.py"]}
     own = item(14, recorded(code=changed))
-    assert (Answer.WORDS, True) == (own.answer, "no commit holds" in own.evidence)
+    assert (ChecklistAnswer.WORDS, True) == (own.answer, "uncommitted changes" in own.evidence)
 
 
 def test_linked_code_is_a_yes() -> None:
-    """Commit and remote are the link."""
+    """Item 14 answers yes with commit and remote."""
     linked = {**PROVENANCE["code"], "remote": "https://example.org/study"}
     own = item(14, recorded(code=linked))
-    expected = (Answer.YES, "Commit aaaaaaaaaaaa of https://example.org/study.")
+    expected = (ChecklistAnswer.YES, "Commit aaaaaaaaaaaa of https://example.org/study.")
     assert expected == (own.answer, own.evidence)
 
 
 @pytest.mark.parametrize(("number", "key"), [(16, "packages"), (17, "machine")])
 def test_what_was_not_recorded_is_a_no(number: int, key: str) -> None:
-    """Software and hardware must be known of every run."""
-    assert Answer.YES is item(number, typical()).answer
-    assert Answer.NO is item(number, recorded(**{key: {}})).answer
-    assert Answer.NO is item(number, nothing_run()).answer
+    """Items 16 and 17 answer no where a run did not record software or hardware."""
+    assert ChecklistAnswer.YES is item(number, typical()).answer
+    assert ChecklistAnswer.NO is item(number, recorded(**{key: {}})).answer
+    assert ChecklistAnswer.NO is item(number, nothing_run()).answer

@@ -15,75 +15,75 @@ from sweep_samples import (
     two_sweeps,
 )
 
-from rlexp.reports.analysis.checklist import Answer, Item, failed_checks, items
+from rlexp.reports.analysis.checklist import ChecklistAnswer, ChecklistItem, failed_checks, items
 from rlexp.reports.evidence.runs import Evidence
 
 
-def item(number: int, own: Evidence) -> Item:
+def item(number: int, own: Evidence) -> ChecklistItem:
     """One item of the checklist."""
     return items(inquiry(own))[number - 1]
 
 
 def of_plan(**changes: Any) -> Evidence:
-    """A sweep whose plan differs in this."""
+    """Evidence of a sweep with a changed plan."""
     own = swept()
-    return replace(own, sweeps=(swept_evidence(sweep=sweep(**changes)),))
+    return replace(own, sweeps=(swept_evidence(definition=sweep(**changes)),))
 
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_item_has_an_answer_and_evidence(name: str) -> None:
-    """Whatever the sweep is like."""
+    """Every item has an answer and evidence, for every sample of sweeps."""
     for own in items(inquiry(SWEEPS[name]())):
         assert own.evidence.endswith(".")
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 15])
-def test_a_sweep_answers_what_is_about_tuning(number: int) -> None:
-    """Plain runs leave most of it to the author."""
-    assert Answer.YES is item(number, swept()).answer
+def test_a_sweep_answers_the_items_about_tuning(number: int) -> None:
+    """A sweep answers items that plain runs leave to the author."""
+    assert ChecklistAnswer.YES is item(number, swept()).answer
     if number not in {5, 8, 13}:
-        assert Answer.WORDS is item(number, typical()).answer
+        assert ChecklistAnswer.WORDS is item(number, typical()).answer
 
 
 def test_a_finished_sweep_passes_the_strict_checks() -> None:
-    """Nothing is refused."""
+    """`--strict` accepts a finished sweep."""
     assert () == failed_checks(inquiry(swept()))
 
 
 def test_tuner_and_pruner_are_named_with_their_settings() -> None:
-    """And versions."""
+    """Item 2 names tuner and pruner with settings and package versions."""
     expected = "sample: tuner tpe (startup = 10), pruner none. Versions: numpy 2.1.0, rlexp 0.1.0."
     assert expected == item(2, swept()).evidence
 
 
 def test_ranges_that_differ_need_words() -> None:
-    """Both are told."""
+    """Item 4 lists both ranges of a parameter that differ."""
     own = item(4, two_sweeps())
     expected = (
-        "Not all of them: algorithm.learning_rate is 1e-05 to 0.1, log in sample, 1e-06 to 1, log "
-        "in other. Say why."
+        "Ranges differ: algorithm.learning_rate is 1e-05 to 0.1, log in sample, 1e-06 to 1, log "
+        "in other. State why."
     )
-    assert (Answer.WORDS, expected) == (own.answer, own.evidence)
+    assert (ChecklistAnswer.WORDS, expected) == (own.answer, own.evidence)
 
 
 def test_ranges_that_are_shared_are_a_yes() -> None:
-    """Four of four."""
+    """Item 4 answers yes where all shared parameters have equal ranges."""
     own = swept()
     twice = replace(own, sweeps=(own.sweeps[0], swept_evidence("other")))
-    assert Answer.YES is item(4, twice).answer
+    assert ChecklistAnswer.YES is item(4, twice).answer
     assert "one of 4 hyperparameters" in item(4, twice).evidence
 
 
-def test_what_was_optimised_is_told() -> None:
-    """The aggregate too, and further objectives."""
+def test_the_objective_is_stated() -> None:
+    """Item 5 states the objective with its aggregate, and further objectives."""
     assert "sample optimised the mean over tuning seeds of the score." in item(5, swept()).evidence
     several = item(5, of_plan(objective=("auc", "spread"), aggregate="iqm")).evidence
     assert "iqm over tuning seeds of the mean height of the curve of evaluations" in several
     assert several.endswith(", and spread.")
 
 
-def test_the_budget_is_told_in_both_units() -> None:
-    """Full-run equivalents by configurations, environment steps over seeds too."""
+def test_the_budget_is_stated_in_both_units() -> None:
+    """Item 6 states full-run equivalents of configurations and environment steps of all seeds."""
     text = item(6, of_plan(steps=500_000, full_runs=10.5, hours=2.0)).evidence
     asked = "12 trials, 10.5 full-run equivalents, 500,000 environment steps and 2 hours"
     assert f"sample: at most {asked}; spent 9.38 full-run equivalents of 11,000 steps" in text
@@ -91,39 +91,39 @@ def test_the_budget_is_told_in_both_units() -> None:
 
 
 def test_unequal_searches_are_a_no() -> None:
-    """Of the same task."""
+    """Item 7 answers no where searches of one task used different budgets."""
     own = item(7, two_sweeps())
-    assert Answer.NO is own.answer
+    assert ChecklistAnswer.NO is own.answer
     assert "tuned 248,000 environment steps in 12 trials; other/tuned 744,000" in own.evidence
 
 
 def test_a_budget_in_hours_needs_words() -> None:
-    """The machine that is known is told."""
+    """Item 8 lists the recorded machine and asks the author about the others."""
     own = item(8, of_plan(hours=1.0))
-    assert Answer.WORDS is own.answer
+    assert ChecklistAnswer.WORDS is own.answer
     assert "The budget of sample is in hours. Its test runs were on Example 3000." in own.evidence
 
 
 def test_a_label_that_was_not_tuned_is_refused() -> None:
-    """Its name is told."""
+    """Item 9 answers no and names the untuned label."""
     own = item(9, beside_untuned())
-    assert Answer.NO is own.answer
-    assert own.evidence.startswith("No sweep here tuned a2c")
+    assert ChecklistAnswer.NO is own.answer
+    assert own.evidence.startswith("No sweep in this report tuned a2c")
     assert "checklist item 9" == failed_checks(inquiry(beside_untuned()))[-1][:16]
 
 
 def test_seeds_of_tuning_and_selection_are_listed() -> None:
-    """Both chose the winner."""
+    """Item 10 lists the seeds of tuning and of selection."""
     expected = "sample, root 0: 0–2 (3), and 0–3 (4) for selection."
     assert expected == item(10, swept()).evidence
 
 
 def test_without_a_winner_there_is_no_final_configuration() -> None:
-    """Even where the default has test runs."""
+    """Item 13 answers no before the winner is selected, even if the default has test runs."""
     own = swept()
     undecided = replace(own, sweeps=(swept_evidence(selection=None),))
-    assert (Answer.NO, "sample has not chosen a winner yet.") == (
+    assert (ChecklistAnswer.NO, "sample has not chosen a winner yet.") == (
         item(13, undecided).answer,
         item(13, undecided).evidence,
     )
-    assert Answer.NO is item(13, searching()).answer
+    assert ChecklistAnswer.NO is item(13, searching()).answer

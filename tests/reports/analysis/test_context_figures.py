@@ -19,15 +19,15 @@ from measured_samples import (
 from part_blocks import of_kind, part_of
 
 from rlexp.errors import ConfigError
-from rlexp.reports.analysis.context_figures import Places
+from rlexp.reports.analysis.context_figures import ContextAxis
 from rlexp.reports.drawing.blocks import HeatMap, Lines
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.generalisation import Generalisation
+from rlexp.reports.sections.generalisation import GeneralisationSection
 
 
-def section(parameters: tuple[str, ...] | None = None, bins: int = 6) -> Generalisation:
+def section(parameters: tuple[str, ...] | None = None, bins: int = 6) -> GeneralisationSection:
     """The section, whose maps show these parameters."""
-    return Generalisation(tail=0.1, mastery=None, parameters=parameters, bins=bins)
+    return GeneralisationSection(tail=0.1, mastery=None, parameters=parameters, bins=bins)
 
 
 def maps(own: Evidence, parameters: tuple[str, ...] | None = None, bins: int = 6) -> list[HeatMap]:
@@ -47,7 +47,7 @@ def estimate(figure: HeatMap, column: str, row: str) -> float | None:
 
 
 def test_cells_by_hand() -> None:
-    """Of each run the mean of the contexts in the cell, then the mean over runs."""
+    """A cell is the mean over runs of the mean over the contexts of each run in the cell."""
     played = contexts(("gravity", "length"), [(8.0, 1.0), (8.0, 1.0), (9.0, 1.0), (8.0, 2.0)])
     own = evidence(
         played_out(configured(), seed, [1.0 + seed, 3.0, 10.0, 20.0 * seed], played)
@@ -67,7 +67,7 @@ def test_cells_by_hand() -> None:
 
 
 def test_a_map_for_each_label_of_a_task_on_one_scale() -> None:
-    """All of them with all values of the grid; the scale is that of the task."""
+    """Each label has a map of the whole grid, and maps of a task share the colour scale."""
     found = maps(grid_tested())
     assert [f"{n} on {CARTPOLE}: mean return by context" for n in ("ppo", "a2c", "dqn")] == [
         own.title for own in found[:3]
@@ -81,23 +81,23 @@ def test_a_map_for_each_label_of_a_task_on_one_scale() -> None:
     assert (min(values), max(values)) == (found[0].colour.low, found[0].colour.high)
 
 
-def test_what_was_played_in_distribution_is_told() -> None:
-    """Its range of each parameter, as episodes show it."""
+def test_the_note_has_the_ranges_in_distribution() -> None:
+    """The note has the range of each parameter in the episodes in distribution."""
     assert (
         "In distribution: gravity 9 to 11 and length 0.5 to 0.75." in maps(grid_tested())[0].note
     )
 
 
 def test_labels_share_the_axes_where_their_grids_differ() -> None:
-    """What one of them was not played in is empty."""
+    """Labels with different grids share axes, and cells without episodes are empty."""
     first, second = maps(other_grids())
     assert first.columns == second.columns
     assert None is estimate(first, "12", "1")
     assert None is estimate(second, "8", "1")
 
 
-def test_samples_stand_in_bins_with_round_ends() -> None:
-    """Every context in one of them; a cell counts the runs that were played in it."""
+def test_sampled_contexts_are_binned_with_round_edges() -> None:
+    """Every sampled context lies in a bin, and a cell counts the runs with an episode in it."""
     found = maps(sampled(), bins=4)
     for own in found:
         assert ("8 to 9", "9 to 10", "10 to 11", "11 to 12") == own.columns
@@ -105,14 +105,14 @@ def test_samples_stand_in_bins_with_round_ends() -> None:
         assert min(counts) < 5 == max(counts)
 
 
-def test_bins_hold_their_ends() -> None:
-    """A value on an inner edge belongs to the bin above, the last one to the last bin."""
-    places = Places("x", (0.5, 1.5), (0.0, 1.0, 2.0))
+def test_bins_contain_their_lower_edges() -> None:
+    """A value on an inner edge belongs to the upper bin, the largest value to the last bin."""
+    places = ContextAxis("x", (0.5, 1.5), (0.0, 1.0, 2.0))
     assert [0, 0, 1, 1] == places.of(np.array([0.0, 0.9, 1.0, 2.0])).tolist()
 
 
 def test_one_varied_parameter_is_a_line() -> None:
-    """For each label, with a band; the other parameter stays as it is."""
+    """With one varied parameter, each label has a line with a band."""
     (figure,) = lines(one_parameter())
     assert ["ppo", "a2c"] == [line.label for line in figure.lines]
     for line in figure.lines:
@@ -124,8 +124,8 @@ def test_one_varied_parameter_is_a_line() -> None:
     assert [] == maps(one_parameter())
 
 
-def test_other_parameters_are_averaged_over_and_said() -> None:
-    """Two of three are shown, those that were chosen."""
+def test_the_note_names_parameters_that_are_averaged_over() -> None:
+    """The figure shows the two chosen parameters and the note names the third."""
     (default,) = maps(three_parameters())
     assert ("gravity", "length") == (default.x, default.y)
     assert "Averaged over wind." in default.note
@@ -137,7 +137,7 @@ def test_other_parameters_are_averaged_over_and_said() -> None:
 
 
 def test_a_parameter_that_no_test_varies_is_refused() -> None:
-    """With what there is, and what was perhaps meant."""
+    """The error lists the varied parameters and suggests the nearest name."""
     expected = (
         r"no test varies 'gravty'; did you mean 'gravity'\?? \(tests vary: gravity, length\)"
     )
@@ -146,11 +146,11 @@ def test_a_parameter_that_no_test_varies_is_refused() -> None:
 
 
 def test_a_single_value_of_all_parameters_has_no_figure() -> None:
-    """There is nothing to draw it over."""
+    """Without a varied parameter there is no figure."""
     own = evidence([on_contexts("ppo", 0, GRID[:1])])
     assert [] == [*maps(own), *lines(own)]
 
 
 def test_negative_and_small_values_have_names() -> None:
-    """With a true minus, and told apart."""
-    assert ("−0.001", "0", "1e−06") == Places("x", (-0.001, 0.0, 1e-06)).names
+    """Values have a true minus sign and enough digits to differ."""
+    assert ("−0.001", "0", "1e−06") == ContextAxis("x", (-0.001, 0.0, 1e-06)).names

@@ -44,7 +44,7 @@ BY_HAND = of_scores(
 
 
 def test_aggregates_by_hand() -> None:
-    """Six normalised scores: the middle four for the IQM, means of tasks for the others."""
+    """The IQM uses the middle four of six normalised scores, the others means of tasks."""
     own = aggregates(inquiry(BY_HAND))[0].intervals
     found = {name: round(interval.estimate, 12) for name, interval in own.items()}
     expected = {"iqm": 0.75, "median": 2 / 3, "mean": 2 / 3, "optimality_gap": 1 / 3}
@@ -52,7 +52,7 @@ def test_aggregates_by_hand() -> None:
 
 
 def test_aggregates_of_one_task_are_raw() -> None:
-    """One task needs no scale; only what is capped at a normalised score is normalised."""
+    """On a single task only capped metrics are normalised."""
     scores = {("ppo", CARTPOLE): [400.0, 420.0, 500.0]}
     own = aggregates(inquiry(of_scores(scores)))[0].intervals
     assert math.isclose(440.0, own["mean"].estimate)
@@ -61,27 +61,27 @@ def test_aggregates_of_one_task_are_raw() -> None:
 
 
 def test_unit_of_one_task_and_of_several() -> None:
-    """Words say in what aggregates are measured."""
+    """The unit is return on one task and normalised score on several."""
     assert ("return", "normalised score") == (unit(one_task()), unit(typical()))
 
 
-def test_n_is_told_beside_what_was_planned() -> None:
-    """A run without a score is not counted, and not forgotten."""
+def test_n_and_planned_runs_are_counted() -> None:
+    """A run without a score counts in `planned` and not in `n`."""
     own = aggregates(inquiry(not_finite()))
     assert [(2, 3), (2, 3)] == [(e.n, e.planned) for e in own]
     assert {2} == {i.n for e in own for i in e.intervals.values()}
 
 
 def test_a_label_without_a_task_has_no_aggregate() -> None:
-    """It is not averaged over fewer tasks than the others."""
+    """A label without runs on a task is not averaged over fewer tasks than other labels."""
     own = {e.label: e for e in aggregates(inquiry(task_missing()))}
     assert {} == own["dqn"].intervals
-    assert {"dqn was not asked for on Pendulum-v1"} == set(own["dqn"].reasons.values())
+    assert {"dqn has no planned run on Pendulum-v1"} == set(own["dqn"].reasons.values())
     assert list(inquiry(typical()).metrics) == list(own["ppo"].intervals)
 
 
 def test_a_label_without_a_score_on_a_task_has_no_aggregate() -> None:
-    """The reason names the task and what became of its runs."""
+    """The reason names the task and the states of its runs."""
     own = {e.label: e for e in aggregates(inquiry(task_failed()))}["dqn"]
     expected = "dqn has no score on Pendulum-v1 (5 failed (nan))"
     assert ({}, {expected}) == (own.intervals, set(own.reasons.values()))
@@ -95,13 +95,13 @@ def test_tasks_without_anchors_have_no_aggregate() -> None:
 
 
 def test_observed_anchors_are_an_explicit_way_out() -> None:
-    """Normalised by what was observed, every label has aggregates."""
+    """With observed anchors, labels have aggregates on tasks without declared anchors."""
     for own in aggregates(inquiry(without_anchors(), normalisation="observed")):
         assert {} == own.reasons
 
 
 def test_one_task_without_anchors_has_all_but_capped_metrics() -> None:
-    """The optimality gap needs a score that counts as 1; the others do not."""
+    """Without anchors, only the optimality gap is missing on a single task."""
     bare = [replace(m.configuration, reference={}) for m in one_task().members]
     members = tuple(
         replace(m, configuration=c) for m, c in zip(one_task().members, bare, strict=True)
@@ -112,29 +112,29 @@ def test_one_task_without_anchors_has_all_but_capped_metrics() -> None:
 
 
 def test_one_run_has_an_estimate_and_no_interval() -> None:
-    """The reason stands with the interval."""
+    """The estimate of a single run has a reason instead of an interval."""
     own = aggregates(inquiry(one_run()))[0].intervals["iqm"]
     assert (400.0, None, None) == (own.estimate, own.low, own.high)
     assert own.reason
 
 
 def test_no_label_has_no_aggregate() -> None:
-    """Nothing was asked for, and nothing is said."""
+    """Without labels there are no aggregates."""
     assert ((), (), ()) == tuple(f(inquiry(empty())) for f in (aggregates, per_task, pairs))
 
 
-def test_per_task_has_a_row_for_everything_that_could_be_asked() -> None:
-    """Labels that lack a task stand there with the reason."""
+def test_per_task_has_a_row_for_every_label_and_task() -> None:
+    """Labels without runs on a task have a row with the reason."""
     found = per_task(inquiry(task_missing()))
     assert [(t, label) for t in (CARTPOLE, PENDULUM) for label in LABELS] == [
         (*own.tasks, own.label) for own in found
     ]
-    assert {"dqn was not asked for on Pendulum-v1"} == set(found[-1].reasons.values())
+    assert {"dqn has no planned run on Pendulum-v1"} == set(found[-1].reasons.values())
     assert (0, 0, ()) == (found[-1].n, found[-1].planned, found[-1].scores)
 
 
 def test_per_task_is_raw() -> None:
-    """A task's own scores are in units of its return, rising."""
+    """Scores of a task are in units of its return, rising."""
     found = per_task(inquiry(BY_HAND))
     assert [(22.5, 248.75, 475.0), (-692.5, -150.0, -150.0)] == [own.scores for own in found]
     assert math.isclose(248.75, found[0].intervals["mean"].estimate)
@@ -165,13 +165,13 @@ def test_pairs_by_hand() -> None:
 
 
 def test_pairs_are_adjusted_for_each_other() -> None:
-    """Three labels make three pairs, and Holm knows."""
+    """The p-values of three pairs are adjusted by Holm's method."""
     members = [p.decision.member for p in pairs(inquiry(typical())) if p.decision]
     assert [3, 3, 3] == [member.pairs for member in members]
 
 
 def test_pairs_use_the_tasks_that_both_have() -> None:
-    """What the verdict is not about is said."""
+    """The pair lists the tasks that its verdict does not cover."""
     found = {(p.first, p.second): p for p in pairs(inquiry(task_missing()))}
     assert ((CARTPOLE,), (PENDULUM,)) == (
         found["ppo", "dqn"].tasks,
@@ -181,20 +181,23 @@ def test_pairs_use_the_tasks_that_both_have() -> None:
 
 
 def test_a_pair_without_a_common_task_is_not_compared() -> None:
-    """The reason stands in place of a verdict."""
+    """The pair has a reason instead of a verdict."""
     found = pairs(inquiry(all_failed()))[0]
-    assert (None, "ppo and a2c have scores on no common task") == (found.decision, found.reason)
+    assert (None, "ppo and a2c have no task in common on which both have a score") == (
+        found.decision,
+        found.reason,
+    )
 
 
 def test_a_pair_is_not_compared_on_raw_scores_of_several_tasks() -> None:
-    """Anchors are asked for."""
+    """The reason asks for anchors."""
     found = pairs(inquiry(without_anchors()))
     assert [None] * 3 == [p.decision for p in found]
     assert all("cannot be normalised" in (p.reason or "") for p in found)
 
 
-def test_scores_that_cannot_be_compared_are_told() -> None:
-    """A return beyond all measure is no score: its run is named as one without."""
+def test_out_of_range_returns_are_no_scores() -> None:
+    """A run with an out-of-range return counts as a run without a score."""
     own = of_scores({("ppo", CARTPOLE): [1e120, 1.0], ("a2c", CARTPOLE): [1.0, 2.0]})
     cell = own.cells["ppo", CARTPOLE]
     assert (1, 1, 2) == (cell.n, len(cell.unscored), cell.planned)
@@ -204,7 +207,7 @@ def test_scores_that_cannot_be_compared_are_told() -> None:
 
 
 def test_a_margin_is_in_units_of_the_score() -> None:
-    """With a margin that is wide enough, equal labels are equivalent."""
+    """Equal labels are equivalent with a margin that is wide enough."""
     scores = {
         ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
         ("a2c", CARTPOLE): [400.5, 401.5, 402.5, 403.5],
@@ -215,7 +218,7 @@ def test_a_margin_is_in_units_of_the_score() -> None:
 
 
 def test_constant_scores_decide_nothing() -> None:
-    """Equal scores without spread are undecided, and the reason says so."""
+    """Equal scores without variance are undecided, with a reason."""
     found = pairs(inquiry(constant()))[0].decision
     assert found is not None
     assert Verdict.UNDECIDED is found.verdict
@@ -223,13 +226,13 @@ def test_constant_scores_decide_nothing() -> None:
 
 
 def test_unequal_numbers_of_runs_are_all_used() -> None:
-    """No run is dropped to make labels alike."""
+    """All runs are used where labels have different numbers of runs."""
     own = {e.label: e for e in aggregates(inquiry(unequal_seeds()))}
     assert [10, 8, 9] == [own[label].n for label in LABELS]
 
 
 def test_one_label_has_no_pair() -> None:
-    """There is nothing to compare."""
+    """A single label has no pair."""
     assert () == pairs(inquiry(one_label()))
 
 
@@ -255,14 +258,14 @@ def test_a_difference_is_no_larger_than_returns_allow() -> None:
 
 
 def test_an_optimality_gap_lies_between_zero_and_its_cap() -> None:
-    """Its interval has ends of its own."""
+    """The interval of the optimality gap is clipped to 0 and its cap."""
     own = of_scores({("ppo", CARTPOLE): (500.0, 500.0, 22.5)})
     gap = aggregates(inquiry(own))[0].intervals["optimality_gap"]
     assert (0.0, 1.0) == (gap.low, gap.high)
 
 
 def test_two_runs_have_no_interval() -> None:
-    """Of no metric; the runs are kept beside the value."""
+    """No metric of two runs has an interval, and the estimate lists the runs."""
     own = of_scores({("ppo", CARTPOLE): (400.0, 300.0)})
     for estimate in aggregates(inquiry(own))[0].intervals.values():
         assert (None, None) == (estimate.low, estimate.high)

@@ -33,24 +33,24 @@ from rlexp.reports.evidence.runs import Evidence, Member
 
 
 def differing(change: Callable[[Member], Member]) -> Evidence:
-    """One task with two labels, the second of which is changed."""
+    """Evidence of two labels on one task, with changes to the second."""
     runs = [*scored(configured("ppo"), [1.0, 2.0]), *scored(configured("a2c"), [1.0, 2.0])]
     return evidence(change(m) if m.label == "a2c" else m for m in runs)
 
 
 def configured_anew(change: Callable[[Configuration], Configuration]) -> Evidence:
-    """One task with two labels, the second of which is configured otherwise."""
+    """Evidence of two labels on one task, with another configuration of the second."""
     own = change(configured("a2c"))
     return evidence([*scored(configured("ppo"), [1.0, 2.0]), *scored(own, [1.0, 2.0])])
 
 
 def provenance(**changes: Any) -> Callable[[Member], Member]:
-    """A change of what a run recorded of itself."""
+    """A change of the provenance of a run."""
     return lambda m: replace(m, provenance={**PROVENANCE, **changes})
 
 
 def code(**changes: Any) -> Mapping[str, Any]:
-    """The code of a study that differs in this."""
+    """A provenance with these fields of the code."""
     return {**PROVENANCE["code"], **changes}
 
 
@@ -59,27 +59,24 @@ def told(own: Evidence) -> list[tuple[Tone, str]]:
     return [(notice.tone, notice.text) for notice in warnings(own)]
 
 
-def test_equal_terms_need_no_word() -> None:
-    """Where nothing differs nothing is said."""
+def test_equal_terms_give_no_notice() -> None:
+    """Labels without differences give no notice."""
     assert [] == told(typical())
 
 
 def test_different_steps_and_evaluation_are_warned_of() -> None:
-    """Both are named with the values of each label."""
-    words = "On CartPole-v1 runs differ in "
+    """The warnings name steps and evaluation settings with the values of each label."""
+    words = "On CartPole-v1, runs differ in "
     assert [
         (
             Tone.WARNING,
-            (
-                f"{words}environment steps: ppo 11,000; a2c 5,500. "
-                "So whoever trains longer has an advantage."
-            ),
+            (f"{words}environment steps: ppo 11,000; a2c 5,500. Longer training is an advantage."),
         ),
         (
             Tone.WARNING,
             (
                 f"{words}episodes of the final evaluation: ppo 2; a2c 1. "
-                "So their scores do not measure the same."
+                "Their scores do not measure the same quantity."
             ),
         ),
     ] == told(unequal_budgets())
@@ -88,7 +85,7 @@ def test_different_steps_and_evaluation_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"score": "auc"}, "what the score is: ppo final; a2c auc"),
+        ({"score": "auc"}, "the definition of the score: ppo final; a2c auc"),
         ({"evaluation_deterministic": False}, "deterministic actions in evaluations: ppo true"),
         ({"evaluation_episodes": 7}, "episodes of an evaluation during training: ppo 2; a2c 7"),
         ({"evaluation_every": 500}, "steps between evaluations: ppo 1000; a2c 500"),
@@ -96,7 +93,7 @@ def test_different_steps_and_evaluation_are_warned_of() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_another_way_to_evaluate_is_warned_of(changes: dict[str, Any], words: str) -> None:
-    """Whatever changes what a score is."""
+    """A difference in any setting that defines the score gives a warning."""
     own = [
         *scored(configured("ppo"), [1.0, 2.0]),
         *scored(configured("a2c", **changes), [1.0, 2.0]),
@@ -107,7 +104,7 @@ def test_another_way_to_evaluate_is_warned_of(changes: dict[str, Any], words: st
 
 
 def test_other_wrappers_are_another_task() -> None:
-    """A setting that one label's environment has and the other's lacks is named as unset."""
+    """A setting that only one label has is `unset` for the other."""
     own = configured_anew(
         lambda c: replace(c, environment={**c.environment, "wrappers": ["FrameSkip"]})
     )
@@ -115,15 +112,15 @@ def test_other_wrappers_are_another_task() -> None:
         (
             Tone.WARNING,
             (
-                'On CartPole-v1 runs differ in environment.wrappers: ppo unset; a2c ["FrameSkip"]. '
-                "So they are not the same task."
+                'On CartPole-v1, runs differ in environment.wrappers: ppo unset; a2c ["FrameSkip"].'
+                " They are different tasks."
             ),
         )
     ] == told(own)
 
 
 def test_another_vector_of_environments_is_a_note() -> None:
-    """How many environments train side by side belongs to the algorithm."""
+    """A different number of training environments gives a note."""
     own = configured_anew(
         lambda c: replace(c, environment={**c.environment, "vector": {"count": 8}})
     )
@@ -132,21 +129,21 @@ def test_another_vector_of_environments_is_a_note() -> None:
 
 
 def test_other_known_scores_are_warned_of() -> None:
-    """Labels would be normalised differently if each had its own anchors."""
+    """Different anchors of the labels give a warning."""
     own = configured_anew(lambda c: replace(c, reference={**c.reference, "threshold": 195.0}))
     assert "environment.reference.threshold: ppo 475.0; a2c 195.0" in told(own)[0][1]
 
 
 def test_another_version_of_a_package_that_matters_is_warned_of() -> None:
-    """Only packages that can change a score are looked at."""
+    """Only packages that can change a score give a warning."""
     versions = {**PROVENANCE["packages"], "gymnasium": "1.1.0", "rich": "1"}
     found = told(differing(provenance(packages=versions)))
     assert [Tone.WARNING] == [tone for tone, _ in found]
     assert "versions of gymnasium: ppo 1.4.0; a2c 1.1.0" in found[0][1]
 
 
-def test_a_mixture_within_a_label_is_told() -> None:
-    """Runs of one label that differ are as doubtful as those of two."""
+def test_differences_within_a_label_are_warned_of() -> None:
+    """Different versions among the runs of one label give a warning."""
     runs = scored(configured("ppo"), [1.0, 2.0])
     other = provenance(packages={**PROVENANCE["packages"], "torch": "2.9.0"})
     found = told(evidence([runs[0], other(runs[1])]))
@@ -154,59 +151,57 @@ def test_a_mixture_within_a_label_is_told() -> None:
 
 
 def test_another_commit_is_warned_of() -> None:
-    """Commits are told by their first digits."""
+    """The warning has the first digits of the commits."""
     found = told(differing(provenance(code=code(commit="b" * 40))))
     assert [
         (
             Tone.WARNING,
             (
-                "On CartPole-v1 runs differ in commits of the code: ppo aaaaaaa; a2c bbbbbbb. "
-                "So a score may differ for that reason alone."
+                "On CartPole-v1, runs differ in commits of the code: ppo aaaaaaa; a2c bbbbbbb. "
+                "This alone may change a score."
             ),
         )
     ] == found
 
 
-def test_code_that_no_commit_holds_is_warned_of() -> None:
-    """Files are named, untracked ones too, and whether their change was saved."""
+def test_uncommitted_changes_are_warned_of() -> None:
+    """The warning names changed and untracked files, and whether the changes were saved."""
     own = differing(provenance(code=code(dirty=["b.py"], untracked=["a.py"])))
     expected = (
-        "2 runs of 4 ran code that no commit holds: a.py and b.py differed. "
-        "The change is saved with each run."
+        "2 runs of 4 used code with uncommitted changes in a.py and b.py. "
+        "The changes are saved with each run."
     )
     assert [(Tone.WARNING, expected)] == told(own)
     lost = differing(provenance(code=code(dirty=["b.py"], saved=False)))
-    assert told(lost)[0][1].endswith("saved with each run, but not all of it.")
+    assert told(lost)[0][1].endswith("saved with each run, but not completely.")
 
 
 def test_another_rule_for_failures_is_warned_of() -> None:
-    """Experiments are named with their rules."""
+    """The warning names the experiments with their rules."""
     first = one_task().experiments[0]
     both = (first, replace(first, name="other", failures="worst"))
-    expected = (
-        "A failed run does not count as the same everywhere: worst in other; missing in sample."
-    )
+    expected = "Experiments count failed runs differently: worst in other; missing in sample."
     assert [(Tone.WARNING, expected)] == told(replace(one_task(), experiments=both))
 
 
 def test_other_threads_are_a_note() -> None:
-    """They change the last digits and the time, not the comparison."""
+    """A different number of threads gives a note."""
     own = configured_anew(lambda c: replace(c, compute=replace(c.compute, threads=2)))
     assert [Tone.NOTE] == [tone for tone, _ in told(own)]
     assert "threads: ppo 1; a2c 2" in told(own)[0][1]
 
 
 def test_unequal_numbers_of_runs_are_warned_of() -> None:
-    """They are told for each task, beside the seeds, which is a note."""
+    """Different numbers of runs give a warning for each task, and different seeds a note."""
     found = told(unequal_seeds())
     assert [Tone.WARNING] * 2 + [Tone.NOTE] * 2 == [tone for tone, _ in found]
     assert "different numbers of runs: ppo 5; a2c 3; dqn 5" in found[0][1]
-    assert "for a verdict Welch's test must agree with the permutation test" in found[0][1]
+    assert "A verdict requires that Welch's test agrees with the permutation test" in found[0][1]
     assert "a2c root 0: 0–2" in found[2][1]
 
 
-def test_other_seeds_are_fine_and_said() -> None:
-    """Labels are not compared run by run."""
+def test_different_seeds_are_a_note() -> None:
+    """Different seeds give a note, because runs are not paired by seed."""
     own = configured("a2c")
     runs = [member(learned(run_spec(own, seed), 1.0, 0.0), own) for seed in (7, 9)]
     found = told(evidence([*scored(configured("ppo"), [1.0, 2.0]), *runs]))
@@ -214,20 +209,20 @@ def test_other_seeds_are_fine_and_said() -> None:
     assert "ppo root 0: 0–1; a2c root 0: 7, 9" in found[0][1]
 
 
-def test_a_label_that_is_not_the_same_on_every_task_is_told() -> None:
-    """The setting is named with its value on each task."""
+def test_settings_that_differ_between_tasks_are_a_note() -> None:
+    """The note names the setting with its value on each task."""
     tuned = configured("ppo", PENDULUM)
     tuned = replace(tuned, algorithm={**tuned.algorithm, "learning_rate": 0.5})
     found = told(evidence([*scored(configured("ppo"), [1.0]), *scored(tuned, [1.0])]))
     expected = (
-        "ppo has other settings by task: algorithm.learning_rate is "
+        "ppo has different settings per task: algorithm.learning_rate is "
         "unset on CartPole-v1; 0.5 on Pendulum-v1."
     )
     assert [(Tone.NOTE, expected)] == found
 
 
 def test_the_same_difference_on_all_tasks_is_said_once() -> None:
-    """Tasks are listed in one notice."""
+    """One notice lists all tasks with the same difference."""
     own = [
         m
         for task in (CARTPOLE, PENDULUM)
@@ -235,11 +230,11 @@ def test_the_same_difference_on_all_tasks_is_said_once() -> None:
         for m in scored(configured(label, task, final_episodes=episodes), [1.0])
     ]
     found = told(evidence(own))
-    assert [True] == [text.startswith("On CartPole-v1 and Pendulum-v1 ") for _, text in found]
+    assert [True] == [text.startswith("On CartPole-v1 and Pendulum-v1, ") for _, text in found]
 
 
 def test_what_was_never_run_has_no_versions() -> None:
-    """Unknown versions are no difference."""
+    """Runs without recorded versions give no difference."""
     assert [] == told(nothing_run())
     assert ({}, ()) == (
         packages(nothing_run().members[0]),
@@ -247,14 +242,14 @@ def test_what_was_never_run_has_no_versions() -> None:
     )
 
 
-def test_seeds_are_told_by_root() -> None:
-    """Successive seeds by their ends."""
+def test_seeds_are_grouped_by_root() -> None:
+    """Consecutive seeds of a root are written as a range."""
     assert "root 0: 0–4" == seeds_in_words(one_task().members)
     assert "" == seeds_in_words([])
 
 
 @given(st.integers(0, 1000))
 def test_warnings_do_not_depend_on_the_order_of_the_runs(seed: int) -> None:
-    """The same runs in another order give the same words."""
+    """The same runs in another order give the same notices."""
     for own in (unequal_budgets(), unequal_seeds(), of_scores({("ppo", CARTPOLE): [1.0, 2.0]})):
         assert told(own) == told(reordered(own, seed))

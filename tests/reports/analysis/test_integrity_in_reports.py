@@ -9,7 +9,7 @@ from rlexp.records.integrity import Finding, Integrity, Kind
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.drawing.blocks import Table, Text, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.provenance import Provenance
+from rlexp.reports.sections.provenance import ProvenanceSection
 
 HEAD = "0123456789abcdef" * 4
 CLEAN = Integrity(experiment="sample", attempts=30, matching=30, lines=31, head=HEAD)
@@ -23,21 +23,21 @@ def told(*integrity: Integrity) -> Evidence:
     return replace(typical(), integrity=integrity)
 
 
-def test_records_that_match_are_said_to_in_a_sentence() -> None:
-    """With the head to note; nothing else, and no warning."""
-    part = part_of(Provenance(), told(CLEAN))
+def test_records_that_match_the_ledger_give_one_sentence() -> None:
+    """Matching records give a sentence with the head of the ledger, and no warning."""
+    part = part_of(ProvenanceSection(), told(CLEAN))
     expected = "sample: 30 of 30 attempts match the ledger (head 0123456789ab)."
     assert [expected] == [block.text for block in of_kind(part, Text)]
     assert [] == notices(part)
     assert "integrity" not in [block.name for block in of_kind(part, Table)]
 
 
-def test_what_does_not_match_is_a_problem() -> None:
-    """The worst are named at once, all findings in a table."""
-    part = part_of(Provenance(), told(SPOILT))
+def test_records_that_differ_are_a_problem() -> None:
+    """A notice names the worst findings, and a table lists all."""
+    part = part_of(ProvenanceSection(), told(SPOILT))
     expected = (
         "sample: 29 of 30 attempts match the ledger (head 0123456789ab). "
-        "Not what was written: ppo-test-0-aa (missing)."
+        "Records that differ: ppo-test-0-aa (missing)."
     )
     assert [(Tone.PROBLEM, expected)] == notices(part)
     assert (
@@ -47,33 +47,33 @@ def test_what_does_not_match_is_a_problem() -> None:
 
 
 def test_many_faults_are_named_in_part() -> None:
-    """Three of them, and how many more."""
+    """The notice names three faults and the number of the others."""
     many = tuple(replace(GONE, run=f"run-{n}") for n in range(9))
-    ((_, text),) = notices(part_of(Provenance(), told(replace(SPOILT, findings=many))))
+    ((_, text),) = notices(part_of(ProvenanceSection(), told(replace(SPOILT, findings=many))))
     assert text.endswith("run-0 (missing), run-1 (missing), run-2 (missing) and 6 more.")
 
 
-def test_no_ledger_is_said() -> None:
-    """It is no fault: records from before there was one."""
-    part = part_of(Provenance(), told(Integrity(experiment="old", attempts=2, matching=0)))
+def test_a_missing_ledger_is_no_fault() -> None:
+    """Records older than the ledger give a sentence and no fault."""
+    part = part_of(ProvenanceSection(), told(Integrity(experiment="old", attempts=2, matching=0)))
     expected = "old: no ledger says what its 2 attempts were."
     assert [expected] == [block.text for block in of_kind(part, Text)]
 
 
 def test_attempts_that_were_entered_late_are_counted() -> None:
-    """Nobody saw them end."""
-    (text,) = of_kind(part_of(Provenance(), told(replace(CLEAN, late=2))), Text)
+    """The sentence counts attempts whose end was recorded late."""
+    (text,) = of_kind(part_of(ProvenanceSection(), told(replace(CLEAN, late=2))), Text)
     assert "sample: 30 of 30 attempts match the ledger, 2 entered late (head" in text.text
 
 
 def test_without_a_comparison_nothing_is_said() -> None:
-    """As where one table is shown in a terminal."""
-    assert [] == of_kind(part_of(Provenance(), typical()), Text)
+    """Without a comparison with the ledger there is no sentence."""
+    assert [] == of_kind(part_of(ProvenanceSection(), typical()), Text)
 
 
-def test_strict_refuses_what_does_not_match() -> None:
-    """What is merely late or unsealed it does not refuse."""
+def test_strict_refuses_records_that_differ() -> None:
+    """`--strict` refuses records that differ, but not late or unsealed ones."""
     clean = failed_checks(inquiry(told(CLEAN)))
     assert clean == failed_checks(inquiry(told(replace(CLEAN, findings=(LATE,)))))
-    expected = "sample: 1 record is not what was written"
+    expected = "sample: 1 record differs from the ledger"
     assert {expected} == set(failed_checks(inquiry(told(SPOILT)))) - set(clean)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from evidence_samples import typical
 
-from rlexp.reports.analysis.scale import Scale, possible_scores
+from rlexp.reports.analysis.scale import TaskAnchors, possible_scores
 from rlexp.reports.evidence.runs import Cell
 from rlexp.stats.interval import Interval, limited
 
@@ -26,24 +26,24 @@ FOUND = Interval(
         (None, 4.0, (-2.0, 12.0)),
     ],
 )
-def test_an_interval_ends_where_scores_do(
+def test_an_interval_is_clipped_to_possible_scores(
     least: float | None, greatest: float | None, ends: tuple[float, float]
 ) -> None:
-    """Unless the estimate lies beyond: then the declared end is wrong, and nothing is cut."""
+    """An end is clipped to the declared bound, unless the estimate lies beyond it."""
     cut = limited(FOUND, least, greatest)
     assert ends == (cut.low, cut.high)
     assert replace(FOUND, low=cut.low, high=cut.high) == cut
 
 
 def test_no_interval_stays_none() -> None:
-    """There is nothing to cut."""
+    """A missing interval stays missing."""
     none = replace(FOUND, low=None, high=None, reason="one run alone shows no spread")
     assert none == limited(none, 0.0, 10.0)
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_or_two_runs_have_no_interval(n: int) -> None:
-    """Whatever was computed of them, the reason is that they are too few."""
+    """One or two runs have no interval, with this as the reason."""
     found = limited(replace(FOUND, n=n), 0.0, 10.0)
     assert (None, None, None) == (found.low, found.high, found.seed)
     assert f"too few runs for an interval (n = {n})" == found.reason
@@ -64,11 +64,11 @@ def cells(*references: dict[str, Any]) -> list[Cell]:
     ]
 
 
-def test_the_widest_task_tells_what_is_possible() -> None:
-    """On the scale that the tasks share; a task that declares no end leaves it open."""
+def test_the_widest_task_gives_the_possible_range() -> None:
+    """The common range is the widest normalised one, and open where an end is not declared."""
     both = cells({"minimum": -10.0, "maximum": 30.0}, {"minimum": 0.0})
     scale = {
-        cell.task: Scale(low=0.0, high=high, source="")
+        cell.task: TaskAnchors(low=0.0, high=high, source="")
         for cell, high in zip(both, (10.0, 1.0), strict=True)
     }
     assert (-1.0, None) == possible_scores(both, scale)

@@ -9,7 +9,7 @@ from rlexp.reports.analysis.scale import without_anchors
 
 
 def test_equal_scores_have_no_observed_scale() -> None:
-    """That is said, and not advised again; nor is a task without scores called equal."""
+    """The message states that scores are equal, and does not suggest observed anchors again."""
     flat = of_scores(
         {
             ("ppo", CARTPOLE): [1.0, 2.0],
@@ -18,17 +18,17 @@ def test_equal_scores_have_no_observed_scale() -> None:
             ("a2c", PENDULUM): [-150.0, -150.0],
         }
     )
-    expected = "all scores on Pendulum-v1 are equal: there is no observed scale"
+    expected = "all scores on Pendulum-v1 are equal: no observed range to normalise by"
     own = aggregates(inquiry(flat, normalisation="observed"))
     assert {expected} == {reason for e in own for reason in e.reasons.values()}
     assert expected == pairs(inquiry(flat, normalisation="observed"))[0].reason
     asked = inquiry(all_failed(), normalisation="observed")
     told = without_anchors({CARTPOLE: None}, asked)
-    assert "no run has a score on CartPole-v1: there is no observed scale" == told
+    assert "no run has a score on CartPole-v1: no observed range to normalise by" == told
 
 
 def test_a_narrow_scale_has_bounds() -> None:
-    """What an unbounded score becomes on a scale of half a unit is no number to refuse."""
+    """An unbounded score stays within the valid range after normalisation by narrow anchors."""
     narrow = {"random": 0.0, "threshold": 0.5}
     members = tuple(
         replace(m, configuration=replace(m.configuration, reference=narrow))

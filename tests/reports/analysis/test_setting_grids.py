@@ -59,12 +59,12 @@ def of_experiments(own: Sequence[Member]) -> Evidence:
 
 @pytest.mark.parametrize("sample", [*SAMPLES, *SWEEPS])
 def test_without_a_grid_there_is_none(sample: str) -> None:
-    """Labels of different algorithms are no settings, nor is what a sweep found."""
+    """Different algorithms and the trials of a sweep are no grid."""
     assert () == setting_grids({**SAMPLES, **SWEEPS}[sample]())
 
 
 def test_a_grid_has_its_settings_in_the_order_of_its_values() -> None:
-    """Numbers count as numbers: 4 epochs come before 10."""
+    """Numbers are sorted as numbers: 4 epochs come before 10."""
     own = only(grid())
     assert ("ppo", (CARTPOLE, PENDULUM)) == (own.name, own.tasks)
     assert (RATE, PASSES) == own.parameters
@@ -73,7 +73,7 @@ def test_a_grid_has_its_settings_in_the_order_of_its_values() -> None:
 
 
 def test_a_grid_has_the_runs_of_its_settings() -> None:
-    """Rising, task by task."""
+    """The runs are rising, per setting and task."""
     own = only(grid())
     assert (6, 2, 3) == own.runs.shape
     assert [[390.0, 400.0, 410.0], [-210.0, -200.0, -190.0]] == own.runs[3].tolist()
@@ -82,32 +82,32 @@ def test_a_grid_has_the_runs_of_its_settings() -> None:
 
 
 def test_each_algorithm_with_several_settings_is_a_grid() -> None:
-    """By name; an algorithm with one setting is none."""
+    """Grids are sorted by the name of the algorithm, and a single setting is no grid."""
     found = setting_grids(grid_beside_others())
     assert ["dqn", "ppo"] == [own.name for own in found]
     assert [2, 6] == [len(own.labels) for own in found]
 
 
 def test_one_task_makes_no_grid() -> None:
-    """There is nothing to tune for."""
+    """A grid needs at least two tasks."""
     assert () == setting_grids(evidence([m for m in members() if m.task == CARTPOLE]))
 
 
 def test_experiments_with_a_task_each_are_one_grid() -> None:
-    """As where every task is started by a command of its own."""
+    """Experiments with different tasks form one grid."""
     own = [replace(m, experiment=f"on {m.task}") for m in by_label(members())]
     assert only(grid()).labels == only(of_experiments(own)).labels
 
 
-def test_experiments_with_a_common_task_are_grids_of_their_own() -> None:
-    """Their runs are not the same settings once more."""
+def test_experiments_with_a_common_task_are_separate_grids() -> None:
+    """Experiments that share a task form separate grids."""
     other = [replace(m, experiment="other", label=f"other/{m.label}") for m in by_label(members())]
     found = setting_grids(of_experiments([*by_label(members()), *other]))
     assert ["ppo of other", "ppo of sample"] == [own.name for own in found]
 
 
-def test_a_setting_of_which_a_run_failed_did_not_run_there() -> None:
-    """The runs that are left would flatter it; that is told."""
+def test_a_setting_with_a_failed_run_counts_as_not_run() -> None:
+    """A setting with a finally failed run has no scores on that task, and is listed."""
     own = only(grid_with_failures())
     place = own.labels.index(labelled(0.01, 4))
     assert np.isnan(own.runs[place, 0]).all()
@@ -117,7 +117,7 @@ def test_a_setting_of_which_a_run_failed_did_not_run_there() -> None:
 
 
 def test_failures_that_count_as_the_worst_are_scores() -> None:
-    """Where the experiment says so."""
+    """Failed runs count as scores where the experiment declares it."""
     failed = grid_with_failures()
     worst = replace(
         failed, experiments=tuple(replace(e, failures="worst") for e in failed.experiments)
@@ -127,8 +127,8 @@ def test_failures_that_count_as_the_worst_are_scores() -> None:
     assert () == own.failed
 
 
-def test_runs_that_are_still_to_come_leave_the_others_their_weight() -> None:
-    """A report of a study that goes on."""
+def test_unfinished_runs_do_not_remove_a_setting() -> None:
+    """The scores of finished runs count while other runs are unfinished."""
     own = members()
     first = own[0]
     own[0] = member(interrupted(run_spec(first.configuration, 0)), first.configuration)
@@ -138,8 +138,8 @@ def test_runs_that_are_still_to_come_leave_the_others_their_weight() -> None:
     assert () == found.failed
 
 
-def test_what_changes_together_is_one_parameter() -> None:
-    """Whatever the values are; what is unset is a value, too."""
+def test_parameters_that_change_together_are_one() -> None:
+    """Paths that always change together are one parameter, including unset values."""
     own = by_label(
         [
             *on_both("a", n_steps=16, batch=[1, 2], clip=0.1),
@@ -162,23 +162,23 @@ def test_what_changes_together_is_one_parameter() -> None:
 
 
 def test_long_values_that_differ_at_their_end_are_two() -> None:
-    """Nothing is cut before it is compared."""
+    """Long values are compared in full."""
     long = "x" * 100
     own = by_label([*on_both("a", net=f"{long}1"), *on_both("b", net=f"{long}2")])
     assert [[0.0], [1.0]] == only(evidence(own)).levels.tolist()
 
 
 def test_labels_that_differ_in_something_else_are_left_out() -> None:
-    """They would be one setting with two scores."""
+    """Labels with equal agent and algorithm settings are left out with a reason."""
     own = [*on_both("a", x=1), *on_both("b", x=2), *on_both("c", x=3), *on_both("d", x=3)]
     found = only(evidence(own))
     assert ("a", "b") == found.labels
-    told = "c and d differ in something else than values of the agent and the algorithm"
+    told = "c and d have equal values of agent and algorithm, and differ in other settings"
     assert (told,) == found.left_out
 
 
 def test_a_label_with_other_values_on_another_task_is_left_out() -> None:
-    """It is no one setting."""
+    """A label with different values on different tasks is left out with a reason."""
     tuned = [
         m
         for task, x in zip(TASKS, (3, 4), strict=True)
@@ -186,13 +186,13 @@ def test_a_label_with_other_values_on_another_task_is_left_out() -> None:
     ]
     found = only(evidence([*on_both("a", x=1), *on_both("b", x=2), *tuned]))
     assert ("a", "b") == found.labels
-    assert ("c has not the same values on every task",) == found.left_out
+    assert ("c has different values on different tasks",) == found.left_out
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from(sorted(GRIDS)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
-    """Of labels, tasks and seeds."""
+    """The grid does not depend on the order of labels, tasks and seeds."""
     own = GRIDS[sample]()
     for one, other in zip(setting_grids(own), setting_grids(reordered(own, seed)), strict=True):
         assert (one.labels, one.parameters, one.failed) == (

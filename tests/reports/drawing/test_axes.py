@@ -21,7 +21,7 @@ positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
     [(1.0, 1.0), (1.4, 1.0), (1.5, 2.0), (3.0, 2.0), (3.2, 5.0), (7.0, 5.0), (7.2, 10.0)],
 )
 def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
-    """Whichever is nearest by ratio."""
+    """The step is the nearest by ratio of 1, 2 or 5 times a power of ten."""
     assert expected == tick_step(wanted)
     assert expected / 1000 == pytest.approx(tick_step(wanted / 1000))
     assert tick_step(5e-324) > 0
@@ -40,12 +40,12 @@ def test_steps_are_one_two_or_five(wanted: float, expected: float) -> None:
     ],
 )
 def test_ticks_are_round_and_short(low: float, high: float, expected: list[str]) -> None:
-    """Thousands become k, and all have as many digits as the step needs."""
+    """Ticks use units such as k, and the digits that the step needs."""
     assert expected == [tick.text for tick in Scale(low, high).ticks(5)]
 
 
 def test_ticks_of_many_decades_are_powers_of_ten() -> None:
-    """Each with its own unit, evenly apart."""
+    """Each power of ten has its own unit, at equal distances."""
     ticks = Scale(1, 1e6, log=True).ticks(4)
     assert ["1", "100", "10k", "1M"] == [tick.text for tick in ticks]
     assert [0, 33.333, 66.667, 100] == [tick.at for tick in ticks]
@@ -54,7 +54,7 @@ def test_ticks_of_many_decades_are_powers_of_ten() -> None:
 
 
 def test_ticks_within_a_decade_are_one_two_five() -> None:
-    """A logarithmic axis is not left with a single tick."""
+    """A logarithmic axis within a decade has several ticks."""
     assert ["10", "20", "50", "100"] == [t.text for t in Scale(10, 100, log=True).ticks(5)]
     assert ["2.2", "2.4", "2.6", "2.8"] == [t.text for t in Scale(2.1, 2.9, log=True).ticks(5)]
 
@@ -79,7 +79,7 @@ def test_ticks_are_few_rising_and_inside(low: float, high: float, count: int) ->
 @example(1.0, 1.0000000000000002, 5, 0.05)
 @example(0.0, 1e-299, 5, 0.05)
 def test_every_two_numbers_have_an_axis(a: float, b: float, count: int, padding: float) -> None:
-    """Both have a place on it, and its ticks rise and have different texts."""
+    """Two different numbers have positions on an axis whose ticks rise and have different texts."""
     check_axis(scale(AXIS, [a, b], padding), [a, b], count)
     check_axis(scale(Axis(title="score", low=a, high=b), [a, b], padding), [a, b], count)
 
@@ -92,14 +92,14 @@ def test_every_two_numbers_have_an_axis(a: float, b: float, count: int, padding:
 def test_every_two_positive_numbers_have_a_logarithmic_axis(
     a: float, b: float, count: int, padding: float
 ) -> None:
-    """Both have a place on it, and its ticks rise and have different texts."""
+    """Two positive numbers have positions on a logarithmic axis with different tick texts."""
     check_axis(scale(LOG, [a, b], padding), [a, b], count)
     named = Axis(title="steps", log=True, low=a, high=b)
     check_axis(scale(named, [a, b], padding), [a, b], count)
 
 
 def check_axis(drawn: Scale | None, values: list[float], count: int) -> None:
-    """Values have places between the ends, and ticks rise and have different texts."""
+    """Check that values lie between the ends, and ticks rise and have different texts."""
     assert drawn is not None
     assert math.isfinite(drawn.low)
     assert math.isfinite(drawn.high)
@@ -113,14 +113,14 @@ def check_axis(drawn: Scale | None, values: list[float], count: int) -> None:
 
 
 def test_no_tick_has_no_text() -> None:
-    """Nor does one alone need a neighbour."""
+    """No tick and a single tick have texts without a neighbour."""
     assert [] == tick_texts([])
     assert ["5"] == tick_texts([5.0])
     assert [0.0, 0.5, 1.0] == linear(0, 1, 2)
 
 
-def test_places_are_shares() -> None:
-    """Of the length, or of the logarithm's; what has no place has none."""
+def test_positions_are_shares_of_the_axis() -> None:
+    """A position is the share of the length or of the logarithmic length, or `None`."""
     assert 0.25 == Scale(0, 4).at(1)
     assert 0.5 == Scale(1, 100, log=True).at(10)
     assert [None] * 3 == [Scale(0, 1).at(v) for v in (None, math.nan, math.inf)]
@@ -129,21 +129,21 @@ def test_places_are_shares() -> None:
     assert [0, 0.5, 1] == [Scale(-1.7e308, 1.7e308).at(v) for v in (-1.7e308, 0, 1.7e308)]
 
 
-def test_the_values_are_framed() -> None:
-    """With a margin, which does not cross zero."""
+def test_the_axis_has_a_margin_around_the_values() -> None:
+    """The margin does not cross zero."""
     assert Scale(9.9, 11.1) == scale(AXIS, [10.0, 11.0, None, math.nan], padding=0.1)
     assert Scale(0, 10.95) == scale(AXIS, [0.5, 10.0], padding=0.1)
 
 
-def test_named_ends_win() -> None:
-    """Where they can be shown at all."""
+def test_ends_of_the_axis_take_precedence() -> None:
+    """Named ends replace those of the values where a scale can show them."""
     assert Scale(0, 1) == scale(Axis(title="share", low=0, high=1), [0.4, 0.6], padding=0.1)
     assert Scale(0.4, 0.6) == scale(Axis(title="share", low=1, high=0), [0.4, 0.6])
     assert Scale(2, 8, log=True) == scale(Axis(title="t", low=0, log=True), [2, 8, -1])
 
 
 def test_equal_values_have_room() -> None:
-    """A constant stands in the middle of an axis that is not empty."""
+    """A constant is in the middle of an axis with positive length."""
     for value, axis in ((-200.0, AXIS), (0.0, AXIS), (1e6, AXIS), (7.0, LOG)):
         drawn = scale(axis, [value, value])
         assert drawn is not None
@@ -151,7 +151,7 @@ def test_equal_values_have_room() -> None:
         assert 0.5 == pytest.approx(drawn.at(value))
 
 
-def test_nothing_has_no_axis() -> None:
-    """Neither gaps nor what has no logarithm can be framed."""
+def test_no_value_has_no_axis() -> None:
+    """Missing values and values without a logarithm have no axis."""
     assert None is scale(AXIS, [None, math.nan, math.inf])
     assert None is scale(LOG, [0.0, -1.0])

@@ -19,32 +19,32 @@ def test_plain_names_stay() -> None:
     assert {"curves-0": "curves-0", "a.b_c": "a.b_c"} == file_stems(_study("curves-0", "a.b_c"))
 
 
-def test_hostile_names_leave_no_folder() -> None:
-    """Slashes, dots in front and devices cannot lead anywhere."""
+def test_hostile_names_stay_in_the_folder() -> None:
+    """Slashes, leading dots and device names give harmless file names."""
     names = ("../../etc/passwd", "ALE/Pong-v5", ".hidden", "CON", "report", "…", "-rf")
     expected = ["etc-passwd", "ALE-Pong-v5", "hidden", "CON-2", "report-2", "unnamed", "rf"]
     assert expected == list(file_stems(_study(*names)).values())
 
 
 def test_names_that_differ_in_case_differ_in_more() -> None:
-    """Some file systems take two cases for one name."""
+    """Names that differ only in case give file names that differ in more."""
     assert {"a": "a", "A": "A-2", "a!": "a-3"} == file_stems(_study("a", "A", "a!"))
 
 
-def test_a_name_stands_once() -> None:
-    """Two blocks of one name would write one file."""
+def test_equal_names_are_refused() -> None:
+    """Two blocks with one name raise an error."""
     with pytest.raises(ValueError, match="two blocks are named 'a'"):
         file_stems(_study("a", "a"))
 
 
 def test_words_have_no_file() -> None:
-    """Only tables and figures are files."""
+    """Only tables and figures have a file."""
     assert ["a"] == [block.name for block in drawn_blocks(_study("a"))]
 
 
 @given(names=st.lists(st.text(), unique=True))
 def test_every_name_has_a_file_of_its_own(names: list[str]) -> None:
-    """Any names give as many plain file names, even where case does not count."""
+    """Any names give different file names, also where case is ignored."""
     stems = [stem.lower() for stem in file_stems(_study(*names)).values()]
     assert len(names) == len(set(stems))
     assert all(set(stem) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-") for stem in stems)

@@ -46,27 +46,27 @@ def parallel(*threads: Thread, low: float | None = 0, high: float | None = 1) ->
 
 
 def found(figure: Parallel) -> Strands:
-    """The strands, which there must be."""
+    """The layout of the threads, which must exist."""
     drawn = strands(figure)
     assert drawn is not None
     return drawn
 
 
 def test_heights_are_shares_of_each_coordinate() -> None:
-    """Of its length, of its logarithm's, or of the places of its choices."""
+    """A height is a share of the length, the logarithmic length, or the number of choices."""
     (strand,) = found(parallel(thread(1, 1e-2, 2))).strands
     assert (0.25, 0.5, 0.625) == pytest.approx(strand.heights)
 
 
-def test_a_value_that_is_not_there_is_a_gap() -> None:
-    """A conditional parameter is skipped; what has no place is one more gap, and is counted."""
+def test_a_missing_value_is_a_gap() -> None:
+    """A missing value is a gap; a value that cannot be shown is a gap and is counted."""
     drawn = found(parallel(thread(1, None, NAN), thread(2, 0, 7)))
     assert [(0.25, None, None), (0.5, None, None)] == [s.heights for s in drawn.strands]
     assert 3 == drawn.left_out
 
 
 def test_coordinates_reach_as_far_as_their_values() -> None:
-    """The default configuration may lie beyond the space; equal ends still have room."""
+    """A coordinate extends to a default outside the space, and equal ends have room."""
     assert Scale(-1, 4) == coordinate_scale(UNIT, (-1, 2))
     assert Scale(1e-4, 10, log=True) == coordinate_scale(LOG, (10, None, NAN))
     assert Scale(0.9, 1.1) == coordinate_scale(replace(UNIT, low=1, high=1), (1,))
@@ -75,7 +75,7 @@ def test_coordinates_reach_as_far_as_their_values() -> None:
 
 
 def test_choices_are_ticks() -> None:
-    """In the middle of their share of the coordinate; of very many only some are named."""
+    """Each choice has a tick, and only some of very many choices are named."""
     ticks = coordinate_ticks(CHOICE, coordinate_scale(CHOICE, ()))
     assert [Tick(12.5, "tanh"), Tick(37.5, "relu")] == ticks[:2]
     many = replace(CHOICE, names=tuple(map(str, range(40))))
@@ -86,7 +86,7 @@ def test_choices_are_ticks() -> None:
 
 
 def test_numbers_are_ticks_on_their_scale() -> None:
-    """Decades on a logarithmic one."""
+    """A logarithmic coordinate has ticks at decades."""
     texts = [tick.text for tick in coordinate_ticks(LOG, coordinate_scale(LOG, ()))]
     assert ["0.0001", "0.001", "0.01", "0.1", "1"] == texts
 
@@ -96,7 +96,7 @@ def test_numbers_are_ticks_on_their_scale() -> None:
     [(0, 0), (0.5, 6), (1, 11), (7, 11), (-7, 0), (None, None), (NAN, None), (ENDLESS, None)],
 )
 def test_a_value_gives_the_colour(value: float | None, expected: int | None) -> None:
-    """One of twelve, evenly; beyond the ends that of the end, and without a value none."""
+    """The value selects one of twelve colours, clipped at the ends, or none."""
     drawn = found(parallel(thread(1, 1, 1, value=value), thread(1, 1, 1)))
     assert expected in {strand.shade for strand in drawn.strands}
     shades = [s.shade for s in drawn.strands if s.thread.value is value]
@@ -104,40 +104,40 @@ def test_a_value_gives_the_colour(value: float | None, expected: int | None) -> 
 
 
 def test_equal_values_have_the_middle_colour() -> None:
-    """Also that of one trial alone."""
+    """Equal values, and the value of a single trial, have the middle colour."""
     (strand,) = found(parallel(thread(1, 1, 1, value=7), low=None, high=None)).strands
     assert 6 == strand.shade
 
 
-def test_nobody_has_a_value() -> None:
-    """Then there is no key, and every thread is grey."""
+def test_without_values_threads_have_no_colour() -> None:
+    """Without values there is no colour key, and every thread is grey."""
     figure = parallel(thread(1, 1, 1, value=None), thread(1, 1, 1, value=NAN))
     drawn = found(figure)
     assert (None, [None, None]) == (drawn.colour, [s.shade for s in drawn.strands])
     assert ["2 of 2 have no value (grey)."] == parallel_words(figure)
 
 
-def test_the_key_says_what_lies_beyond_it() -> None:
-    """With a sign at the end in question."""
+def test_the_key_marks_values_beyond_its_ends() -> None:
+    """The ends of the key have a ≤ or ≥ sign where values lie beyond them."""
     inside = parallel(thread(1, 1, 1, value=0.2), thread(1, 1, 1, value=1))
     assert ("0", "1") == colour_ends(inside, Scale(0, 1))
     beyond = parallel(thread(1, 1, 1, value=-3), thread(1, 1, 1, value=1.5))
     assert ("≤ 0", "≥ 1") == colour_ends(beyond, Scale(0, 1))
 
 
-def test_what_must_be_known_is_said() -> None:
-    """How many are grey, and what is not shown."""
+def test_notes_count_grey_threads_and_hidden_values() -> None:
+    """The notes count threads without a value and values that are not shown."""
     assert [] == parallel_words(parallel(thread(1, 1, 1)))
     assert [] == parallel_words(parallel())
     odd = parallel(thread(1, -1, 1, value=None), thread(1, 1, 1))
     assert [
         "1 of 2 has no value (grey).",
-        "1 value is not shown, for want of a place on its coordinate.",
+        "1 value is not shown (not finite, or outside its axis).",
     ] == parallel_words(odd)
 
 
-def test_the_highest_stand_before_the_others() -> None:
-    """Grey ones behind, marked ones in front of all."""
+def test_threads_are_drawn_by_rising_value() -> None:
+    """Grey threads are drawn first and marked threads last."""
     figure = parallel(
         thread(1, 1, 1, value=0.1, name="marked", marked=True),
         thread(1, 1, 1, value=0.9, name="high"),
@@ -148,28 +148,28 @@ def test_the_highest_stand_before_the_others() -> None:
     assert ["grey", "low", "high", "marked"] == names
 
 
-def test_nothing_has_no_strands() -> None:
-    """No thread, no coordinate, or no value anywhere."""
+def test_no_value_has_no_layout() -> None:
+    """Without threads, coordinates or values there is no layout."""
     assert None is strands(parallel())
     assert None is strands(parallel(thread(None, NAN, None)))
     assert None is strands(replace(parallel(thread()), coordinates=()))
 
 
 def test_a_thread_of_another_length_is_refused() -> None:
-    """It would be drawn on the wrong coordinates."""
+    """A thread needs one value per coordinate."""
     with pytest.raises(ValueError, match="zip"):
         strands(parallel(thread(1, 1)))
 
 
-def test_choices_are_told_by_name() -> None:
-    """Numbers are told as they are; what is no choice has no name."""
+def test_choices_have_names() -> None:
+    """Numbers stay numbers, and an invalid index of a choice has no name."""
     assert ["relu", None, None, None] == [choice(CHOICE, v) for v in (1, 9, NAN, None)]
     assert [0.25, None] == [choice(UNIT, v) for v in (0.25, None)]
 
 
 @given(st.lists(st.floats(0, 100), max_size=30))
-def test_names_keep_apart(places: list[float]) -> None:
-    """By what they need or by what there is, inside, and in their order."""
+def test_names_keep_a_minimal_distance(places: list[float]) -> None:
+    """Names keep the minimal distance, or an even one, inside the axis and in order."""
     moved = apart(places, least=5)
     least = min(5, 100 / max(1, len(places) - 1))
     assert all(-0.01 <= at <= 100.01 for at in moved)
@@ -178,14 +178,14 @@ def test_names_keep_apart(places: list[float]) -> None:
 
 
 def test_names_that_have_room_stay() -> None:
-    """Only what is too near moves, and not beyond the ends."""
+    """Only names that are too close are moved."""
     assert [10, 50, 90] == apart([10, 50, 90], least=5)
     assert [100, 95, 0] == apart([99, 98, 0], least=5)
 
 
 @given(st.randoms(use_true_random=False))
-def test_strands_do_not_depend_on_the_order(chance: random.Random) -> None:
-    """Whichever run ended first."""
+def test_the_layout_does_not_depend_on_the_order(chance: random.Random) -> None:
+    """Threads in another order give the same layout."""
     threads = [
         thread(k % 4, 1, k % 3, value=None if k == 4 else k % 5, name=f"trial {k}", marked=k == 3)
         for k in range(12)

@@ -32,21 +32,21 @@ def scatter(
 
 
 def placed(figure: Scatter) -> Places:
-    """The places, which there must be."""
+    """The layout, which must exist."""
     found = places(figure)
     assert found is not None
     return found
 
 
-def test_points_stand_where_they_are() -> None:
-    """On axes whose named ends win."""
+def test_points_keep_their_coordinates() -> None:
+    """Points keep their coordinates, on axes with fixed ends."""
     found = placed(scatter(cloud((0, 0.5), (4, 1))))
     assert (Scale(0, 4), Scale(0, 1), 0) == (found.x, found.y, found.left_out)
     assert ((Place(0, 0, 0.5), Place(1, 4, 1)),) == found.clouds
 
 
 def test_axes_frame_points_curves_and_marks() -> None:
-    """Where they name no ends: 2 % beyond points sideways, 4 % upwards."""
+    """Without fixed ends, axes extend 2 % horizontally and 4 % vertically beyond the data."""
     line = Line(label="best", x=(0, 10), y=(0, 100), steps=True)
     bare = Axis(title="")
     figure = replace(scatter(cloud((5, 50)), x=bare, y=bare), lines=(line,), marks=(("m", 200),))
@@ -54,22 +54,22 @@ def test_axes_frame_points_curves_and_marks() -> None:
     assert (Scale(0, 10.2), Scale(0, 208)) == (found.x, found.y)
 
 
-def test_what_has_no_place_is_counted() -> None:
-    """No number, no logarithm, or beyond an end that an axis names."""
+def test_points_that_are_not_shown_are_counted() -> None:
+    """Points that are not finite, have no logarithm or lie outside the axes are counted."""
     log = Axis(title="x", log=True)
     figure = scatter(
         cloud((1, 0.5), (0, 0.5), (-1, 0.5), (10, NAN), (ENDLESS, 0.5), (2, 7)), x=log
     )
     found = placed(figure)
     assert ([0], 5) == ([place.number for place in found.clouds[0]], found.left_out)
-    assert "5 points are not shown, for want of a place on these axes." == left_out_words(figure)
+    assert "5 points are not shown (not finite, or outside the axes)." == left_out_words(figure)
     one = scatter(cloud((1, 0.5), (1, 2)))
-    assert "1 point is not shown, for want of a place on these axes." == left_out_words(one)
+    assert "1 point is not shown (not finite, or outside the axes)." == left_out_words(one)
     assert "" == left_out_words(scatter(cloud((1, 0.5))))
 
 
-def test_nothing_has_no_places() -> None:
-    """Neither no cloud nor one without numbers; the latter is said."""
+def test_no_point_has_no_layout() -> None:
+    """Without points, or without finite points, there is no layout; the latter gives a note."""
     assert None is places(scatter())
     lost = scatter(cloud((NAN, 1), (1, NAN)), ticks=("a", "b"))
     assert None is places(lost)
@@ -78,7 +78,7 @@ def test_nothing_has_no_places() -> None:
 
 
 def test_a_point_alone_stands_above_its_tick() -> None:
-    """Only neighbours move aside, and each stays next to its own tick."""
+    """Only points with neighbours are moved, and each stays near its tick."""
     figure = scatter(cloud((0, 0.5), (1, 0.1), (1, 0.2), (1, 0.3)), ticks=("tanh", "relu"))
     found = placed(figure)
     assert Scale(-0.5, 1.5) == found.x
@@ -89,7 +89,7 @@ def test_a_point_alone_stands_above_its_tick() -> None:
 
 
 def test_equal_points_do_not_hide_each_other() -> None:
-    """A hundred of one value stand apart, within 0.3 of their tick."""
+    """A hundred equal points are spread within 0.3 of their tick."""
     figure = scatter(cloud(*[(0, 0.5)] * 100), ticks=("tanh",))
     xs = sorted(place.x for place in placed(figure).clouds[0])
     assert -0.3 <= xs[0] < -0.28
@@ -97,8 +97,8 @@ def test_equal_points_do_not_hide_each_other() -> None:
     assert min(b - a for a, b in pairwise(xs)) > 0.002
 
 
-def test_a_tick_is_known_by_its_number() -> None:
-    """And nothing else has a name."""
+def test_ticks_have_names_at_their_index() -> None:
+    """Only the x positions of ticks have a name."""
     figure = scatter(ticks=("tanh", "relu"))
     assert ["tanh", "relu", None, None, None] == [
         tick_name(figure, x) for x in (-0.3, 1.3, 1.6, -1, NAN)
@@ -110,10 +110,10 @@ def test_a_tick_is_known_by_its_number() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), min_size=1, max_size=30),
     st.randoms(use_true_random=False),
 )
-def test_places_do_not_depend_on_the_order(
+def test_the_layout_does_not_depend_on_the_order(
     points: list[tuple[int, int]], chance: random.Random
 ) -> None:
-    """Whichever run ended first."""
+    """Points in another order give the same layout."""
     named = [(float(a), float(b), f"trial {k}") for k, (a, b) in enumerate(points)]
 
     def seen(order: list[tuple[float, float, str]]) -> set[tuple[str, float, float]]:
@@ -128,8 +128,8 @@ def test_places_do_not_depend_on_the_order(
 
 
 @pytest.mark.parametrize("count", [2, 5, 40])
-def test_neighbours_in_height_stand_apart(count: int) -> None:
-    """Of three neighbours no two share a place."""
+def test_neighbours_in_height_have_different_offsets(count: int) -> None:
+    """No two of three neighbours in height have the same offset."""
     points = [(0.0, k / count) for k in range(count)]
     xs = [place.x for place in placed(scatter(cloud(*points), ticks=("a",))).clouds[0]]
     near = [(a, b) for k in range(count) for a, b in combinations(xs[k : k + 3], 2)]

@@ -30,20 +30,20 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import unambiguous
 
 
-def test_labels_keep_the_order_of_asking_and_tasks_are_sorted() -> None:
-    """Colours follow the labels as they were asked for; tasks follow their names."""
+def test_labels_keep_their_order_and_tasks_are_sorted() -> None:
+    """Labels are in the requested order and tasks in the order of their names."""
     own = evidence([*scored(configured("sac", PENDULUM), [1.0]), *scored(configured(), [2.0])])
     assert (("sac", "ppo"), (CARTPOLE, PENDULUM)) == (own.labels, own.tasks)
 
 
 def test_a_cell_sorts_scores_and_counts_runs() -> None:
-    """Scores are rising; the number of runs that were asked for is kept."""
+    """Scores are rising, and the number of planned runs is kept."""
     cell = evidence(scored(configured(), [3.0, 1.0, 2.0])).cells["ppo", CARTPOLE]
     assert ([1.0, 2.0, 3.0], 3, 3) == (list(cell.scores), cell.n, cell.planned)
 
 
-def test_there_is_no_cell_where_nothing_was_asked_for() -> None:
-    """A label without a task has no cell there, and fewer cells of its own."""
+def test_there_is_no_cell_without_planned_runs() -> None:
+    """A label without planned runs on a task has no cell there."""
     own = task_missing()
     assert None is own.cell("dqn", PENDULUM)
     assert [CARTPOLE] == [cell.task for cell in own.of_label("dqn")]
@@ -51,7 +51,7 @@ def test_there_is_no_cell_where_nothing_was_asked_for() -> None:
 
 
 def test_every_run_without_a_score_is_of_one_kind() -> None:
-    """Failed, unscored and missing runs are told apart, and none is lost."""
+    """Every run without a score is either failed, unscored or missing."""
     cell = incomplete().cells["a2c", CARTPOLE]
     counts = [len(own) for own in (cell.scored, cell.failed, cell.unscored, cell.missing)]
     assert [1, 1, 0, 3] == counts
@@ -104,7 +104,7 @@ def test_cells_do_not_depend_on_the_order_of_the_runs(seed: int) -> None:
 
 
 def test_names_are_those_that_commands_take() -> None:
-    """A run is named by its experiment and its folder."""
+    """The name of a run is that of its experiment and its folder."""
     own = scored(configured(), [1.0])[0]
     assert f"sample/{own.record.spec.name}" == own.name
 
@@ -115,19 +115,19 @@ def test_reference_is_that_of_the_task() -> None:
     assert None is typical().reference(PENDULUM)["minimum"]
 
 
-def test_labels_are_told_apart_by_experiment_only_where_they_must_be() -> None:
-    """Two experiments with a label of the same name on a task get the experiment in front."""
+def test_ambiguous_labels_get_the_name_of_the_experiment() -> None:
+    """Equal labels of two experiments on one task get the experiment as a prefix."""
     labels = [("a", "ppo", "x"), ("b", "ppo", "x"), ("b", "dqn", "x"), ("a", "sac", "y")]
     assert ["a/ppo", "b/ppo", "dqn", "sac"] == unambiguous(labels)
 
 
 def test_a_label_of_two_experiments_on_different_tasks_is_one() -> None:
-    """What is nowhere ambiguous keeps its name."""
+    """A label without ambiguity keeps its name."""
     assert ["ppo", "ppo"] == unambiguous([("a", "ppo", "x"), ("b", "ppo", "y")])
 
 
 def test_a_label_twice_in_an_experiment_is_refused() -> None:
-    """Two configurations of one name on a task cannot be told apart."""
+    """Two configurations with one label on a task raise an error."""
     with pytest.raises(ProtocolError, match="has ppo twice on x"):
         unambiguous([("a", "ppo", "x"), ("a", "ppo", "x")])
 
@@ -140,13 +140,13 @@ def test_states_of_runs_without_score_are_kept() -> None:
     assert ([runs[0]], [runs[1]]) == (cell.failed, cell.missing)
 
 
-def test_everything_of_nothing_is_empty() -> None:
+def test_evidence_without_runs_is_empty() -> None:
     """Evidence without runs has neither labels nor tasks nor cells."""
     own = evidence([])
     assert ((), (), {}) == (own.labels, own.tasks, own.cells)
 
 
-def test_samples_are_what_they_say() -> None:
+def test_samples_have_the_documented_size() -> None:
     """The typical sample has 3 labels × 2 tasks × 5 seeds with 11 evaluations each."""
     own = typical()
     assert (LABELS, 2, 30) == (own.labels, len(own.tasks), len(own.members))

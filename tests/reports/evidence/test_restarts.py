@@ -1,4 +1,4 @@
-"""How many runs continued or began anew, in numbers and in words."""
+"""How many runs continued or restarted, in numbers and in words."""
 
 from samples import spec
 
@@ -8,12 +8,12 @@ from rlexp.reports.evidence.restarts import Past
 
 
 def refused(*reasons: str) -> tuple[Refused, ...]:
-    """Checkpoints that were refused for these reasons."""
+    """Events of refused checkpoints with these reasons."""
     return tuple(Refused(time=1.0, step=5, reason=reason) for reason in reasons)
 
 
 def test_runs_are_counted_and_not_attempts() -> None:
-    """A run may have continued several times; reasons come by how many runs have them."""
+    """A run counts once, and reasons are sorted by the number of runs."""
     went_on = (
         Continued(time=1.0, step=5, attempt=1),
         Continued(time=2.0, step=9, attempt=1, drift="torch changed"),
@@ -38,19 +38,19 @@ def test_runs_are_counted_and_not_attempts() -> None:
     assert expected == past == Past.from_plain(past.plain())
     assert [
         "1 run continued from a checkpoint",
-        "1 run began anew at the first step",
+        "1 run restarted from the first step",
         "checkpoints of 2 runs were refused: often; rare",
         "1 run continued with other versions: torch changed",
     ] == list(past.sentences())
 
 
-def test_an_even_past_is_no_sentence() -> None:
-    """Runs that took one attempt."""
+def test_runs_of_one_attempt_give_no_sentence() -> None:
+    """Runs that took one attempt give no sentence."""
     assert [] == list(Past.of([RunRecord(spec=spec())]).sentences())
 
 
-def test_many_reasons_are_cut() -> None:
-    """A line stays a line."""
+def test_many_reasons_are_shortened() -> None:
+    """A line lists the first reasons and the number of the others."""
     record = RunRecord(spec=spec(), refused=refused(*map(str, range(5))))
     (line,) = Past.of([record]).sentences()
     assert line.endswith("; and 2 other reasons")

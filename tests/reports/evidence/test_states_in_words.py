@@ -8,17 +8,17 @@ from rlexp.text import counted, listed, numbers, shortened
 
 
 def test_things_are_counted() -> None:
-    """One is singular; thousands are set apart."""
+    """One item is singular, and thousands have a separator."""
     assert ["0 runs", "1 run", "1,500 runs"] == [counted(n, "run") for n in (0, 1, 1500)]
 
 
 def test_names_are_listed() -> None:
-    """As in a sentence."""
+    """Names are joined as in a sentence."""
     assert ["", "a", "a and b", "a, b and c"] == [listed("abc"[:n]) for n in range(4)]
 
 
 def test_many_names_are_shortened() -> None:
-    """How many more there are is said."""
+    """A shortened list has the number of the other names."""
     assert "a, b and 2 more" == shortened("abcd", 2)
     assert "a and b" == shortened("ab", 2)
 
@@ -28,13 +28,13 @@ def test_many_names_are_shortened() -> None:
     [([], ""), ([3], "3"), ([0, 1, 2, 4], "0–2, 4"), ([5, 4, 5], "4–5"), ([0, 2], "0, 2")],
     ids=str,
 )
-def test_numbers_are_told_by_their_ends(values: list[int], words: str) -> None:
-    """In order, each once."""
+def test_numbers_are_written_as_ranges(values: list[int], words: str) -> None:
+    """Consecutive numbers are ranges, sorted and without duplicates."""
     assert words == numbers(values)
 
 
-def test_states_tell_failures_damage_and_scores_that_are_no_number() -> None:
-    """A run without a score is not simply completed."""
+def test_states_show_failures_damage_and_non_finite_scores() -> None:
+    """A completed run without a finite score has its own state."""
     own = [m for m in incomplete().members if m.score is None]
     assert ["failed (nan)", "interrupted", "planned", "unreadable"] == [state(m) for m in own]
     unscored = [m for m in not_finite().members if m.score is None]
@@ -51,5 +51,5 @@ def test_states_tell_failures_damage_and_scores_that_are_no_number() -> None:
     ],
 )
 def test_scores_in_words(score: str, words: str) -> None:
-    """As the budget declares them."""
+    """The text follows the score that the budget declares."""
     assert words in score_in_words(configured(score=score).budget.defining())

@@ -133,7 +133,7 @@ def test_points_become_counts_and_ranges() -> None:
         "| complete | 3 | 1.5 | 20.0 |\n"
         "| failed | 0 | — | — |\n"
         "| best | 2 | 1.5 | 20.0 |\n\n"
-        "1 point is not shown, for want of a place on these axes."
+        "1 point is not shown (not finite, or outside the axes)."
     )
     assert expected == _report(figure)
 

@@ -22,7 +22,7 @@ from rlexp.reports.figures.canvas import publication_style
 from rlexp.reports.formats import as_csv, as_json, markdown
 from rlexp.reports.page.grids import heat_map_plot
 from rlexp.reports.page.html import render_html
-from rlexp.reports.sections.generalisation import Generalisation
+from rlexp.reports.sections.generalisation import GeneralisationSection
 
 pytest_plugins = ("browser_pages",)
 
@@ -174,7 +174,9 @@ def test_the_figure_for_print_has_every_number_and_an_outline_where_there_is_non
 
 def test_a_browser_draws_it(browser: Browser, tmp_path: Path) -> None:
     """A tap on a cell shows its value, texts are readable, and the page fits a phone."""
-    part = Generalisation(tail=0.1, mastery=None, parameters=None, bins=6).part(inquiry(sampled()))
+    part = GeneralisationSection(tail=0.1, mastery=None, parameters=None, bins=6).part(
+        inquiry(sampled())
+    )
     assert part is not None
     path = tmp_path / "page.html"
     path.write_text(render_html(study(*of_kind(part, HeatMap), replace(MAP, label=HOSTILE[1]))))

@@ -18,7 +18,7 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 
 from rlexp.reports.analysis.estimates import aggregates
 from rlexp.reports.drawing.blocks import Intervals, Tone
-from rlexp.reports.sections.aggregates import Aggregates
+from rlexp.reports.sections.aggregates import AggregatesSection
 from rlexp.stats.interval import Interval
 
 
@@ -32,8 +32,8 @@ def interval(estimate: float, half: float | None) -> Interval:
 
 
 def test_the_table_holds_what_was_estimated() -> None:
-    """A row a label, a column a metric, whole intervals in the cells."""
-    own = table(part_of(Aggregates(), typical()), "aggregates")
+    """The table has a row per label, a column per metric, and intervals in its cells."""
+    own = table(part_of(AggregatesSection(), typical()), "aggregates")
     found = {e.label: list(e.intervals.values()) for e in aggregates(inquiry(typical()))}
     assert found == {row[0]: list(row[2:]) for row in own.rows}
     assert ["10 of 10: 5 on each of 2 tasks"] * 3 == column(own, "runs")
@@ -42,74 +42,74 @@ def test_the_table_holds_what_was_estimated() -> None:
 
 
 def test_the_figure_draws_the_same_numbers() -> None:
-    """A panel a metric, a mark a label."""
-    figure = of_kind(part_of(Aggregates(), typical()), Intervals)[0]
+    """The figure has a panel per metric and a mark per label, with the numbers of the table."""
+    figure = of_kind(part_of(AggregatesSection(), typical()), Intervals)[0]
     assert ["IQM", "median", "mean", "optimality gap"] == [p.title for p in figure.panels]
-    own = table(part_of(Aggregates(), typical()), "aggregates")
+    own = table(part_of(AggregatesSection(), typical()), "aggregates")
     for panel in figure.panels:
         assert column(own, panel.title) == [mark.interval for mark in panel.marks]
-    assert "Of the optimality gap, lower is better." in figure.note
+    assert "Lower is better for optimality gap." in figure.note
 
 
-def test_anchors_stand_beside_what_is_normalised() -> None:
-    """With their source."""
-    own = table(part_of(Aggregates(), typical()), "anchors")
+def test_normalised_scores_have_a_table_of_anchors() -> None:
+    """The table of anchors has their source."""
+    own = table(part_of(AggregatesSection(), typical()), "anchors")
     expected = (CARTPOLE, 22.5, 475.0, "random and threshold score (measured)")
     assert expected == own.rows[0]
 
 
 def test_units_of_one_task() -> None:
-    """Raw scores, but for what is capped at 1."""
-    own = part_of(Aggregates(), one_task())
+    """Scores of a single task are raw, except for capped metrics."""
+    own = part_of(AggregatesSection(), one_task())
     assert texts(own)[0].startswith("All runs on CartPole-v1, in units of its return.")
     note = table(own, "aggregates").note
-    assert "In units of the return; optimality gap of normalised scores." in note
+    assert "In units of the return; optimality gap in normalised scores." in note
     axes = [panel.axis.title for panel in of_kind(own, Intervals)[0].panels]
     assert ["return", "return", "return", "normalised score"] == axes
 
 
 def test_a_label_without_an_aggregate_keeps_its_row() -> None:
-    """The cells are empty, and a notice says why."""
-    own = part_of(Aggregates(), task_missing())
+    """The cells of the label are empty, and a notice has the reason."""
+    own = part_of(AggregatesSection(), task_missing())
     assert ("dqn", "5 of 5", None, None, None, None) == table(own, "aggregates").rows[2]
-    expected = (Tone.WARNING, "No aggregate: dqn was not asked for on Pendulum-v1.")
+    expected = (Tone.WARNING, "No aggregate: dqn has no planned run on Pendulum-v1.")
     assert expected == notices(own)[0]
     labels = [m.label for m in of_kind(own, Intervals)[0].panels[0].marks]
     assert ["ppo", "a2c"] == labels
 
 
 def test_a_reason_that_all_share_is_said_once() -> None:
-    """Missing anchors are one problem, not one a label."""
-    own = part_of(Aggregates(), without_anchors())
+    """One notice names the missing anchors of all labels."""
+    own = part_of(AggregatesSection(), without_anchors())
     assert [Tone.PROBLEM] == [tone for tone, _ in notices(own)]
     assert [] == of_kind(own, Intervals)
 
 
 def test_all_failed_says_so_for_every_label() -> None:
-    """No figure, empty rows, two problems."""
-    own = part_of(Aggregates(), all_failed())
+    """Labels without scores have empty rows and a problem each, and no figure."""
+    own = part_of(AggregatesSection(), all_failed())
     assert [Tone.PROBLEM] * 2 == [tone for tone, _ in notices(own)]
     assert [None] * 2 == column(table(own, "aggregates"), "IQM")
 
 
 def test_no_interval_is_a_warning_with_its_reason() -> None:
-    """One run, or equal scores: an estimate stands there alone."""
-    warned = notices(part_of(Aggregates(), one_run()))
+    """Labels with one run or equal scores have an estimate and a warning."""
+    warned = notices(part_of(AggregatesSection(), one_run()))
     assert (Tone.WARNING, "No interval for ppo: too few runs for an interval (n = 1).") in warned
-    warned = notices(part_of(Aggregates(), constant()))
+    warned = notices(part_of(AggregatesSection(), constant()))
     assert (Tone.WARNING, "No interval for ppo and a2c: all runs are equal.") in warned
 
 
 def test_narrow_intervals_are_warned_of() -> None:
-    """Where simulations say that fewer than nine of ten hold the true value."""
+    """Intervals with a simulated coverage below 90 % give a warning."""
     own = {k: v for k, v in typical_scores(3).items() if k[1] == CARTPOLE}
-    warned = notices(part_of(Aggregates(), of_scores(own), interval="percentile"))
+    warned = notices(part_of(AggregatesSection(), of_scores(own), interval="percentile"))
     assert [Tone.WARNING] == [tone for tone, _ in warned]
     assert "IQM, median and mean are too narrow for ppo, a2c and dqn" in warned[0][1]
     assert "in 71.8 % of simulations" in warned[0][1]
-    assert [] == notices(part_of(Aggregates(), one_task()))
+    assert [] == notices(part_of(AggregatesSection(), one_task()))
 
 
-def test_nothing_asked_for_has_no_part() -> None:
-    """There is nothing to aggregate."""
-    assert None is Aggregates().part(inquiry(empty()))
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no aggregates."""
+    assert None is AggregatesSection().part(inquiry(empty()))

@@ -15,7 +15,7 @@ from part_blocks import column, part_of, table, texts
 from sweep_samples import just_begun, searching, swept, swept_evidence, two_sweeps
 
 from rlexp.protocol.budget import Compute
-from rlexp.reports.sections.cost import Cost
+from rlexp.reports.sections.cost import CostSection
 
 NAMES = ("sample", "other")
 
@@ -23,92 +23,94 @@ NAMES = ("sample", "other")
 def test_cost_by_hand() -> None:
     """Two runs of 11,000 steps and 5 seconds on 2 threads each."""
     own = replace(configured(), compute=Compute(threads=2, device="cpu"))
-    found = table(part_of(Cost(), evidence(scored(own, [1.0, 2.0]))), "cost")
+    found = table(part_of(CostSection(), evidence(scored(own, [1.0, 2.0]))), "cost")
     expected = (CARTPOLE, "ppo", 2, 2, 22_000, 20 / 3600, 10 / 3600, 5.0)
     assert expected == found.rows[0]
     assert ("all", None, *expected[2:]) == found.rows[1]
 
 
 def test_the_text_sums_up() -> None:
-    """Steps and core-hours of all runs."""
-    text = texts(part_of(Cost(), evidence(scored(configured(), [1.0] * 36))))[0]
-    assert "36 runs took 396,000 environment steps and 0.05 core-hours." == text
+    """The text has the environment steps and core-hours of all runs."""
+    text = texts(part_of(CostSection(), evidence(scored(configured(), [1.0] * 36))))[0]
+    assert "36 runs used 396,000 environment steps and 0.05 core-hours." == text
 
 
 def test_only_runs_that_were_started_cost_something() -> None:
-    """Failed and interrupted ones among them."""
-    own = table(part_of(Cost(), incomplete()), "cost")
+    """Started runs count, including failed and interrupted ones."""
+    own = table(part_of(CostSection(), incomplete()), "cost")
     assert [5, 3, 5, 5, 5, 5, 28] == column(own, "runs")
     assert 5 * 5500 * 10 + 3000 + 11_000 == column(own, "environment steps")[-1]
 
 
 def test_every_attempt_is_part_of_the_cost() -> None:
-    """Steps and time of all three, though the score is that of the last."""
+    """The steps and the time of all three attempts count."""
     member = scored(configured(), [1.0])[0]
     record = replace(member.record, attempts=3, spent=15_000, seconds_spent=9.0)
-    own = part_of(Cost(), evidence([replace(member, record=record)]))
+    own = part_of(CostSection(), evidence([replace(member, record=record)]))
     assert [3, 3] == column(table(own, "cost"), "attempts")
     assert [15_000, 15_000] == column(table(own, "cost"), "environment steps")
-    assert [9 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
-    assert "1 run took 15,000 environment steps" in texts(own)[0]
-    assert "core-hours, 2 further attempts included." in texts(own)[0]
+    assert [9 / 3600] * 2 == column(table(own, "cost"), "run hours")
+    assert "1 run used 15,000 environment steps" in texts(own)[0]
+    assert "core-hours, including 2 further attempts." in texts(own)[0]
 
 
-def test_a_run_of_unknown_time_is_said() -> None:
-    """It is not a run of no time."""
+def test_a_run_of_unknown_time_is_named() -> None:
+    """A run of unknown time has no time instead of 0."""
     first, second = scored(configured(), [1.0, 2.0])
     record = replace(second.record, seconds=None, seconds_spent=0.0)
     untimed = replace(second, record=record)
-    own = part_of(Cost(), evidence([first, untimed]))
-    assert "; of 1 run the time is not all known" in texts(own)[0]
-    assert [5 / 3600] * 2 == column(table(own, "cost"), "hours of runs")
-    alone = table(part_of(Cost(), evidence([untimed])), "cost")
+    own = part_of(CostSection(), evidence([first, untimed]))
+    assert "; the time of 1 run is not completely known" in texts(own)[0]
+    assert [5 / 3600] * 2 == column(table(own, "cost"), "run hours")
+    alone = table(part_of(CostSection(), evidence([untimed])), "cost")
     assert (None, None, None) == alone.rows[0][-3:]
 
 
 def test_nothing_run_costs_nothing() -> None:
-    """There is no part."""
-    assert None is Cost().part(inquiry(nothing_run()))
+    """Without started runs there is no part."""
+    assert None is CostSection().part(inquiry(nothing_run()))
 
 
 def test_the_phases_of_a_sweep_by_hand() -> None:
-    """Search against selection against test: an hour on one thread in all."""
-    own = table(part_of(Cost(), swept()), "phases")
+    """The phases of a sweep sum to an hour on one thread."""
+    own = table(part_of(CostSection(), swept()), "phases")
     assert ["tuning", "selection", "test", "all"] == column(own, "phase")
     assert [160_000, 88_000, 110_000, 358_000] == column(own, "environment steps")
     assert [18, 8, 10, 36] == column(own, "runs")
-    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "hours of runs")
+    assert [0.5, 0.25, 0.25, 1.0] == column(own, "core-hours") == column(own, "run hours")
     assert 160 / 358 == column(own, "share of the steps")[0]
 
 
 def test_threads_count_in_the_phases() -> None:
-    """Two threads take twice the core-hours; where it is not known how many, none are told."""
+    """Two threads double the core-hours; an unknown number of threads gives none."""
     own = swept()
     first = own.experiments[0]
     two = [replace(c, compute=Compute(threads=2, device="cpu")) for c in first.configurations]
     doubled = replace(own, experiments=(replace(first, configurations=tuple(two)),))
-    assert 2.0 == column(table(part_of(Cost(), doubled), "phases"), "core-hours")[-1]
+    assert 2.0 == column(table(part_of(CostSection(), doubled), "phases"), "core-hours")[-1]
     mixed = replace(first, configurations=(*first.configurations, *two))
-    unknown = table(part_of(Cost(), replace(own, experiments=(mixed,))), "phases")
+    unknown = table(part_of(CostSection(), replace(own, experiments=(mixed,))), "phases")
     assert [None] * 4 == column(unknown, "core-hours")
 
 
 def test_a_search_costs_something_before_the_first_test_run() -> None:
-    """One that has not begun does not."""
-    own = part_of(Cost(), searching())
+    """A started search has a table of phases, an unstarted one has none."""
+    own = part_of(CostSection(), searching())
     assert ["tuning", "all"] == column(table(own, "phases"), "phase")
-    assert None is Cost().part(inquiry(just_begun()))
+    assert None is CostSection().part(inquiry(just_begun()))
 
 
 def test_phases_without_steps_have_no_shares() -> None:
-    """Runs that failed at once."""
+    """Phases whose runs failed at once have no share of the steps."""
     costs = {"tuning": replace(swept_evidence().costs["tuning"], steps=0)}
     own = replace(searching(), sweeps=(swept_evidence(costs=costs),))
-    assert [None, None] == column(table(part_of(Cost(), own), "phases"), "share of the steps")
+    assert [None, None] == column(
+        table(part_of(CostSection(), own), "phases"), "share of the steps"
+    )
 
 
-def test_several_sweeps_have_tables_of_their_own() -> None:
-    """The second took three times the steps."""
-    own = part_of(Cost(), two_sweeps())
+def test_several_sweeps_have_separate_tables() -> None:
+    """Each sweep has a table with its own steps."""
+    own = part_of(CostSection(), two_sweeps())
     steps = [column(table(own, f"phases-{name}"), "environment steps")[-1] for name in NAMES]
     assert [358_000, 1_074_000] == steps

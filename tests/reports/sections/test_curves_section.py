@@ -21,7 +21,7 @@ from rlexp.records.events import Ending, Failure
 from rlexp.reports.analysis.curves import SHOWN, by_seconds, by_steps
 from rlexp.reports.drawing.blocks import Part, Text
 from rlexp.reports.evidence.runs import Member
-from rlexp.reports.sections.curves import LearningCurves
+from rlexp.reports.sections.curves import LearningCurvesSection
 
 NAN = float("nan")
 
@@ -45,7 +45,10 @@ def test_a_run_that_stops_is_not_carried_beyond_its_end() -> None:
     failed = run([90.0, 100.0], 2, failure=Failure.NAN)
     figure = figures(evidence([*members, failed]))[0]
     assert (40.0, 50.0, 35.0, 45.0) == thick(figure).y
-    assert "ppo: 3 of 3 runs up to 2,000, then 2; no band of fewer than 3 runs." == figure.note
+    assert (
+        "ppo: 3 of 3 runs up to 2,000, then 2; no band where fewer than 3 runs are left."
+        == figure.note
+    )
     assert (90.0, 100.0) in [line.y for line in faint(figure)]
 
 
@@ -62,7 +65,7 @@ def test_an_evaluation_that_is_no_number_is_a_gap() -> None:
     figure = figures(evidence([run([10.0, NAN, 30.0], 0), run([20.0, 30.0, 40.0], 1)]))[0]
     assert (15.0, 30.0, 35.0) == thick(figure).y
     assert (10.0, None, 30.0) in [line.y for line in faint(figure)]
-    assert "evaluations that are no finite number: 1, in 1 of 2 runs" in figure.note
+    assert "non-finite evaluations: 1, in 1 of 2 runs" in figure.note
     assert "2 of 2 runs up to 1,000, then 1 up to 2,000, then 2" in figure.note
 
 
@@ -91,7 +94,7 @@ def test_a_clock_that_was_set_back_is_told(times: list[float]) -> None:
     found = evidence([run([10.0, 20.0], 0, times=times), run([10.0, 20.0], 1)])
     assert 2 == len(by_steps(found, "ppo", CARTPOLE).curves)
     assert 1 == len(by_seconds(found, "ppo", CARTPOLE).curves)
-    told = "1 of 2 runs left out, the times of their evaluations not rising"
+    told = "1 of 2 runs left out, because the times of their evaluations do not increase"
     assert told in figures(found)[1].note
 
 
@@ -104,7 +107,7 @@ def test_an_unfinished_run_is_drawn_as_far_as_it_is() -> None:
 def test_a_label_that_was_not_asked_for_is_named() -> None:
     """A label without data on a task stands in the note with a dash and the reason."""
     figure = next(f for f in figures(SAMPLES["task_missing"]()) if f.title == "Pendulum-v1")
-    assert "dqn: — (not asked for on this task)." in figure.note
+    assert "dqn: — (no run planned on this task)." in figure.note
 
 
 def test_runs_without_an_evaluation_are_counted_by_state() -> None:
@@ -145,7 +148,7 @@ def test_no_more_points_and_runs_than_are_readable() -> None:
     assert 5 == len(thick(figure).x)
     assert {5} == {len(line.x) for line in faint(figure)}
     assert SHOWN == len(faint(figure))
-    assert "40 of 40 runs; 30 of its runs shown" in figure.note
+    assert "40 of 40 runs; 30 of its single runs shown" in figure.note
 
 
 def test_the_runs_shown_reach_from_the_worst_to_the_best() -> None:
@@ -158,22 +161,22 @@ def test_the_runs_shown_reach_from_the_worst_to_the_best() -> None:
     assert [(0.0, 0.0), (-39.0, 3900.0)] == [shown[0].y, shown[-1].y]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
-    assert LearningCurves().part(inquiry(SAMPLES["empty"]())) is None
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no learning curves."""
+    assert LearningCurvesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return LearningCurves().part(inquiry(SAMPLES[sample]()))
+    return LearningCurvesSection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == LearningCurves().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == LearningCurvesSection().part(inquiry(reordered(own, seed)))
 
 
 def test_seeds_that_change_places_change_nothing() -> None:

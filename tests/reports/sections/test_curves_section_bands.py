@@ -55,10 +55,10 @@ def test_two_runs_have_no_band() -> None:
     line = thick(figure)
     assert line.low is not None
     assert [False, False, True] == [end is None for end in line.low]
-    assert figure.note.endswith("then 2; no band of fewer than 3 runs.")
+    assert figure.note.endswith("then 2; no band where fewer than 3 runs are left.")
     two = figures(evidence(members[:2]))[0]
     assert (None, None) == (thick(two).low, thick(two).high)
-    assert "no band of fewer than 3 runs" in two.note
+    assert "no band where fewer than 3 runs" in two.note
 
 
 def test_one_run_has_no_band() -> None:

@@ -7,7 +7,7 @@ from evidence_samples import CARTPOLE, evidence
 
 from rlexp.records.events import Failure
 from rlexp.reports.analysis.curves import (
-    Curves,
+    LabelCurves,
     by_steps,
     common_points,
     number_in_words,
@@ -19,7 +19,7 @@ from rlexp.reports.evidence.runs import Member
 
 def steps_of(*members: Member, points: int = 100) -> tuple[float, ...]:
     """The common points of the runs of ppo on CartPole."""
-    found: Curves = by_steps(evidence(members), "ppo", CARTPOLE)
+    found: LabelCurves = by_steps(evidence(members), "ppo", CARTPOLE)
     return tuple(common_points([found], points).tolist())
 
 

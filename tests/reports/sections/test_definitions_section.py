@@ -9,23 +9,23 @@ from part_blocks import column, table, texts
 
 from rlexp.reports.drawing.blocks import Part
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.definitions import DEFINITIONS, Definitions
+from rlexp.reports.sections.definitions import DEFINITIONS, DefinitionsSection
 
 
 def defined(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> list[Any]:
-    """What is defined, in its order."""
+    """Names of the defined statistics, in order."""
     return column(table(part(own, sections, **settings), "definitions"), "statistic")
 
 
 def part(own: Evidence, sections: tuple[str, ...] = (), **settings: Any) -> Part:
     """The part, which must be there."""
-    found = Definitions().part(replace(inquiry(own, **settings), sections=sections))
+    found = DefinitionsSection().part(replace(inquiry(own, **settings), sections=sections))
     assert found is not None
     return found
 
 
 def test_metrics_come_first_in_their_own_words() -> None:
-    """With their settings and their source."""
+    """The first rows are the metrics, with docstring, settings and source."""
     own = table(part(typical()), "definitions")
     assert ["IQM", "median", "mean", "optimality gap"] == column(own, "statistic")[:4]
     assert str(own.rows[0][1]).startswith("Mean of the middle half of the runs")
@@ -38,34 +38,34 @@ def test_metrics_come_first_in_their_own_words() -> None:
     [("t", "t"), ("percentile", "percentile"), ("basic", "basic"), ("bca", "BCa")],
 )
 def test_only_the_method_of_interval_that_is_used_is_defined(method: str, name: str) -> None:
-    """One of four."""
+    """Only one of the four methods of intervals is defined."""
     own = {"t interval", "percentile interval", "basic interval", "BCa interval"}
     assert {f"{name} interval"} == own & set(defined(typical(), interval=method))
 
 
 def test_comparisons_are_defined_where_labels_are_compared() -> None:
-    """One label has no test."""
+    """A report with a single label defines no tests."""
     tests = {"permutation test", "p after Holm", "interval of a difference"}
     assert tests <= set(defined(typical()))
     assert not tests & set(defined(one_label()))
 
 
 def test_equivalence_is_defined_where_a_margin_was_declared() -> None:
-    """Otherwise nothing is called equivalent."""
+    """A report without a margin does not define equivalence."""
     assert "equivalence" not in defined(typical())
     assert "equivalence" in defined(typical(), margin=1.0)
 
 
 def test_bounds_are_defined_where_runs_are_missing() -> None:
-    """Otherwise there are none."""
+    """Only a report with missing runs defines bounds."""
     assert ("bounds" in defined(typical()), "bounds" in defined(incomplete())) == (False, True)
 
 
 def test_normalisation_is_defined_where_it_is_used() -> None:
-    """For several tasks, or for a metric that is capped at 1."""
+    """Several tasks, or a capped metric, need the definition of normalised scores."""
     assert "normalised score" in defined(one_task())
     asked = inquiry(one_task())
-    raw = Definitions().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
+    raw = DefinitionsSection().part(replace(asked, metrics={"iqm": asked.metrics["iqm"]}))
     assert raw is not None
     assert "normalised score" not in column(table(raw, "definitions"), "statistic")
 
@@ -88,17 +88,17 @@ def test_statistics_of_other_sections_are_defined_with_them(section: str, name: 
 
 
 def test_every_definition_has_words_and_a_source() -> None:
-    """And a name of its own."""
+    """Every definition has a unique name, a meaning and a source."""
     assert len(DEFINITIONS) == len({d.name for d in DEFINITIONS})
-    assert all(d.words.endswith(".") and d.source for d in DEFINITIONS)
+    assert all(d.meaning.endswith(".") and d.source for d in DEFINITIONS)
 
 
-def test_the_text_says_how_chance_is_spent() -> None:
-    """Seed and repetitions."""
+def test_the_text_has_seed_and_repetitions() -> None:
+    """The text has the seed and the number of repetitions."""
     text = texts(part(typical(), seed=7, repetitions=2000))[0]
-    assert "seed 7: 2,000 of each" in text
+    assert "seed 7: 2,000 for each" in text
 
 
-def test_nothing_asked_for_has_no_part() -> None:
-    """There is nothing to define."""
-    assert None is Definitions().part(inquiry(empty()))
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no definitions."""
+    assert None is DefinitionsSection().part(inquiry(empty()))

@@ -28,17 +28,17 @@ from part_blocks import column, notices, of_kind, part_of, table
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.drawing.blocks import HeatMap, Intervals, Lines, Table, Tone
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.definitions import Definitions
-from rlexp.reports.sections.generalisation import Generalisation
+from rlexp.reports.sections.definitions import DefinitionsSection
+from rlexp.reports.sections.generalisation import GeneralisationSection
 from rlexp.stats.interval import Interval
 
 RETURNS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6)
 
 
-def section(**changes: Any) -> Generalisation:
-    """The section as its yaml has it, but for changes."""
+def section(**changes: Any) -> GeneralisationSection:
+    """The section with the settings of its yaml, and changes."""
     plain: dict[str, Any] = {"tail": 0.1, "mastery": None, "parameters": None, "bins": 6}
-    return Generalisation(**{**plain, **changes})
+    return GeneralisationSection(**{**plain, **changes})
 
 
 def estimates(own: Table, title: str) -> list[float]:
@@ -55,7 +55,7 @@ def on_levels(returns: Sequence[Sequence[float]], **fields: Any) -> Evidence:
 
 
 def test_the_gap_by_hand() -> None:
-    """In distribution minus held out of each run, then the mean; n and seed are those of runs."""
+    """The gap is in distribution minus held out per run, averaged over runs."""
     runs = [([1.0, 3.0], [10.0]), ([2.0, 4.0], [14.0]), ([3.0, 5.0], [15.0])]
     own = evidence(
         played_out(configured(), seed, held_out, known=known)
@@ -76,7 +76,7 @@ def test_the_gap_by_hand() -> None:
 def test_the_paired_gap_is_the_difference_of_the_means(
     runs: list[tuple[list[float], list[float]]],
 ) -> None:
-    """Whatever the runs, and however many episodes each has; of each run there is a dot."""
+    """The mean gap equals the difference of the means, for any runs and numbers of episodes."""
     own = evidence(
         played_out(configured(task="Pendulum-v1"), seed, held_out, known=known)
         for seed, (held_out, known) in enumerate(runs)
@@ -91,7 +91,7 @@ def test_the_paired_gap_is_the_difference_of_the_means(
 
 
 def test_the_interval_of_the_gap_is_paired() -> None:
-    """Runs that differ much and lose the same have a narrow gap."""
+    """Runs with different returns and equal losses have a narrow interval of the gap."""
     own = evidence(
         played_out(configured(), seed, [100.0 * seed], known=[100.0 * seed + 10 + seed])
         for seed in range(4)
@@ -108,16 +108,16 @@ def test_the_interval_of_the_gap_is_paired() -> None:
 
 
 def test_worst_case_and_tail_by_hand() -> None:
-    """Of each run first: the least contexts of two runs may be different ones."""
+    """Worst case and tail are computed per run, then averaged over runs."""
     own = on_levels([[1.0, 2.0, 3.0, 10.0], [9.0, 4.0, 3.0, 8.0]])
     found = table(part_of(section(tail=0.5), own), "generalisation-contexts")
     assert [2.0] == estimates(found, "worst case")
     assert [2.5] == estimates(found, "CVaR 50 %")
-    assert ([4], [1]) == (column(found, "contexts"), column(found, "episodes of each"))
+    assert ([4], [1]) == (column(found, "contexts"), column(found, "episodes per context"))
 
 
-def test_runs_for_tuning_are_not_said_to_be_tests() -> None:
-    """They are scored on what training plays: nothing is called a test, or held out without a no."""
+def test_tuning_runs_are_not_called_tests() -> None:
+    """Text on tuning runs calls no context held out and no context a test context."""
     own = on_levels([[1.0, 2.0], [3.0, 4.0]])
     members = tuple(
         replace(m, record=replace(m.record, spec=replace(m.record.spec, phase=Phase.TUNING)))
@@ -126,19 +126,20 @@ def test_runs_for_tuning_are_not_said_to_be_tests() -> None:
     found = part_of(section(), replace(own, phase=Phase.TUNING, members=members))
     assert "Worst training contexts" == table(found, "generalisation-contexts").title
     assert "Worst test contexts" == table(part_of(section(), own), "generalisation-contexts").title
-    assert 1 == str(found).count("held out")
-    assert "Runs for tuning are scored on what training plays" in str(found)
+    assert 0 == str(found).count("held out")
+    assert 2 == str(found).count("held-out contexts")
+    assert "Runs of the tuning phase are scored on training contexts" in str(found)
 
 
 def test_episodes_of_a_context_are_averaged_before_contexts_are() -> None:
-    """A context that was played more often weighs no more, and one bad episode is no context."""
+    """All contexts have the same weight, for any number of episodes."""
     played = {"context/level": (0.0, 0.0, 0.0, 1.0)}
     own = evidence(
         played_out(configured(), seed, [2.0, 30.0, 40.0, 20.0], played) for seed in range(2)
     )
     found = table(part_of(section(tail=1.0), own), "generalisation-contexts")
     assert ([20.0], [22.0]) == (estimates(found, "worst case"), estimates(found, "CVaR 100 %"))
-    assert ["1–3"] == column(found, "episodes of each")
+    assert ["1–3"] == column(found, "episodes per context")
 
 
 @settings(max_examples=25, deadline=None)
@@ -149,14 +150,14 @@ def test_episodes_of_a_context_are_averaged_before_contexts_are() -> None:
 def test_the_tail_lies_between_the_worst_case_and_the_mean(
     returns: list[list[float]], tail: float
 ) -> None:
-    """In the report as in the estimate."""
+    """CVaR lies between the worst case and the mean, for any returns."""
     found = of_kind(part_of(section(tail=tail), on_levels(returns), repetitions=100), Table)[0]
     worst, least = (value.estimate for value in found.rows[0] if isinstance(value, Interval))
     assert worst - 1e-9 <= least <= np.mean(returns) + 1e-9
 
 
 def test_mastered_contexts_by_hand() -> None:
-    """The share that reaches the threshold, a number or the task's own, within 0 and 1."""
+    """The share of mastered contexts uses a number or the task's threshold, within 0 and 1."""
     own = on_levels([[1.0, 250.0, 300.0, 480.0], [200.0, 250.0, 475.0, 480.0]])
     given_ = table(part_of(section(mastery=250.0), own), "generalisation-contexts")
     assert [0.75] == estimates(given_, "mastered (≥ 250)")
@@ -170,7 +171,7 @@ def test_mastered_contexts_by_hand() -> None:
 
 
 def test_mastery_needs_a_threshold() -> None:
-    """A task that declares none says so."""
+    """A task without a declared threshold has a remark."""
     own = on_levels([[1.0, 2.0]])
     bare = [replace(m, configuration=replace(m.configuration, reference={})) for m in own.members]
     found = table(part_of(section(mastery="threshold"), evidence(bare)), "generalisation-contexts")
@@ -181,33 +182,33 @@ def test_mastery_needs_a_threshold() -> None:
 
 
 def test_levels_have_no_map() -> None:
-    """They are numbered, no quantity; their worst case is there."""
+    """Numbered levels have a worst case and no map."""
     found = part_of(section(), levels())
     assert [] == [*of_kind(found, HeatMap), *of_kind(found, Lines)]
     assert [10.0, 10.0] == estimates(table(found, "generalisation-contexts"), "worst case")
 
 
 def test_what_is_held_out_without_contexts_has_a_gap_alone() -> None:
-    """Where a component acts in the test only."""
+    """A component that acts only in the test gives a gap without contexts."""
     found = part_of(section(), only_held_out())
     assert ["generalisation"] == [own.name for own in of_kind(found, Table)]
 
 
 def test_contexts_that_training_has_too_have_no_gap() -> None:
-    """Where nothing is held out, the test's worst contexts are still told."""
+    """Without held-out contexts the worst contexts are still reported."""
     found = part_of(section(), on_levels([[1.0, 2.0], [2.0, 3.0]]))
     assert ["generalisation-contexts"] == [own.name for own in of_kind(found, Table)]
 
 
-def test_runs_that_are_left_out_are_told() -> None:
-    """Failed, planned, without contexts, not examined; n counts the others."""
+def test_runs_that_are_left_out_are_named() -> None:
+    """The remark names failed and planned runs, and runs without contexts; n counts the others."""
     found = part_of(section(), partly_measured())
     gaps = table(found, "generalisation")
     assert ["5 of 5", "1 of 5", "0 of 1"] == column(gaps, "runs")
     expected = "1 failed (nan), 1 interrupted; 2 runs not played in distribution"
     assert [None, expected, "1 planned"] == column(gaps, "remark")
     assert gaps.note.endswith(
-        "Failed runs of a2c on CartPole-v1, which scores count, are left out here."
+        "Failed runs of a2c on CartPole-v1 count in the scores, but are left out here."
     )
     worst = table(found, "generalisation-contexts")
     assert ["5 of 5", "2 of 5"] == column(worst, "runs")
@@ -215,12 +216,12 @@ def test_runs_that_are_left_out_are_told() -> None:
 
 
 def test_runs_of_different_environments_are_refused() -> None:
-    """Under one label: no number is made of tests that are not the same."""
+    """A label whose runs had different tests has a problem instead of estimates."""
     own = [on_contexts("ppo", seed, GRID) for seed in range(3)]
     found = part_of(section(), evidence([*own[:2], _elsewhere(own[2])]))
     ((tone, text),) = notices(found)
     assert tone is Tone.PROBLEM
-    assert text.startswith("No generalisation of ppo on CartPole-v1: its runs were made for diff")
+    assert text.startswith("No generalisation of ppo on CartPole-v1: its runs use diff")
     assert [] == of_kind(found, HeatMap)
     assert [None] == column(table(found, "generalisation"), "gap")
 
@@ -232,7 +233,7 @@ def _elsewhere(member: Member) -> Member:
 
 
 def test_runs_over_different_parameters_are_refused() -> None:
-    """One grid has wind, the other has not."""
+    """A label whose tests vary different parameters has a problem instead of estimates."""
     first = on_contexts("ppo", 0, GRID)
     second = on_contexts("ppo", 1, GRID, names=("gravity", "wind"))
     ((tone, text),) = notices(part_of(section(), evidence([first, second])))
@@ -241,22 +242,22 @@ def test_runs_over_different_parameters_are_refused() -> None:
 
 
 def test_labels_with_other_grids_are_warned_of() -> None:
-    """Their worst cases are of different tests."""
+    """Labels with different grids of contexts give a warning."""
     ((tone, text),) = notices(part_of(section(), other_grids()))
     assert tone is Tone.WARNING
-    assert "ppo and a2c were not tested alike on CartPole-v1: each in contexts of its own" in text
+    assert "ppo and a2c were tested differently on CartPole-v1: each in separate contexts" in text
 
 
-def test_samples_of_one_distribution_are_alike() -> None:
-    """They differ from run to run, which is told beside the numbers, and is no reason to warn."""
+def test_samples_of_one_distribution_give_no_warning() -> None:
+    """Sampled contexts that differ between runs give a remark and no warning."""
     found = part_of(section(), sampled())
     assert [] == notices(found)
     remarks = column(table(found, "generalisation-contexts"), "remark")
-    assert ["runs differ in their contexts"] * 2 == remarks
+    assert ["the contexts differ between runs"] * 2 == remarks
 
 
 def test_samples_of_other_ranges_are_warned_of() -> None:
-    """Where what both cover is less than half of what either does."""
+    """Samples with less than half of their joint range in common give a warning."""
     generator = np.random.default_rng(0)
 
     def drawn(low: float, high: float) -> list[tuple[float, ...]]:
@@ -269,18 +270,18 @@ def test_samples_of_other_ranges_are_warned_of() -> None:
     )
     ((tone, text),) = notices(part_of(section(), own))
     assert tone is Tone.WARNING
-    assert "were not tested alike on CartPole-v1: over gravity from 8" in text
+    assert "were tested differently on CartPole-v1: over gravity from 8" in text
 
 
 def test_one_run_has_estimates_without_intervals() -> None:
-    """And says why."""
+    """The estimates of a single run have a reason instead of an interval."""
     gap = column(table(part_of(section(), one_measured_run()), "generalisation"), "gap")[0]
     assert isinstance(gap, Interval)
     assert (None, "too few runs for an interval (n = 1)") == (gap.low, gap.reason)
 
 
 def test_other_methods_of_intervals_are_used_where_they_are_asked_for() -> None:
-    """As in the rest of the report."""
+    """The section uses the method of intervals of the report."""
     gap = column(
         table(part_of(section(), one_parameter(), interval="percentile"), "generalisation"), "gap"
     )[0]
@@ -289,13 +290,13 @@ def test_other_methods_of_intervals_are_used_where_they_are_asked_for() -> None:
 
 
 def test_reports_without_contexts_have_no_part() -> None:
-    """Nor a definition of what it would say."""
+    """A report without contexts has neither the section nor its definitions."""
     assert None is section().part(inquiry(typical()))
     assert not {"generalisation gap", "CVaR", "mastered", "worst case"} & defined(typical())
 
 
 def test_what_is_used_is_defined() -> None:
-    """The gap where runs are examined, the others where they have contexts."""
+    """The gap and the estimates over contexts are defined where the section shows them."""
     words = {"generalisation gap", "CVaR", "mastered", "worst case"}
     assert words <= defined(grid_tested())
     assert {"generalisation gap"} == words & defined(only_held_out())
@@ -303,15 +304,15 @@ def test_what_is_used_is_defined() -> None:
 
 
 def defined(own: Evidence) -> set[Any]:
-    """Statistics that a report defines which has the section."""
+    """Names of the statistics that a report with this section defines."""
     asked = replace(inquiry(own), sections=("generalisation",))
-    part = Definitions().part(asked)
+    part = DefinitionsSection().part(asked)
     assert part is not None
     return set(column(table(part, "definitions"), "statistic"))
 
 
 def test_contexts_are_those_of_the_final_evaluation_alone() -> None:
-    """What was played in distribution is no test context."""
+    """Contexts of episodes in distribution are not test contexts."""
     seen = contexts(("gravity",), [(1.0,)])
     member = played_out(
         configured(),

@@ -18,23 +18,23 @@ from sweep_samples import (
 
 from rlexp.reports.drawing.blocks import Scatter
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.history import History
+from rlexp.reports.sections.history import SearchHistorySection
 
 
 def figure(own: Evidence) -> Scatter:
     """The only figure of the section."""
-    found = of_kind(part_of(History(), own), Scatter)
+    found = of_kind(part_of(SearchHistorySection(), own), Scatter)
     assert 1 == len(found)
     return found[0]
 
 
 def test_there_is_no_part_without_a_sweep() -> None:
-    """A report about plain runs stays silent."""
-    assert None is History().part(inquiry(typical()))
+    """A report of plain runs has no search history."""
+    assert None is SearchHistorySection().part(inquiry(typical()))
 
 
-def test_kinds_of_trials_stand_apart() -> None:
-    """A point at the end of each trial, with its number."""
+def test_kinds_of_trials_are_separate() -> None:
+    """Each kind of trial has its own points, at the end of the trial."""
     own = figure(swept())
     found = {cloud.label: cloud for cloud in own.clouds}
     assert ["complete", "screened", "default", "winner"] == list(found)
@@ -49,12 +49,12 @@ def test_kinds_of_trials_stand_apart() -> None:
 
 
 def test_trials_without_a_value_are_counted() -> None:
-    """They have no place in the figure."""
+    """The note counts trials without a value."""
     assert figure(swept()).note.endswith("no value: 1 failed, 1 pruned, 1 unfinished.")
 
 
-def test_the_incumbent_climbs_in_stairs() -> None:
-    """Trial 7 has 499, and was only screened: it never leads. The stairs go on to the end."""
+def test_the_incumbent_is_a_step_line() -> None:
+    """The step line ignores screened trials and extends to the end of the search."""
     line = figure(swept()).lines[0]
     assert ("incumbent", True) == (line.label, line.steps)
     assert (20_000.0, 60_000.0, 120_000.0, 240_000.0) == line.x
@@ -62,7 +62,7 @@ def test_the_incumbent_climbs_in_stairs() -> None:
 
 
 def test_of_trials_that_end_together_the_best_leads() -> None:
-    """The axis rises: no place stands there twice."""
+    """The best of trials that end at the same step is the incumbent."""
     own = (
         trial(0, 1.0, 1.0, 1.0, ended_at=10),
         trial(1, 3.0, 3.0, 3.0, ended_at=10),
@@ -72,16 +72,16 @@ def test_of_trials_that_end_together_the_best_leads() -> None:
     assert ((10.0,), (3.0,)) == (figure(found).lines[0].x, figure(found).lines[0].y)
 
 
-def test_less_is_better_where_it_is() -> None:
-    """The incumbent of a minimised objective falls; test scores are on another scale."""
+def test_the_incumbent_of_a_minimised_objective_falls() -> None:
+    """The incumbent of a minimised objective falls, without lines for test scores."""
     own = figure(minimised())
     assert (330.0, 330.0) == own.lines[0].y
     assert "environment steps to the threshold" == own.y.title
     assert () == own.marks
 
 
-def test_test_scores_stand_beside_the_tuning_scores() -> None:
-    """Only they are results; of a default that won there is one."""
+def test_test_scores_are_horizontal_lines() -> None:
+    """Test scores of winner and default are lines; a default that won has one line."""
     expected = (("winner on test seeds", 450.0), ("default on test seeds", 320.0))
     assert expected == figure(swept()).marks
     assert (("winner on test seeds", 320.0),) == figure(default_won()).marks
@@ -89,20 +89,20 @@ def test_test_scores_stand_beside_the_tuning_scores() -> None:
 
 
 def test_without_a_value_there_is_a_notice() -> None:
-    """It says how far the search is."""
-    text = notices(part_of(History(), none_succeeded()))[0][1]
+    """The notice has the number of trials by state."""
+    text = notices(part_of(SearchHistorySection(), none_succeeded()))[0][1]
     assert "No trial of sample has a value yet (4 trials: 4 failed)." == text
-    text = notices(part_of(History(), just_begun()))[0][1]
-    assert "No trial of sample has a value yet (there is none)." == text
+    text = notices(part_of(SearchHistorySection(), just_begun()))[0][1]
+    assert "No trial of sample has a value yet (there is no trial)." == text
 
 
 def test_where_no_trial_could_win_there_is_no_incumbent() -> None:
-    """Screened ones are drawn all the same."""
+    """Screened trials are drawn without an incumbent."""
     own = replace(swept(), sweeps=(swept_evidence(trials=(trial(1, 2.0),), selection=None),))
     assert ((), "screened") == (figure(own).lines, figure(own).clouds[0].label)
 
 
 def test_several_sweeps_have_a_figure_each() -> None:
-    """Named by their experiments."""
-    names = [f.name for f in of_kind(part_of(History(), two_sweeps()), Scatter)]
+    """Each figure has the name of its experiment."""
+    names = [f.name for f in of_kind(part_of(SearchHistorySection(), two_sweeps()), Scatter)]
     assert ["history-sample", "history-other"] == names

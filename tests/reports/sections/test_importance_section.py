@@ -18,53 +18,53 @@ from sweep_samples import (
 
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.importance import ParameterImportance
+from rlexp.reports.sections.importance import ImportanceSection
 from rlexp.stats.interval import Interval
 
 
 @pytest.mark.parametrize("sample", [typical, searching])
-def test_there_is_no_part_where_nobody_asked(sample: Callable[[], Evidence]) -> None:
-    """Plain runs have no parameters, and few trials no importance."""
-    assert None is ParameterImportance().part(inquiry(sample()))
+def test_there_is_no_part_without_importances(sample: Callable[[], Evidence]) -> None:
+    """Plain runs, and sweeps with few trials, have no importances."""
+    assert None is ImportanceSection().part(inquiry(sample()))
 
 
-def test_both_methods_stand_side_by_side() -> None:
-    """In the order of the first, with intervals."""
-    own = table(part_of(ParameterImportance(), swept()), "importance")
+def test_both_methods_have_a_column() -> None:
+    """The rows are in the order of the first method, with intervals."""
+    own = table(part_of(ImportanceSection(), swept()), "importance")
     assert ["parameter", "PED-ANOVA", "fANOVA"] == [c.title for c in own.columns]
     assert [LEARNING_RATE, EPOCHS, NETWORK, WIDTH] == column(own, "parameter")
     shares = [share for share in column(own, "fANOVA") if isinstance(share, Interval)]
     assert [0.9, 0.05, 0.03, 0.02] == [share.estimate for share in shares]
 
 
-def test_why_they_differ_is_said() -> None:
-    """Before the numbers."""
-    assert "So they differ where" in texts(part_of(ParameterImportance(), swept()))[0]
+def test_the_difference_of_the_methods_is_explained() -> None:
+    """The explanation precedes the tables."""
+    assert "They differ where" in texts(part_of(ImportanceSection(), swept()))[0]
 
 
-def test_what_the_shares_rest_on_is_said() -> None:
-    """Trials, and R²."""
-    note = table(part_of(ParameterImportance(), swept()), "importance").note
+def test_the_note_has_the_data_behind_the_shares() -> None:
+    """The note has the number of trials and R²."""
+    note = table(part_of(ImportanceSection(), swept()), "importance").note
     assert "PED-ANOVA: From the best 5 of 40 complete trials." in note
     assert "fANOVA: cross-validated R² 0.70." in note
 
 
 def test_pairs_have_a_table() -> None:
-    """Of the method that knows them."""
-    own = table(part_of(ParameterImportance(), swept()), "importance-pairs")
+    """Interactions have a table for methods that estimate them."""
+    own = table(part_of(ImportanceSection(), swept()), "importance-pairs")
     assert ((LEARNING_RATE, EPOCHS, "fANOVA", 0.04),) == own.rows
 
 
-def test_a_refusal_is_told_with_its_reason() -> None:
-    """And no number, nor an explanation of numbers that are not there."""
-    part = part_of(ParameterImportance(), none_succeeded())
+def test_a_missing_importance_has_a_reason() -> None:
+    """A notice has the reason, without an explanation of absent numbers."""
+    part = part_of(ImportanceSection(), none_succeeded())
     expected = "No importance by PED-ANOVA: 0 complete trials are too few."
     assert [(Tone.NOTE, expected)] == notices(part)
     assert [] == texts(part)
 
 
 def test_several_sweeps_are_explained_once() -> None:
-    """Each with tables of its own."""
-    part = part_of(ParameterImportance(), two_sweeps())
+    """One explanation precedes the tables of all sweeps."""
+    part = part_of(ImportanceSection(), two_sweeps())
     assert 1 == len(texts(part))
     assert table(part, "importance-sample").rows == table(part, "importance-other").rows

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Matrix, Notice, Part, Table
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.improvement import ProbabilityOfImprovement, mirrored
+from rlexp.reports.sections.improvement import ImprovementSection, mirrored
 from rlexp.stats.interval import Interval
 
 
 def part_of(evidence: Evidence) -> Part:
     """The part, which there must be."""
-    part = ProbabilityOfImprovement().part(inquiry(evidence))
+    part = ImprovementSection().part(inquiry(evidence))
     assert part is not None
     return part
 
@@ -43,7 +43,7 @@ def estimate(cell: Interval | None) -> float:
 
 
 def test_wins_are_counted_by_hand() -> None:
-    """Of 3 × 2 pairs of runs the first label wins 3 and draws 1; the other side has the rest."""
+    """Of 3 × 2 pairs of runs, the first label wins 3 and draws 1."""
     scores = {("ppo", CARTPOLE): [100.0, 200.0, 300.0], ("a2c", CARTPOLE): [200.0, 150.0]}
     matrix = matrix_of(of_scores(scores))
     assert ("ppo", "a2c") == matrix.labels
@@ -53,7 +53,7 @@ def test_wins_are_counted_by_hand() -> None:
 
 
 def test_tasks_weigh_the_same_on_their_own_scales() -> None:
-    """A win on each of two tasks of very different returns counts as much."""
+    """Tasks have the same weight, for returns of any size."""
     scores = {
         ("ppo", CARTPOLE): [300.0, 310.0],
         ("a2c", CARTPOLE): [100.0, 110.0, 120.0],
@@ -67,7 +67,7 @@ def test_tasks_weigh_the_same_on_their_own_scales() -> None:
 
 
 def test_mirrored_turns_the_ends() -> None:
-    """Seen from the other side the upper end is the lower one."""
+    """The complement exchanges the ends of the interval."""
     one = Interval(
         estimate=0.7, low=0.5, high=0.8, level=0.95, method="m", repetitions=9, n=4, seed=1
     )
@@ -83,23 +83,23 @@ def test_mirrored_turns_the_ends() -> None:
 
 
 def test_an_impossible_interval_stays_impossible_mirrored() -> None:
-    """Where there is no interval, there is none from the other side either."""
+    """The complement of an estimate without an interval has none."""
     cell = matrix_of(SAMPLES["one_seed"]()).values[1][0]
     assert cell is not None
     assert (None, None) == (cell.low, cell.high)
     assert "shows no spread" in (cell.reason or "")
 
 
-def test_only_tasks_of_both_count_and_that_is_told() -> None:
-    """A pair is compared where both have scores, and the table names what is left out."""
+def test_only_common_tasks_count() -> None:
+    """A pair is compared on tasks with scores of both labels, and the table names the others."""
     rows = table_of(SAMPLES["task_missing"]()).rows
     assert ("ppo", "a2c", 10, 10, "2 of 2") == (*rows[0][:2], *rows[0][3:])
-    told = "1 of 2: not Pendulum-v1, where one has no score"
+    told = "1 of 2: without Pendulum-v1, where one label has no score"
     assert ("a2c", "dqn", 5, 5, told) == (*rows[2][:2], *rows[2][3:])
 
 
-def test_separated_labels_are_doubted_once() -> None:
-    """Where all runs of a label are above all others', one notice says what that cannot show."""
+def test_separated_labels_give_one_notice() -> None:
+    """Labels without overlap of scores share one notice about their intervals."""
     notices = [b.text for b in part_of(typical()).blocks if isinstance(b, Notice)]
     assert 1 == len(notices)
     assert notices[0].startswith("ppo against a2c and ppo against dqn: ")
@@ -110,19 +110,19 @@ def test_without_scores_there_are_dashes(sample: str) -> None:
     """Without scores there is no matrix, and the pair stands in the table with the reason."""
     part = part_of(SAMPLES[sample]())
     assert not [b for b in part.blocks if isinstance(b, Matrix)]
-    told = "0 of 1: not CartPole-v1, where one has no score"
+    told = "0 of 1: without CartPole-v1, where one label has no score"
     assert ("ppo", "a2c", None, 0, 0, told) == table_of(SAMPLES[sample]()).rows[0]
 
 
 @pytest.mark.parametrize("sample", ["one_label", "one_run", "empty"])
 def test_one_label_has_no_such_part(sample: str) -> None:
     """With fewer than two labels there is nothing to compare."""
-    assert ProbabilityOfImprovement().part(inquiry(SAMPLES[sample]())) is None
+    assert ImprovementSection().part(inquiry(SAMPLES[sample]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     evidence = SAMPLES[sample]()
-    expected = ProbabilityOfImprovement().part(inquiry(evidence))
-    assert expected == ProbabilityOfImprovement().part(inquiry(reordered(evidence, seed)))
+    expected = ImprovementSection().part(inquiry(evidence))
+    assert expected == ImprovementSection().part(inquiry(reordered(evidence, seed)))

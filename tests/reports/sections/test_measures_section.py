@@ -10,7 +10,7 @@ from part_blocks import column, of_kind, part_of, table
 from rlexp.reports.analysis.generalisation import ordered
 from rlexp.reports.drawing.blocks import Intervals
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.measures import Measures
+from rlexp.reports.sections.measures import MeasuresSection
 from rlexp.stats.interval import Interval
 
 
@@ -22,50 +22,50 @@ def measured(*runs: dict[str, tuple[float, ...]], **fields: Any) -> Evidence:
 
 
 def test_measures_by_hand() -> None:
-    """Episodes of a run first, of which one may have no number; then runs."""
+    """Measures are averaged over the episodes of a run, then over runs."""
     own = measured({"cost": (1.0, 3.0)}, {"cost": (5.0, math.nan)}, {"cost": (8.0, 8.0)})
-    (value,) = column(table(part_of(Measures(), own), "measures"), "mean")
+    (value,) = column(table(part_of(MeasuresSection(), own), "measures"), "mean")
     assert isinstance(value, Interval)
     assert (5.0, 3, 0) == (value.estimate, value.n, value.seed)
 
 
-def test_held_out_and_in_distribution_stand_beside_each_other() -> None:
-    """Where runs are examined."""
+def test_held_out_and_in_distribution_have_columns() -> None:
+    """Both columns exist where runs were played in distribution."""
     own = measured(
         {"success": (0.0, 1.0)},
         {"success": (0.0, 0.0)},
         known=[1.0, 2.0],
         known_measures={"success": (1.0, 1.0)},
     )
-    found = table(part_of(Measures(), own), "measures")
+    found = table(part_of(MeasuresSection(), own), "measures")
     values = [column(found, title)[0] for title in ("held out", "in distribution")]
     assert [0.25, 1.0] == [v.estimate for v in values if isinstance(v, Interval)]
 
 
-def test_success_stays_between_nothing_and_everything() -> None:
-    """Its interval too, and its axis; what is no share is not cut."""
+def test_success_stays_between_zero_and_one() -> None:
+    """Interval and axis of success are within 0 and 1, unless a value lies outside."""
     own = measured({"success": (0.0, 1.0)}, {"success": (1.0, 1.0)}, {"success": (1.0, 1.0)})
-    found = part_of(Measures(), own)
+    found = part_of(MeasuresSection(), own)
     (value,) = column(table(found, "measures"), "mean")
     assert isinstance(value, Interval)
     assert 1.0 == value.high
     axis = of_kind(found, Intervals)[0].panels[0].axis
     assert (0.0, 1.0) == (axis.low, axis.high)
     wide = measured({"success": (0.0, 2.0)}, {"success": (2.0, 2.0)}, {"success": (2.0, 2.0)})
-    (value,) = column(table(part_of(Measures(), wide), "measures"), "mean")
+    (value,) = column(table(part_of(MeasuresSection(), wide), "measures"), "mean")
     assert isinstance(value, Interval)
     assert value.high is not None
     assert value.high > 2
 
 
-def test_a_count_is_never_less_than_none() -> None:
-    """Of cost and violations, where none was below zero."""
+def test_a_count_is_never_negative() -> None:
+    """Intervals of cost and violations are clipped at 0, unless a value is negative."""
     own = measured(
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
         {"cost": (0.0, 9.0), "violations": (-1.0, 9.0), "drift": (0.0, 9.0)},
         {"cost": (0.0, 0.0), "violations": (0.0, 0.0), "drift": (0.0, 0.0)},
     )
-    found = table(part_of(Measures(), own), "measures")
+    found = table(part_of(MeasuresSection(), own), "measures")
     lows = [value.low for value in column(found, "mean") if isinstance(value, Interval)]
     cost, violations, drift = lows
     assert cost == 0
@@ -75,8 +75,8 @@ def test_a_count_is_never_less_than_none() -> None:
 
 
 def test_rows_by_task_then_measure_then_label() -> None:
-    """Success, cost and violations come first; contexts are no measures."""
-    found = part_of(Measures(), grid_tested())
+    """Success, cost and violations come first, and contexts are no measures."""
+    found = part_of(MeasuresSection(), grid_tested())
     own = table(found, "measures")
     assert ["success", "cost", "return/speed"] == list(dict.fromkeys(column(own, "measure")))
     assert ["ppo", "a2c", "dqn"] * 6 == column(own, "label")
@@ -86,20 +86,20 @@ def test_rows_by_task_then_measure_then_label() -> None:
     assert [5, 5, 5] == [len(mark.dots) for mark in figures[0].panels[0].marks]
 
 
-def test_runs_that_lack_a_measure_are_told() -> None:
-    """With those that failed and those that never ran."""
-    own = table(part_of(Measures(), partly_measured()), "measures")
+def test_runs_that_lack_a_measure_are_counted() -> None:
+    """The remark counts runs without the measure, and failed and unfinished runs."""
+    own = table(part_of(MeasuresSection(), partly_measured()), "measures")
     rows = {(row[1], row[2]): row for row in own.rows}
     lacking = "1 failed (nan), 1 interrupted"
     success, cost, never = rows["success", "a2c"], rows["cost", "a2c"], rows["cost", "dqn"]
     assert ("3 of 5", f"{lacking}; in distribution: 1 run") == (success[3], success[-1])
-    assert ("2 of 5", f"{lacking}; 1 run without it") == (cost[3], cost[-1])
+    assert ("2 of 5", f"{lacking}; 1 run without this measure") == (cost[3], cost[-1])
     assert ("0 of 1", "1 planned") == (never[3], never[-1])
 
 
-def test_what_is_no_number_is_never_one() -> None:
-    """A measure that no episode has keeps its row; immense numbers are left out."""
-    own = table(part_of(Measures(), odd_measures()), "measures")
+def test_non_finite_measures_are_left_out() -> None:
+    """A measure without values keeps its row, and out-of-range values are left out."""
+    own = table(part_of(MeasuresSection(), odd_measures()), "measures")
     values = dict(zip(column(own, "measure"), column(own, "mean"), strict=True))
     assert None is values["cost"]
     huge = values["huge"]
@@ -108,13 +108,13 @@ def test_what_is_no_number_is_never_one() -> None:
 
 
 def test_reports_without_measures_have_no_part() -> None:
-    """Nor have those that measure contexts alone."""
-    assert None is Measures().part(inquiry(typical()))
-    assert None is Measures().part(inquiry(levels()))
+    """Reports without measures, or only with contexts, have no such section."""
+    assert None is MeasuresSection().part(inquiry(typical()))
+    assert None is MeasuresSection().part(inquiry(levels()))
 
 
 def test_parts_of_a_cost_follow_it() -> None:
-    """Before other measures, which stand by their names."""
+    """Parts such as `cost/speed` follow `cost`, before other measures."""
     names = ["return/speed", "violations", "agility", "cost/drift", "success", "cost"]
     expected = ["success", "cost", "cost/drift", "violations", "agility", "return/speed"]
     assert expected == ordered(names)

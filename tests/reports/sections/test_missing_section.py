@@ -21,20 +21,20 @@ from part_blocks import column, notices, of_kind, part_of, table, texts
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Continued, Refused
 from rlexp.reports.drawing.blocks import Table, Tone
-from rlexp.reports.sections.missing import Missing
+from rlexp.reports.sections.missing import MissingRunsSection
 
 
-def test_everything_there_is_said() -> None:
-    """One good line, and no table."""
-    own = part_of(Missing(), typical())
-    expected = "Every run that was asked for has a score: 30 of 30."
+def test_complete_reports_have_one_notice() -> None:
+    """A complete report has one good notice and no table."""
+    own = part_of(MissingRunsSection(), typical())
+    expected = "Every planned run has a score: 30 of 30."
     assert [(Tone.GOOD, expected)] == notices(own)
     assert [] == of_kind(own, Table)
 
 
-def test_what_has_no_score_is_listed_run_by_run() -> None:
-    """State, reason and how far it came."""
-    own = table(part_of(Missing(), incomplete()), "missing")
+def test_runs_without_a_score_are_listed() -> None:
+    """Each row has the state, the reason and the reached step."""
+    own = table(part_of(MissingRunsSection(), incomplete()), "missing")
     names = [m.name for m in incomplete().cells["a2c", CARTPOLE].members[:4]]
     assert names == column(own, "run")
     assert ["failed (nan)", "interrupted", "planned", "unreadable"] == column(own, "state")
@@ -44,78 +44,84 @@ def test_what_has_no_score_is_listed_run_by_run() -> None:
 
 
 def test_the_summary_counts_by_state() -> None:
-    """Part of it is a warning, all of it a problem."""
+    """Some missing scores give a warning, and only missing scores a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
     expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
-    assert expected in notices(part_of(Missing(), incomplete()))
+    assert expected in notices(part_of(MissingRunsSection(), incomplete()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 failed (nan)).")
-    assert expected in notices(part_of(Missing(), all_failed()))
+    assert expected in notices(part_of(MissingRunsSection(), all_failed()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 planned).")
-    assert expected in notices(part_of(Missing(), nothing_run()))
+    assert expected in notices(part_of(MissingRunsSection(), nothing_run()))
 
 
 def test_scores_that_are_no_numbers_are_missing() -> None:
-    """A completed run with NaN is told by what it is."""
-    found = table(part_of(Missing(), not_finite()), "missing")
+    """A completed run with a NaN score is listed with this state."""
+    found = table(part_of(MissingRunsSection(), not_finite()), "missing")
     assert ["completed without a finite score"] * 2 == column(found, "state")
 
 
-def test_bounds_stand_beside_the_aggregate() -> None:
-    """For each metric of each label that lacks a score."""
-    own = table(part_of(Missing(), worst()), "bounds")
+def test_bounds_are_listed_for_each_metric() -> None:
+    """Each metric of a label with a missing score has bounds."""
+    own = table(part_of(MissingRunsSection(), worst()), "bounds")
     assert ["a2c"] * 4 == column(own, "label")
     assert ["IQM", "median", "mean", "optimality gap"] == column(own, "metric")
     found = [column(own, title)[2] for title in ("without these runs", "at least", "at most")]
     assert [305.0, 611 / 3, 370.0] == found
 
 
-def test_the_rule_for_failures_is_said() -> None:
-    """What a failed run counts as, and what to do."""
-    assert texts(part_of(Missing(), incomplete()))[0].startswith("Failed runs have no score")
-    assert texts(part_of(Missing(), worst()))[0].startswith("Failed runs count as the least score")
-    assert "--retry" in texts(part_of(Missing(), worst()))[0]
+def test_the_rule_for_failures_is_stated() -> None:
+    """The text states how failed runs count, and the next command."""
+    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(
+        "A failed run has no score"
+    )
+    assert texts(part_of(MissingRunsSection(), worst()))[0].startswith(
+        "A failed run counts as the minimum score"
+    )
+    assert "--retry" in texts(part_of(MissingRunsSection(), worst()))[0]
 
 
 def test_the_wrong_phase_is_a_problem() -> None:
-    """It comes before everything else."""
-    tone, text = notices(part_of(Missing(), tuning_phase()))[0]
+    """The notice about the phase precedes all others."""
+    tone, text = notices(part_of(MissingRunsSection(), tuning_phase()))[0]
     assert Tone.PROBLEM is tone
     assert text.startswith("These are tuning runs, not test runs: ")
 
 
-def test_other_phases_are_said_to_be_left_out() -> None:
-    """Nothing here is about them."""
-    expected = "The same experiments hold 4 tuning runs, which nothing here is about."
-    assert (Tone.NOTE, expected) in notices(part_of(Missing(), incomplete()))
+def test_runs_of_other_phases_are_counted() -> None:
+    """A note counts the runs of other phases."""
+    expected = "The same experiments also hold 4 tuning runs, which this report leaves out."
+    assert (Tone.NOTE, expected) in notices(part_of(MissingRunsSection(), incomplete()))
     none = replace(typical(), left_out={Phase.TUNING: 0})
-    assert 1 == len(notices(part_of(Missing(), none)))
+    assert 1 == len(notices(part_of(MissingRunsSection(), none)))
 
 
-def test_a_task_that_was_not_asked_for_is_said() -> None:
-    """It is no missing run, but a missing cell."""
-    expected = "dqn was not asked for on Pendulum-v1: it has no aggregate."
-    assert (Tone.WARNING, expected) in notices(part_of(Missing(), task_missing()))
+def test_a_task_without_planned_runs_is_named() -> None:
+    """A label without planned runs on a task gives a warning."""
+    expected = "dqn has no planned run on Pendulum-v1, so it has no aggregate."
+    assert (Tone.WARNING, expected) in notices(part_of(MissingRunsSection(), task_missing()))
 
 
-def test_damage_is_told_line_by_line() -> None:
-    """Whatever could not be read is a warning."""
-    own = notices(part_of(Missing(), incomplete()))
+def test_unreadable_records_are_warned_of() -> None:
+    """Each unreadable record gives a warning."""
+    own = notices(part_of(MissingRunsSection(), incomplete()))
     assert Tone.WARNING is own[-1][0]
     assert own[-1][1].endswith("its records are damaged: ValueError('no JSON')")
 
 
-def test_nothing_asked_for_has_no_part() -> None:
-    """The first section says that there is nothing."""
-    assert None is Missing().part(inquiry(empty()))
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
+    assert None is MissingRunsSection().part(inquiry(empty()))
 
 
 def test_rows_are_in_order_of_label_task_and_seed() -> None:
-    """Whatever the order of the runs."""
-    assert part_of(Missing(), incomplete()) == part_of(Missing(), reordered(incomplete(), 5))
+    """The rows do not depend on the order of the runs."""
+    assert part_of(MissingRunsSection(), incomplete()) == part_of(
+        MissingRunsSection(), reordered(incomplete(), 5)
+    )
 
 
-def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
-    """They have a score like all others, and the reader sees what happened."""
+def test_runs_of_several_attempts_are_listed() -> None:
+    """Each row has the steps of continuation, the restarts and the reasons."""
     first, second, *others = typical().members
     went_on = replace(
         first.record,
@@ -132,17 +138,17 @@ def test_runs_of_several_attempts_are_told_with_how_these_began() -> None:
         refused=(Refused(time=1.0, step=500, reason="model.npz is damaged"),),
     )
     members = (replace(first, record=went_on), replace(second, record=anew), *others)
-    own = part_of(Missing(), replace(typical(), members=members))
-    assert (Tone.GOOD, "Every run that was asked for has a score: 30 of 30.") in notices(own)
+    own = part_of(MissingRunsSection(), replace(typical(), members=members))
+    assert (Tone.GOOD, "Every planned run has a score: 30 of 30.") in notices(own)
     assert texts(own)[0].startswith(
-        "1 run continued from a checkpoint and 1 run began anew: they count in full. "
+        "1 run continued from a checkpoint and 1 run restarted. These runs count in full. "
     )
     rows = table(own, "continued").rows
     assert [first.name, second.name] == [row[0] for row in rows]
     assert (3, "40,000 and 60,000", 0, None) == rows[0][-4:]
     assert (2, None, 1, "step 500: model.npz is damaged") == rows[1][-4:]
     warning = (
-        "1 run continued with other versions: numpy was 1, is 2. Without that, the numbers might "
-        "be others."
+        "1 run continued with other versions: numpy was 1, is 2. With unchanged "
+        "versions, the numbers might be different."
     )
     assert (Tone.WARNING, warning) in notices(own)

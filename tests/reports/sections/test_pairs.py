@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.pairs import COLUMNS, Pairs
+from rlexp.reports.sections.pairs import COLUMNS, PairwiseTestsSection
 from rlexp.stats.interval import Interval
 
 HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
@@ -15,7 +15,7 @@ HIGH, LOW = [90.0, 91.0, 92.0, 93.0, 94.0], [10.0, 11.0, 12.0, 13.0, 14.0]
 
 def table_of(evidence: Evidence, **changes: object) -> Table:
     """The table of the part, which there must be."""
-    part = Pairs().part(inquiry(evidence, **changes))
+    part = PairwiseTestsSection().part(inquiry(evidence, **changes))
     assert part is not None
     (table,) = (block for block in part.blocks if isinstance(block, Table))
     return table
@@ -42,8 +42,8 @@ def test_every_number_of_a_pair() -> None:
     assert (80 - 2.306, 80 + 2.306) == pytest.approx((difference.low, difference.high), abs=1e-3)
 
 
-def test_the_other_way_round_everything_turns() -> None:
-    """The second label first: the same p, the opposite difference, delta and verdict."""
+def test_the_other_order_reverses_the_pair() -> None:
+    """With labels exchanged, p is equal and difference, delta and verdict are reversed."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW}
     (there,) = rows_of(of_scores(scores))
     (back,) = rows_of(of_scores(dict(reversed(scores.items()))))
@@ -53,7 +53,7 @@ def test_the_other_way_round_everything_turns() -> None:
 
 
 def test_holm_counts_all_pairs() -> None:
-    """Of three pairs the smallest p is taken three times, and the note says so."""
+    """The smallest p of three pairs is tripled, and the note states the number of pairs."""
     scores = {("ppo", CARTPOLE): HIGH, ("a2c", CARTPOLE): LOW, ("dqn", CARTPOLE): LOW[::-1]}
     rows = rows_of(of_scores(scores))
     assert [("ppo", "a2c"), ("ppo", "dqn"), ("a2c", "dqn")] == [
@@ -66,11 +66,11 @@ def test_holm_counts_all_pairs() -> None:
     assert "Permutation test (exact)." in note
 
 
-def test_the_unit_is_said() -> None:
-    """Raw returns on one task, normalised scores on several."""
+def test_the_unit_is_stated() -> None:
+    """The text names returns on one task and normalised scores on several."""
     said = []
     for make in (SAMPLES["one_task"], SAMPLES["typical"]):
-        part = Pairs().part(inquiry(make()))
+        part = PairwiseTestsSection().part(inquiry(make()))
         assert part is not None
         said.append(next(b.text for b in part.blocks if isinstance(b, Text)))
     assert "in units of the return" in said[0]
@@ -80,12 +80,12 @@ def test_the_unit_is_said() -> None:
 def test_one_label_has_no_pair() -> None:
     """With one label, or none, there is no section."""
     for name in ("one_label", "empty"):
-        assert Pairs().part(inquiry(SAMPLES[name]())) is None
+        assert PairwiseTestsSection().part(inquiry(SAMPLES[name]())) is None
 
 
 @pytest.mark.parametrize("name", ["all_failed", "nothing_run", "not_finite", "one_seed"])
 def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
-    """No score is no number: the cells are empty and the verdict says why; or it is undecided."""
+    """A pair without scores has empty cells and a reason."""
     for row in rows_of(SAMPLES[name]()):
         if row["difference"] is None:
             assert len(str(row["verdict"])) > 20
@@ -96,7 +96,7 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
 
 @given(name=st.sampled_from(sorted(SAMPLES)), seed=st.integers(0, 3))
 def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
-    """Same runs, same part: in whatever order they were read, and however often."""
+    """The same runs in any order give an equal part."""
     evidence = SAMPLES[name]()
-    first = Pairs().part(inquiry(evidence))
-    assert first == Pairs().part(inquiry(reordered(evidence, seed)))
+    first = PairwiseTestsSection().part(inquiry(evidence))
+    assert first == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))

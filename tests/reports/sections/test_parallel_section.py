@@ -20,12 +20,12 @@ from sweep_samples import (
 from rlexp.reports.drawing.blocks import Parallel, Thread
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.sections import parallel
-from rlexp.reports.sections.parallel import ParallelCoordinates
+from rlexp.reports.sections.parallel import ParallelCoordinatesSection
 
 
 def figure(own: Evidence) -> Parallel:
     """The only figure of the section."""
-    found = of_kind(part_of(ParallelCoordinates(), own), Parallel)
+    found = of_kind(part_of(ParallelCoordinatesSection(), own), Parallel)
     assert 1 == len(found)
     return found[0]
 
@@ -37,8 +37,8 @@ def thread(own: Parallel, name: str) -> Thread:
 
 @pytest.mark.parametrize("sample", [typical, none_succeeded])
 def test_there_is_no_part_without_a_value(sample: Callable[[], Evidence]) -> None:
-    """Plain runs have no parameters, and a sweep without values has nothing to show."""
-    assert None is ParallelCoordinates().part(inquiry(sample()))
+    """Plain runs, and sweeps without values, have no such section."""
+    assert None is ParallelCoordinatesSection().part(inquiry(sample()))
 
 
 def test_an_axis_for_each_parameter_and_one_for_the_value() -> None:
@@ -52,28 +52,28 @@ def test_an_axis_for_each_parameter_and_one_for_the_value() -> None:
 
 
 def test_a_thread_by_hand() -> None:
-    """The default: choices by their position, coloured by its value, in front."""
+    """The line of the default has the index of its choice, a colour and the front position."""
     own = thread(figure(swept()), "default (0)")
     assert (3e-4, 10.0, 1.0, 1.0, 330.0) == own.values
     assert (330.0, True) == (own.value, own.marked)
 
 
-def test_what_is_not_there_breaks_the_thread() -> None:
-    """A width without a network, a value of a pruned trial."""
+def test_missing_values_interrupt_the_line() -> None:
+    """A missing parameter or value is a gap of the line."""
     own = figure(swept())
     assert None is thread(own, "trial 2").values[3]
     assert (None, None) == (thread(own, "trial 3").values[-1], thread(own, "trial 3").value)
-    assert "A thread is broken where its trial does not have the parameter." == own.note
+    assert "A line is interrupted where its trial does not have the parameter." == own.note
 
 
 def test_winner_and_default_stand_in_front() -> None:
-    """And no other."""
+    """Only winner and default are marked."""
     marked = [t.name for t in figure(swept()).threads if t.marked]
     assert ["default (0)", "winner (5)"] == marked
 
 
-def test_defaults_outside_of_their_ranges_have_a_place() -> None:
-    """Axes reach as far as values do; what is no number has no place on an axis of numbers."""
+def test_axes_extend_to_defaults_outside_their_ranges() -> None:
+    """Axes extend to the default, and a text on a numeric axis is a gap."""
     own = figure(odd_values())
     assert ("linear", "mlp", "cnn") == own.coordinates[2].names
     assert 0.0 == own.coordinates[1].low
@@ -84,7 +84,7 @@ def test_defaults_outside_of_their_ranges_have_a_place() -> None:
 def test_of_many_trials_the_best_are_drawn(
     monkeypatch: pytest.MonkeyPatch, minimise: bool, kept: int
 ) -> None:
-    """Winner and default always; the note says how many are not."""
+    """Winner and default are always drawn, and the note counts the trials left out."""
     monkeypatch.setattr(parallel, "MOST", 3)
     own = figure(minimised() if minimise else swept())
     expected = [0, 5, kept]
@@ -92,8 +92,8 @@ def test_of_many_trials_the_best_are_drawn(
     assert own.note.startswith("The best 3 of 12 trials; 9 are not drawn.")
 
 
-def test_a_number_without_a_logarithm_has_no_place() -> None:
-    """Zero on a log axis moves no end of it."""
+def test_zero_on_a_logarithmic_axis_is_a_gap() -> None:
+    """Zero on a logarithmic axis is a gap and changes no end."""
     zero = trial(1, 5.0, 5.0, 5.0, parameters={LEARNING_RATE: 0.0})
     own = swept_evidence(trials=(zero,), selection=None)
     found = figure(replace(swept(), sweeps=(own,)))

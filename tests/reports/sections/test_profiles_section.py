@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from rlexp.reports.drawing.blocks import Lines, Notice, Part
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.profiles import PerformanceProfiles
+from rlexp.reports.sections.profiles import PerformanceProfilesSection
 
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = PerformanceProfiles().part(inquiry(evidence, **changes))
+    part = PerformanceProfilesSection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -64,7 +64,7 @@ def test_a_label_without_a_task_is_named() -> None:
     """A label that lacks a task has no line, and the note says why."""
     figure = figure_of(SAMPLES["task_missing"]())
     assert ["ppo", "a2c"] == [line.label for line in figure.lines]
-    assert "dqn: — (not asked for on Pendulum-v1)." in figure.note
+    assert "dqn: — (no run planned on Pendulum-v1)." in figure.note
 
 
 def test_a_task_whose_runs_all_failed_is_named() -> None:
@@ -81,9 +81,9 @@ def test_tasks_without_anchors_are_not_put_together() -> None:
 
 
 def test_an_observed_scale_is_told() -> None:
-    """A scale from the scores at hand says that it depends on who takes part."""
+    """A scale from the scores at hand says that it depends on the compared labels."""
     figure = figure_of(SAMPLES["without_anchors"](), normalisation="observed")
-    assert "depends on who takes part" in figure.note
+    assert "depends on the compared labels" in figure.note
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_observed_scale_is_told() -> None:
         ("one_run", "ppo: 1 of 1 run; no band: too few runs for an interval (n = 1)."),
         ("constant", "ppo: 5 of 5 runs; no band: all runs "),
         ("not_finite", "ppo: 2 of 3 runs; no band: too few runs for an interval (n = 2)."),
-        ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the worst one)."),
+        ("worst", "a2c: 3 of 3 runs (1 of them without a score, counted as the task's minimum)."),
         ("incomplete", "a2c: 6 of 10 runs over 2 tasks; no band"),
     ],
 )
@@ -108,9 +108,9 @@ def test_no_score_at_all(sample: str) -> None:
     assert "a2c: — (no score on CartPole-v1: 3 " in words
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
-    assert PerformanceProfiles().part(inquiry(SAMPLES["empty"]())) is None
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no profiles."""
+    assert PerformanceProfilesSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 def test_bands_hold_their_lines() -> None:
@@ -126,8 +126,8 @@ def test_bands_hold_their_lines() -> None:
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     evidence = SAMPLES[sample]()
-    expected = PerformanceProfiles().part(inquiry(evidence))
-    assert expected == PerformanceProfiles().part(inquiry(reordered(evidence, seed)))
+    expected = PerformanceProfilesSection().part(inquiry(evidence))
+    assert expected == PerformanceProfilesSection().part(inquiry(reordered(evidence, seed)))
 
 
 def test_seeds_that_change_places_change_nothing() -> None:

@@ -22,26 +22,26 @@ from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.space import Space
 from rlexp.reports.drawing.blocks import Listing, Tone, Value
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.protocol import Protocol
+from rlexp.reports.sections.protocol import ProtocolSection
 
 
 def test_seeds_are_listed_by_phase() -> None:
     """Root, seeds and their number; a phase without seeds has no row."""
-    own = table(part_of(Protocol(), typical()), "seeds")
+    own = table(part_of(ProtocolSection(), typical()), "seeds")
     assert (("sample", "tuning", 0, "0–2", 3), ("sample", "test", 0, "0–4", 5)) == own.rows
 
 
 def test_explicit_seeds_are_listed_one_by_one() -> None:
-    """A list is not a count."""
+    """Explicit seeds are listed one by one."""
     plan = SeedPlan(root=7, tuning=0, selection=(1, 5, 6), test=1)
     experiment = replace(typical().experiments[0], seeds=plan)
-    own = table(part_of(Protocol(), replace(typical(), experiments=(experiment,))), "seeds")
+    own = table(part_of(ProtocolSection(), replace(typical(), experiments=(experiment,))), "seeds")
     assert ("sample", "selection", 7, "1, 5–6", 3) == own.rows[0]
 
 
 def test_budgets_are_listed_by_task_and_label() -> None:
-    """Steps, evaluation and score."""
-    own = table(part_of(Protocol(), unequal_budgets()), "budgets")
+    """Each row has steps, evaluation settings and the score."""
+    own = table(part_of(ProtocolSection(), unequal_budgets()), "budgets")
     assert (
         (CARTPOLE, "ppo", 5, 11_000, 1000, 2, 2, "deterministic", "final"),
         (CARTPOLE, "a2c", 5, 5500, 1000, 2, 1, "deterministic", "final"),
@@ -49,7 +49,7 @@ def test_budgets_are_listed_by_task_and_label() -> None:
 
 
 def test_without_evaluations_there_are_no_episodes_of_them() -> None:
-    """A setting that nothing used is not told."""
+    """The cell of evaluation episodes is empty without evaluations."""
     own = evidence(scored(configured(), [1.0]))
     bare = replace(
         own.members[0].record,
@@ -59,24 +59,24 @@ def test_without_evaluations_there_are_no_episodes_of_them() -> None:
         ),
     )
     members = (replace(own.members[0], record=bare),)
-    found = table(part_of(Protocol(), replace(own, members=members)), "budgets")
+    found = table(part_of(ProtocolSection(), replace(own, members=members)), "budgets")
     assert (None, None) == found.rows[0][4:6]
 
 
-def test_the_score_is_told_in_words() -> None:
-    """With the rule for failures."""
-    found = texts(part_of(Protocol(), typical()))
+def test_the_score_is_stated() -> None:
+    """The text states the score and the rule for failures."""
+    found = texts(part_of(ProtocolSection(), typical()))
     assert "the mean return of the final policy over 2 fresh episodes" in found[0]
     assert "A failed run is a missing score." == found[-1]
-    expected = "A failed run counts as the least score that its task declares."
-    assert expected == texts(part_of(Protocol(), worst()))[-1]
+    expected = "A failed run counts as the minimum score that its task declares."
+    assert expected == texts(part_of(ProtocolSection(), worst()))[-1]
 
 
-def test_rules_for_failures_of_several_experiments_are_told_apart() -> None:
-    """Each with the experiments that it is true of."""
+def test_different_rules_for_failures_name_their_experiments() -> None:
+    """Each rule has the names of its experiments."""
     first = typical().experiments[0]
     both = (first, replace(first, name="other", failures="worst"))
-    found = texts(part_of(Protocol(), replace(typical(), experiments=both)))
+    found = texts(part_of(ProtocolSection(), replace(typical(), experiments=both)))
     assert [True, True] == [
         found[-2].endswith("missing score. (in sample)"),
         found[-1].endswith("(in other)"),
@@ -84,34 +84,34 @@ def test_rules_for_failures_of_several_experiments_are_told_apart() -> None:
 
 
 def test_known_scores_are_listed_with_their_source() -> None:
-    """What is not declared is missing, not zero."""
-    own = table(part_of(Protocol(), typical()), "known-scores")
+    """A score that is not declared is missing, not zero."""
+    own = table(part_of(ProtocolSection(), typical()), "known-scores")
     assert [22.5, -1235.0] == column(own, "random")
     assert [1.0, None] == column(own, "minimum")
     assert ["measured"] * 2 == column(own, "source")
 
 
-def test_mere_notes_on_fairness_stand_here() -> None:
-    """Warnings stand beside the verdicts."""
-    tones = {tone for tone, _ in notices(part_of(Protocol(), unequal_seeds()))}
+def test_notes_on_fairness_are_in_the_protocol() -> None:
+    """The protocol shows notes on fairness, and the verdicts show warnings."""
+    tones = {tone for tone, _ in notices(part_of(ProtocolSection(), unequal_seeds()))}
     assert {Tone.NOTE} == tones
 
 
 def test_an_empty_experiment_has_its_seeds() -> None:
-    """And neither budgets nor known scores."""
-    own = Protocol().part(inquiry(empty()))
+    """An experiment without runs has seeds, but neither budgets nor known scores."""
+    own = ProtocolSection().part(inquiry(empty()))
     assert own is not None
     names = [getattr(block, "name", None) for block in own.blocks]
     assert ["seeds"] == [name for name in names if name]
 
 
 def declared(own: Evidence) -> dict[Value, Value]:
-    """What the only sweep declared, by what it is."""
-    return {row[0]: row[1] for row in table(part_of(Protocol(), own), "search").rows}
+    """The declared protocol of the only sweep, by item."""
+    return {row[0]: row[1] for row in table(part_of(ProtocolSection(), own), "search").rows}
 
 
-def test_a_search_is_told_as_declared() -> None:
-    """Tuner, objective, budget, seeds, failures and lag."""
+def test_a_search_is_listed_as_declared() -> None:
+    """The table has tuner, objective, budget, seeds, failures and lag."""
     own = declared(swept())
     assert "tuner tpe (startup = 10), pruner none" == own["tuner and pruner"]
     assert str(own["budget"]).startswith("at most 12 trials; spent 9.38 full-run equivalents")
@@ -119,25 +119,25 @@ def test_a_search_is_told_as_declared() -> None:
     assert expected == own["seeds of a configuration"]
     assert ("0–2 (3)", "0–3 (4)") == (own["tuning seeds"], own["selection seeds"])
     assert "2 at most, scored again on the selection seeds" == own["finalists"]
-    assert "a trial is suggested without the 3 trials before it" == own["lag"]
+    assert "a trial is suggested without results of the 3 trials before it" == own["lag"]
 
 
 def test_without_selection_seeds_the_best_trial_wins() -> None:
-    """And there are none to list."""
+    """Without selection seeds the table lists none."""
     own = declared(default_won())
     assert "the best trial wins, without selection" == own["finalists"]
     assert "none" == own["selection seeds"]
 
 
-def test_a_lag_that_is_not_fixed_is_not_told() -> None:
-    """It depends on the workers then."""
-    own = replace(searching(), sweeps=(swept_evidence(sweep=sweep(lag=None)),))
+def test_a_lag_that_is_not_fixed_is_not_listed() -> None:
+    """A lag that depends on the number of workers has no row."""
+    own = replace(searching(), sweeps=(swept_evidence(definition=sweep(lag=None)),))
     assert "lag" not in declared(own)
 
 
-def test_the_whole_space_stands_there() -> None:
-    """In words with conditions, and verbatim, so that it can be read back."""
-    part = part_of(Protocol(), swept())
+def test_the_whole_space_is_listed() -> None:
+    """The space is listed with conditions, and verbatim so that it can be parsed."""
+    part = part_of(ProtocolSection(), swept())
     own = table(part, "ranges")
     assert ("agent.width", "one of 32, 64", "agent.network is mlp", "64") == own.rows[-1]
     listing = next(block for block in of_kind(part, Listing) if block.name == "space")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.drawing.blocks import Part, Table, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.reliability import WORST_ALONE, Reliability
+from rlexp.reports.sections.reliability import WORST_ALONE, ReliabilitySection
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -23,7 +23,7 @@ UNSTEADY = (0.0, 0.5, 0.2, 0.6, 0.6)
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = Reliability().part(inquiry(evidence, **changes))
+    part = ReliabilitySection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -173,7 +173,7 @@ def test_runs_without_a_common_step_are_named() -> None:
     late = run([0.0, 50.0], 1)
     record = replace(late.record, evaluations=late.record.evaluations[1:])
     row = rows_of(evidence([run([50.0], 0), replace(late, record=record)]))[0]
-    assert "its runs have no step in common" == row["remark"]
+    assert "the evaluations of the runs have no step in common" == row["remark"]
 
 
 def test_without_anchors_metrics_are_shares_of_what_runs_reach() -> None:
@@ -209,7 +209,7 @@ def test_a_label_that_was_not_asked_for_has_a_row() -> None:
             for r in rows_of(SAMPLES["task_missing"](), name)
             if (r["task"], r["label"]) == (PENDULUM, "dqn")
         )
-        assert ("0 of 0", "not asked for") == (row["runs"], row["remark"])
+        assert ("0 of 0", "no run planned") == (row["runs"], row["remark"])
         numbers = [v for k, v in row.items() if k not in {"task", "label", "runs", "remark"}]
         assert {None} == set(numbers)
 
@@ -222,19 +222,19 @@ def test_all_failed() -> None:
     assert (CARTPOLE, "ppo", "0 of 3") == tuple(rows_of(SAMPLES["all_failed"]())[0].values())[:3]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
-    assert Reliability().part(inquiry(SAMPLES["empty"]())) is None
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
+    assert ReliabilitySection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return Reliability().part(inquiry(SAMPLES[sample]()))
+    return ReliabilitySection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == Reliability().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == ReliabilitySection().part(inquiry(reordered(own, seed)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Failure
 from rlexp.reports.drawing.blocks import Lines, Notice, Part, Table, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiency
+from rlexp.reports.sections.sample_efficiency import ALL_TASKS, SampleEfficiencySection
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -22,7 +22,7 @@ FULL = {CARTPOLE: 475.0, PENDULUM: -150.0}
 
 def part_of(evidence: Evidence, **changes: object) -> Part:
     """The part, which there must be."""
-    part = SampleEfficiency().part(inquiry(evidence, **changes))
+    part = SampleEfficiencySection().part(inquiry(evidence, **changes))
     assert part is not None
     return part
 
@@ -84,7 +84,7 @@ def test_only_completed_runs_have_an_area() -> None:
 def test_a_run_without_two_finite_evaluations_has_no_area(means: list[float]) -> None:
     """Too few evaluations, or one that is no number, leave a dash with its reason."""
     row = rows_of(evidence([run(means, 0)]))[CARTPOLE, "ppo"]
-    assert ("0 of 1", None, "1 without two evaluations, all of them finite") == row
+    assert ("0 of 1", None, "1 without at least two evaluations, all finite") == row
 
 
 def test_over_all_tasks_the_area_is_normalised() -> None:
@@ -118,9 +118,9 @@ def test_different_budgets_are_put_on_one_axis_as_shares() -> None:
 def test_a_label_without_a_task_is_named() -> None:
     """A label that lacks a task has no line and no area over all, and both say why."""
     own = SAMPLES["task_missing"]()
-    assert "dqn: — (Pendulum-v1: not asked for on this task)." in figure_of(own).note
-    assert (None, None, "none on Pendulum-v1") == rows_of(own)[ALL_TASKS, "dqn"][1:]
-    assert ("0 of 0", None, None, "not asked for") == rows_of(own)[PENDULUM, "dqn"]
+    assert "dqn: — (Pendulum-v1: no run planned on this task)." in figure_of(own).note
+    assert (None, None, "no area on Pendulum-v1") == rows_of(own)[ALL_TASKS, "dqn"][1:]
+    assert ("0 of 0", None, None, "no run planned") == rows_of(own)[PENDULUM, "dqn"]
 
 
 def test_tasks_without_anchors_are_not_put_together() -> None:
@@ -147,19 +147,19 @@ def test_no_more_points_than_asked_for() -> None:
     assert 5 == len(figure_of(typical(), curve_points=5).lines[0].x)
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
-    assert SampleEfficiency().part(inquiry(SAMPLES["empty"]())) is None
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
+    assert SampleEfficiencySection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @cache
 def part_of_sample(sample: str) -> Part | None:
     """The part of a sample, whose runs are in their order."""
-    return SampleEfficiency().part(inquiry(SAMPLES[sample]()))
+    return SampleEfficiencySection().part(inquiry(SAMPLES[sample]()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    assert part_of_sample(sample) == SampleEfficiency().part(inquiry(reordered(own, seed)))
+    assert part_of_sample(sample) == SampleEfficiencySection().part(inquiry(reordered(own, seed)))

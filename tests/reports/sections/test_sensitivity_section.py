@@ -22,19 +22,19 @@ from sweep_samples import SWEEPS
 
 from rlexp.reports.drawing.blocks import Part, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.definitions import Definitions
-from rlexp.reports.sections.sensitivity import HyperparameterSensitivity
+from rlexp.reports.sections.definitions import DefinitionsSection
+from rlexp.reports.sections.sensitivity import SensitivitySection
 from rlexp.stats.interval import Interval
 
 LOW = {CARTPOLE: 112.5, PENDULUM: -1175.0}
 HIGH = {CARTPOLE: 460.0, PENDULUM: -225.0}
 """Percentiles 5 and 95 of six means, by hand: a quarter of the way from the last to the next."""
-ESTIMATES = ["tuned for each task: P", "one setting for all: C", "sensitivity Φ"]
+ESTIMATES = ["P (best setting per task)", "C (one setting for all tasks)", "sensitivity Φ"]
 
 
 def found(own: Evidence) -> Part:
     """The part, which must be there."""
-    return part_of(HyperparameterSensitivity(), own)
+    return part_of(SensitivitySection(), own)
 
 
 def interval(own: Evidence, title: str, row: int = 0) -> Interval:
@@ -50,14 +50,14 @@ def share(score: float, task: str) -> float:
 
 
 @pytest.mark.parametrize("sample", [*SAMPLES, *SWEEPS])
-def test_it_is_silent_without_a_grid(sample: str) -> None:
-    """Whatever else there is."""
+def test_there_is_no_part_without_a_grid(sample: str) -> None:
+    """A report without a grid of settings has no such section."""
     own = {**SAMPLES, **SWEEPS}[sample]()
-    assert None is HyperparameterSensitivity().part(inquiry(own))
+    assert None is SensitivitySection().part(inquiry(own))
 
 
 def test_estimates_by_hand() -> None:
-    """CartPole is best at 480, Pendulum at −200; on average that setting which has 400 there."""
+    """P uses the best setting of each task, C the best single setting."""
     best = (share(480.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
     one = (share(400.0, CARTPOLE) + share(-200.0, PENDULUM)) / 2
     estimates = [interval(grid(), title).estimate for title in ESTIMATES]
@@ -65,10 +65,12 @@ def test_estimates_by_hand() -> None:
     assert 2.0 == interval(grid(), "dimensionality d").estimate
 
 
-def test_what_the_estimates_rest_on_is_beside_them() -> None:
-    """Settings, tasks, seeds, parameters; the level and the runs in the interval."""
+def test_the_row_has_the_numbers_of_settings_and_runs() -> None:
+    """The row has settings, tasks, runs and parameters; the interval has level and n."""
     own = table(found(grid()), "sensitivity")
-    told = [column(own, title)[0] for title in ("settings", "tasks", "runs of each", "of")]
+    told = [
+        column(own, title)[0] for title in ("settings", "tasks", "runs per setting", "parameters")
+    ]
     assert ["6 of 6", 2, "3", 2] == told
     for title in ESTIMATES:
         known = interval(grid(), title)
@@ -79,7 +81,7 @@ def test_what_the_estimates_rest_on_is_beside_them() -> None:
 
 
 def test_best_settings_are_named() -> None:
-    """First the one for all tasks, then that of each, with its score."""
+    """The first row is the best setting for all tasks, then one row per task."""
     own = table(found(grid()), "sensitivity-settings")
     assert ["all tasks, on average", CARTPOLE, PENDULUM] == column(own, "best on")
     expected = [labelled(0.001, 10), labelled(0.01, 4), labelled(0.001, 10)]
@@ -88,20 +90,20 @@ def test_best_settings_are_named() -> None:
     assert share(480.0, CARTPOLE) == pytest.approx(column(own, "normalised score")[1])
 
 
-def test_what_tuning_gains_is_told_parameter_by_parameter() -> None:
-    """From one setting for all to all parameters tuned, as shares of P."""
+def test_gains_are_listed_by_number_of_tuned_parameters() -> None:
+    """Rows go from no tuned parameter to all, with shares of P."""
     own = table(found(grid()), "sensitivity-parameters")
     assert ["0 of 2 parameters", "1 of 2 parameters", "2 of 2 parameters"] == column(
-        own, "parameters tuned for each task"
+        own, "parameters tuned per task"
     )
-    assert ["none", "algorithm.learning_rate"] == column(own, "which")[:2]
+    assert ["none", "algorithm.learning_rate"] == column(own, "which parameters")[:2]
     shares = [value for value in column(own, "share of P") if isinstance(value, float)]
     assert 1.0 == shares[-1]
     assert sorted(shares) == shares
 
 
 def test_every_algorithm_is_normalised_by_all_of_them() -> None:
-    """Those with one setting included, so both differ from what they would be alone."""
+    """Normalisation uses the scores of all labels, also of algorithms with one setting."""
     own = table(found(grid_beside_others()), "sensitivity")
     assert ["dqn", "ppo"] == column(own, "algorithm")
     alone = interval(grid(), ESTIMATES[0]).estimate
@@ -112,18 +114,18 @@ def test_every_algorithm_is_normalised_by_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(("sample", "phase"), [(grid, "test"), (grid_on_tuning_seeds, "tuning")])
-def test_that_the_numbers_overstate_is_said(sample: Callable[[], Evidence], phase: str) -> None:
-    """And of which phase they are, as a warning; what they mean is said before it."""
+def test_selection_bias_is_warned_of(sample: Callable[[], Evidence], phase: str) -> None:
+    """A warning names the phase whose scores selected the settings."""
     part = found(sample())
     tone, text = notices(part)[0]
     assert Tone.WARNING is tone
-    assert text.startswith(f"These {phase} scores were used to pick the settings")
-    assert "run it again on fresh seeds" in text
-    assert texts(part)[0].startswith("Φ = P − C is what an algorithm loses by one setting")
+    assert text.startswith(f"These {phase} scores were also used to select the settings")
+    assert "run it on new seeds" in text
+    assert texts(part)[0].startswith("Φ = P − C is the loss of an algorithm with one setting")
 
 
 def test_one_seed_has_no_interval() -> None:
-    """The estimates stand, with the reason why nothing more is known."""
+    """The estimates of one seed have a reason instead of an interval."""
     expected = (
         "No interval for ppo: 12 of 12 settings and tasks have one run, which shows no spread."
     )
@@ -132,10 +134,12 @@ def test_one_seed_has_no_interval() -> None:
 
 
 def test_settings_that_failed_are_named() -> None:
-    """They do not count where they failed, and the table says how many are left."""
+    """A warning names failed settings, and the table counts the others."""
     part = found(grid_with_failures())
     told = [text for _, text in notices(part)]
-    assert any(text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run ended") for text in told)
+    assert any(
+        text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run failed") for text in told
+    )
     own = table(part, "sensitivity")
     assert ["5 of 6"] == column(own, "settings")
     assert ["no interval of Φ: every resample gives the same"] == column(own, "remark")
@@ -152,7 +156,7 @@ def test_settings_that_failed_are_named() -> None:
 def test_what_cannot_be_estimated_has_a_reason(
     sample: Callable[[], Evidence], reason: str
 ) -> None:
-    """And no table, nor words about numbers that are not there."""
+    """A warning has the reason, without tables and explanations."""
     part = found(sample())
     assert any(text.startswith(f"No sensitivity for ppo: {reason}") for _, text in notices(part))
     assert [] == texts(part)
@@ -163,12 +167,12 @@ def test_what_cannot_be_estimated_has_a_reason(
     ("sample", "sections", "expected"),
     [("grid", ("sensitivity",), True), ("grid", (), False), ("typical", ("sensitivity",), False)],
 )
-def test_it_is_defined_where_it_is_shown(
+def test_sensitivity_is_defined_where_it_is_shown(
     sample: str, sections: tuple[str, ...], expected: bool
 ) -> None:
-    """With its source."""
+    """The definitions contain sensitivity with its source."""
     asked = replace(inquiry({**SAMPLES, **GRIDS}[sample]()), sections=sections)
-    part = Definitions().part(asked)
+    part = DefinitionsSection().part(asked)
     assert part is not None
     assert expected == (
         "hyperparameter sensitivity" in column(table(part, "definitions"), "statistic")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlexp.records.events import Ending, Failure
 from rlexp.reports.drawing.blocks import Line, Lines, Part, Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence, Member
-from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThreshold, follow
+from rlexp.reports.sections.thresholds import NOT_REACHED, TimeToThresholdSection, follow
 from rlexp.stats.interval import Interval
 
 NAN = float("nan")
@@ -21,7 +21,7 @@ LOW, HIGH = 400.0, 475.0
 
 def part_of(evidence: Evidence) -> Part:
     """The part, which there must be."""
-    part = TimeToThreshold().part(inquiry(evidence))
+    part = TimeToThresholdSection().part(inquiry(evidence))
     assert part is not None
     return part
 
@@ -109,7 +109,7 @@ def test_a_run_that_failed_is_censored_and_no_success() -> None:
     members = [run([LOW, HIGH, HIGH], 0), run([LOW], 1, failure=Failure.NAN)]
     row = rows_of(evidence(members))[0]
     assert (0.5, 2) == (interval(row["reached"]).estimate, interval(row["reached"]).n)
-    assert "1 below it when last seen (1 failed (nan))" == row["remark"]
+    assert "1 below the threshold at the last evaluation (1 failed (nan))" == row["remark"]
     followed = follow(evidence(members), "ppo", CARTPOLE, HIGH)
     assert ((1000.0, 2000.0), (False, True)) == (followed.times, followed.reached)
 
@@ -123,7 +123,7 @@ def test_a_run_that_failed_before_its_first_evaluation_is_no_success() -> None:
 
 @pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
 def test_a_run_that_may_go_on_is_neither_success_nor_failure(ending: Ending | None) -> None:
-    """Or the fast ones of the runs under way would stand for all of them."""
+    """Running runs do not count in the share of successes."""
     for under_way in ([LOW], [HIGH]):
         both = [run([HIGH, HIGH], 0), run(under_way, 1, ending=ending)]
         reached = interval(rows_of(evidence(both))[0]["reached"])
@@ -161,7 +161,7 @@ def test_the_horizon_is_common_to_the_labels_of_a_task() -> None:
     rows = rows_of(evidence(members))
     assert "Horizons: CartPole-v1 2,000." in note_of(evidence(members))
     assert 2000.0 == interval(rows[0]["restricted mean"]).estimate
-    assert "no run was followed that far" == rows[2]["restricted mean"]
+    assert "no run was evaluated up to the horizon" == rows[2]["restricted mean"]
 
 
 def test_equal_runs_of_two_labels_do_not_differ() -> None:
@@ -192,7 +192,7 @@ def test_holm_counts_every_test_and_no_other() -> None:
 def test_a_label_that_was_not_asked_for_has_a_row() -> None:
     """It stands there with dashes and the reason, in the table of times and in that of pairs."""
     rows = [r for r in rows_of(SAMPLES["task_missing"]()) if r["task"] == PENDULUM]
-    assert ("dqn", "0 of 0", None, "not asked for") == tuple(
+    assert ("dqn", "0 of 0", None, "no run planned") == tuple(
         rows[2][title] for title in ("label", "runs", "reached", "remark")
     )
     pairs = rows_of(SAMPLES["task_missing"](), "thresholds-pairs")
@@ -230,14 +230,14 @@ def test_nothing_run_has_rows_of_dashes() -> None:
     assert ["3 without an evaluation (3 planned)"] * 2 == [row["remark"] for row in rows]
 
 
-def test_nothing_asked_for() -> None:
-    """An empty experiment has no such part."""
-    assert TimeToThreshold().part(inquiry(SAMPLES["empty"]())) is None
+def test_an_experiment_without_runs_has_no_part() -> None:
+    """An experiment without planned runs has no such section."""
+    assert TimeToThresholdSection().part(inquiry(SAMPLES["empty"]())) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from(sorted(SAMPLES)))
 def test_the_order_of_the_runs_does_not_matter(seed: int, sample: str) -> None:
     """The same evidence in another order of runs gives an equal part."""
     own = SAMPLES[sample]()
-    expected = TimeToThreshold().part(inquiry(own))
-    assert expected == TimeToThreshold().part(inquiry(reordered(own, seed)))
+    expected = TimeToThresholdSection().part(inquiry(own))
+    assert expected == TimeToThresholdSection().part(inquiry(reordered(own, seed)))

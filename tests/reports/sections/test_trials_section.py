@@ -8,18 +8,18 @@ from part_blocks import column, part_of, table
 from sweep_samples import just_begun, minimised, odd_values, swept, two_sweeps
 
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.trials import Trials
+from rlexp.reports.sections.trials import TrialsSection
 
 
 @pytest.mark.parametrize("sample", [typical, just_begun])
 def test_there_is_no_part_without_a_trial(sample: Callable[[], Evidence]) -> None:
-    """Plain runs are no trials."""
-    assert None is Trials().part(inquiry(sample()))
+    """A report of plain runs has no table of trials."""
+    assert None is TrialsSection().part(inquiry(sample()))
 
 
 def test_a_row_for_each_trial() -> None:
     """By number, with state, value, scores, steps and every parameter."""
-    part = part_of(Trials(), swept())
+    part = part_of(TrialsSection(), swept())
     own = table(part, "trials")
     assert list(range(12)) == column(own, "trial")
     assert part.folded
@@ -27,9 +27,9 @@ def test_a_row_for_each_trial() -> None:
     assert (*default, None) == own.rows[0]
 
 
-def test_what_became_of_each_trial() -> None:
-    """Screened ones could not win; the reason of others stands at the end."""
-    own = table(part_of(Trials(), swept()), "trials")
+def test_each_trial_has_a_state_and_a_reason() -> None:
+    """The state marks screened trials, and the last column has reasons."""
+    own = table(part_of(TrialsSection(), swept()), "trials")
     states = column(own, "state")
     assert "complete, winner" == states[5]
     assert ["screened", "complete", "pruned", "screened"] == states[1:5]
@@ -39,20 +39,20 @@ def test_what_became_of_each_trial() -> None:
 
 
 def test_several_objectives_have_a_column_each() -> None:
-    """In the order of asking."""
-    own = table(part_of(Trials(), minimised()), "trials")
+    """Objectives have columns in their declared order."""
+    own = table(part_of(TrialsSection(), minimised()), "trials")
     assert 330.0 == column(own, "environment steps to the threshold")[0]
     assert 5.0 == column(own, "standard deviation of the scores over tuning seeds")[0]
 
 
 def test_values_that_are_no_numbers_are_missing() -> None:
-    """Never shown as one."""
-    assert [None, None, 2.0] == column(table(part_of(Trials(), odd_values()), "trials"), "score")[
-        1:
-    ]
+    """Non-finite values are missing."""
+    assert [None, None, 2.0] == column(
+        table(part_of(TrialsSection(), odd_values()), "trials"), "score"
+    )[1:]
 
 
 def test_several_sweeps_have_a_table_each() -> None:
-    """Named by their experiments."""
-    part = part_of(Trials(), two_sweeps())
+    """Tables are named by their experiments."""
+    part = part_of(TrialsSection(), two_sweeps())
     assert table(part, "trials-sample").rows == table(part, "trials-other").rows

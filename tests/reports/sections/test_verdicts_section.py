@@ -27,7 +27,7 @@ from part_blocks import notices, part_of, texts
 
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.verdicts import Verdicts
+from rlexp.reports.sections.verdicts import VerdictsSection
 
 APART = of_scores(
     {
@@ -40,12 +40,12 @@ APART = of_scores(
 
 def said(own: Evidence, **settings: object) -> list[tuple[Tone, str]]:
     """Notices of the section."""
-    return notices(part_of(Verdicts(), own, **settings))
+    return notices(part_of(VerdictsSection(), own, **settings))
 
 
 def test_the_question_names_labels_tasks_budget_and_score() -> None:
-    """A reader knows what was asked before any answer."""
-    question = texts(part_of(Verdicts(), typical()))[0]
+    """The question precedes the verdicts."""
+    question = texts(part_of(VerdictsSection(), typical()))[0]
     assert (
         "Which of ppo, a2c and dqn scores highest on CartPole-v1 and Pendulum-v1? A run trains "
         "for 11,000 environment steps; its score is the mean return of the final policy over 2 "
@@ -59,21 +59,24 @@ def test_the_question_names_labels_tasks_budget_and_score() -> None:
     ids=["one", "two"],
 )
 def test_the_question_suits_the_number_of_labels(own: Evidence, words: str) -> None:
-    """One is asked about, two are compared."""
-    assert texts(part_of(Verdicts(), own))[0].startswith(words)
+    """The question differs for one, two and more labels."""
+    assert texts(part_of(VerdictsSection(), own))[0].startswith(words)
 
 
 def test_the_rule_says_what_decides() -> None:
-    """Unit, test, level, adjustment and margin."""
-    rule = texts(part_of(Verdicts(), typical(), alpha=0.01))[1]
+    """The rule has unit, test, level, adjustment and margin."""
+    rule = texts(part_of(VerdictsSection(), typical(), alpha=0.01))[1]
     assert "mean normalised score, averaged over the tasks" in rule
-    assert "permutation test of level 0.01" in rule
+    assert "permutation test at level 0.01" in rule
     assert "No margin was declared" in rule
-    assert "within ±5 does not matter" in texts(part_of(Verdicts(), one_task(), margin=5.0))[1]
+    assert (
+        "within ±5 are declared irrelevant"
+        in texts(part_of(VerdictsSection(), one_task(), margin=5.0))[1]
+    )
 
 
 def test_better_by_hand() -> None:
-    """Difference, interval, p and numbers of runs, in one sentence."""
+    """The verdict has difference, interval, p and numbers of runs in one sentence."""
     tone, text = said(APART)[0]
     assert Tone.GOOD is tone
     assert text.startswith("ppo is better than a2c: a difference of 374 (95% interval 37")
@@ -81,13 +84,13 @@ def test_better_by_hand() -> None:
 
 
 def test_worse_is_said_of_the_first_label() -> None:
-    """The order of asking is kept."""
+    """The verdict is about the first label, in the requested order."""
     own = evidence(m for m in reversed(APART.members))
     assert said(own)[0][1].startswith("a2c is worse than ppo: a difference of -374 (")
 
 
 def test_equivalent_needs_a_margin() -> None:
-    """Within a declared margin labels are the same for all that matters."""
+    """Labels within a declared margin are equivalent."""
     own = of_scores(
         {
             ("ppo", CARTPOLE): [400.0, 401.0, 402.0, 403.0],
@@ -101,7 +104,7 @@ def test_equivalent_needs_a_margin() -> None:
 
 
 def test_undecided_says_how_many_seeds_would_decide() -> None:
-    """It is a note, and a plan."""
+    """An undecided pair gives a note with the number of seeds that would decide."""
     tone, text = said(one_task())[-1]
     assert Tone.NOTE is tone
     assert text.startswith("Undecided between a2c and dqn: ")
@@ -109,13 +112,13 @@ def test_undecided_says_how_many_seeds_would_decide() -> None:
 
 
 def test_a_label_that_beats_all_others_is_named_first() -> None:
-    """At a glance, with three labels or more."""
+    """With three labels or more, the first notice names the best label."""
     assert (Tone.GOOD, "ppo is better than every other label.") == said(typical())[0]
     assert "every other" not in said(APART)[0][1]
 
 
 def test_runs_without_a_score_qualify_a_verdict() -> None:
-    """A verdict on what is left is no plain success."""
+    """A verdict with missing scores is a warning."""
     members = list(typical().members)
     lost = next(k for k, m in enumerate(members) if m.label == "a2c")
     own = members[lost].configuration
@@ -128,7 +131,7 @@ def test_runs_without_a_score_qualify_a_verdict() -> None:
 
 
 def test_one_run_against_several_is_undecided() -> None:
-    """Welch's test has to agree where numbers of runs differ, and needs a spread."""
+    """A single run has no variance for Welch's test, so the pair is undecided."""
     found = [text for _, text in said(incomplete()) if "between ppo and a2c" in text]
     assert 1 == len(found)
     assert "with unequal numbers of runs Welch's test must agree: one run alone" in found[0]
@@ -137,37 +140,40 @@ def test_one_run_against_several_is_undecided() -> None:
     )
 
 
-def test_failed_runs_that_count_are_said_to_count() -> None:
-    """Nothing stands among the scores unsaid."""
+def test_failed_runs_that_count_are_counted() -> None:
+    """The verdict counts failed runs that have the task's minimum as score."""
     assert "1 of them counted as the task's minimum" in said(worst())[0][1]
 
 
 def test_a_task_that_is_left_out_is_named() -> None:
-    """The verdict says what it is not about."""
+    """The verdict names tasks that it does not cover."""
     found = [text for _, text in said(task_missing()) if "dqn" in text]
-    assert all("It says nothing about Pendulum-v1, where" in text for text in found)
+    assert all("It does not cover Pendulum-v1, where" in text for text in found)
 
 
 def test_labels_without_scores_cannot_be_compared() -> None:
-    """All failed is a problem, in words."""
-    expected = "ppo and a2c cannot be compared: ppo and a2c have scores on no common task."
+    """Pairs without scores are a problem."""
+    expected = (
+        "ppo and a2c cannot be compared: ppo and a2c have no task in common on which both have a "
+        "score."
+    )
     assert [(Tone.PROBLEM, expected)] == said(all_failed())
 
 
 def test_one_seed_decides_nothing() -> None:
-    """How many would do is said."""
+    """The note has the number of seeds that would decide."""
     for tone, text in said(one_seed()):
         assert Tone.NOTE is tone
         assert "no test is possible" in text
 
 
 def test_constant_scores_decide_nothing() -> None:
-    """No spread, no judgement."""
+    """Scores without variance are undecided."""
     assert "no spread to judge it by" in said(constant())[0][1]
 
 
 def test_one_label_says_what_it_reached() -> None:
-    """There is no verdict, but a result."""
+    """A single label has its aggregate instead of a verdict."""
     (tone, text), *rest = said(one_label())
     assert [] == rest
     assert Tone.GOOD is tone
@@ -186,20 +192,20 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_one_label_without_a_score_is_a_problem() -> None:
-    """The reason is told."""
+    """The problem has the reason."""
     own = evidence(m for m in all_failed().members if m.label == "ppo")
     expected = "No result: ppo has no score on CartPole-v1 (3 failed (nan))."
     assert [(Tone.PROBLEM, expected)] == said(own)
 
 
-def test_nothing_asked_for_is_a_problem() -> None:
-    """An empty experiment gets a report that says so."""
-    expected = "sample asks for no run of the test phase: there is nothing to report."
+def test_an_experiment_without_runs_is_a_problem() -> None:
+    """An empty experiment gives a report with a problem."""
+    expected = "sample plans no run of the test phase, so there is nothing to report."
     assert [(Tone.PROBLEM, expected)] == said(empty())
 
 
 def test_unfair_terms_are_warned_of() -> None:
-    """What makes a comparison doubtful stands beside its verdict."""
+    """Warnings about fairness follow the verdicts."""
     warned = [text for tone, text in said(unequal_budgets()) if tone is Tone.WARNING]
     assert 2 == len(warned)
     assert "environment steps" in warned[0]
@@ -217,7 +223,7 @@ def test_many_pairs_are_told_by_label(labels: int, lines: int) -> None:
 
 
 def test_a_line_of_a_label_sorts_the_others() -> None:
-    """Better, worse and undecided are told in that order."""
+    """The notice lists better, worse and undecided labels in this order."""
     own = evidence(
         m
         for k in range(7)

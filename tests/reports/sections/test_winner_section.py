@@ -30,18 +30,18 @@ from sweep_samples import (
 from rlexp.records.run import RunRecord
 from rlexp.reports.drawing.blocks import Table, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.reports.sections.winner import Winner
+from rlexp.reports.sections.winner import WinnerSection
 from rlexp.stats.interval import Interval
 
 
 def test_there_is_no_part_without_a_sweep() -> None:
-    """A report about plain runs stays silent."""
-    assert None is Winner().part(inquiry(typical()))
+    """A report of plain runs has no winner."""
+    assert None is WinnerSection().part(inquiry(typical()))
 
 
 def test_the_verdict_is_about_test_scores() -> None:
-    """Of the winner and the default, with probability and optimism: 490 in tuning, 450 in test."""
-    tone, text = notices(part_of(Winner(), swept()))[0]
+    """The verdict has test scores of winner and default, probability and optimism."""
+    tone, text = notices(part_of(WinnerSection(), swept()))[0]
     assert Tone.GOOD is tone
     runs = "450 [431, 469] (n = 5: 430, 440, 450, 460, 470)"
     assert text.startswith(f"Trial 5 of 12 won sample; it scores {runs} on 5 test seeds. ")
@@ -49,22 +49,22 @@ def test_the_verdict_is_about_test_scores() -> None:
         "(n = 5: 300, 310, 320, 330, 340) on 5 test seeds; a run of the winner beats one" in text
     )
     assert "with probability 1.00 (no interval: on each task every run" in text
-    assert " Tuning overstated by 40 [18, 62]." in text
+    assert " Tuning overestimated the score by 40 [18, 62]." in text
 
 
 def test_scores_by_phase_by_hand() -> None:
     """Tuning, selection and test of the winner; the default was no finalist."""
-    own = table(part_of(Winner(), swept()), "winner-scores")
+    own = table(part_of(WinnerSection(), swept()), "winner-scores")
     assert ["tuned"] * 3 + ["default"] * 2 == column(own, "label")
     assert ["tuning", "selection", "test", "tuning", "test"] == column(own, "phase")
-    assert [3, 4, 5, 3, 5] == column(own, "scores") == column(own, "of")
+    assert [3, 4, 5, 3, 5] == column(own, "scores") == column(own, "planned")
     means = [m.estimate for m in column(own, "mean") if isinstance(m, Interval)]
     assert [490.0, 465.0, 450.0, 330.0, 320.0] == pytest.approx(means)
 
 
 def test_optimism_by_hand() -> None:
-    """490 − 450, and that over 450."""
-    own = table(part_of(Winner(), swept()), "winner-optimism")
+    """Optimism is 490 − 450 = 40, and relative optimism is 40 / 450."""
+    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
     observed = own.rows[0][1]
     assert isinstance(observed, Interval)
     assert (40.0, "Welch t") == (observed.estimate, observed.method)
@@ -72,8 +72,8 @@ def test_optimism_by_hand() -> None:
 
 
 def test_expected_optimism_by_hand() -> None:
-    """Three trials on three seeds: means 330, 430 and 490, variances 100, 400 and 100."""
-    own = table(part_of(Winner(), swept()), "winner-optimism")
+    """Three trials on three seeds have means 330, 430 and 490, and variances 100, 400 and 100."""
+    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
     found = {row[0]: row[1] for row in own.rows}
     noise = sqrt(600 / 3)
     variance = ((330 - 1250 / 3) ** 2 + (430 - 1250 / 3) ** 2 + (490 - 1250 / 3) ** 2) / 2
@@ -87,33 +87,33 @@ def test_expected_optimism_by_hand() -> None:
 
 
 def test_only_trials_at_the_full_budget_are_in_the_model() -> None:
-    """Scores of a low fidelity are of other runs, even on all tuning seeds."""
+    """Scores at a low fidelity are left out of the model, even on all tuning seeds."""
     low = trial(12, 900.0, 900.0, 900.0, steps=10, eligible=False)
     own = of_sweep(swept_evidence(trials=(*trials(), low)), tuned=TUNED, default=UNTUNED)
-    expected = table(part_of(Winner(), swept()), "winner-optimism").rows
-    assert expected == table(part_of(Winner(), own), "winner-optimism").rows
+    expected = table(part_of(WinnerSection(), swept()), "winner-optimism").rows
+    assert expected == table(part_of(WinnerSection(), own), "winner-optimism").rows
 
 
-def test_screening_is_told_beside_the_model() -> None:
-    """It chose the trials that the model takes for drawn ones."""
-    own = table(part_of(Winner(), swept()), "winner-optimism")
-    assert "of the best of 3 trials on 3 tuning seeds each; that they were chosen" in str(own.rows)
+def test_screening_is_named_with_the_model() -> None:
+    """The text states that the model ignores the selection by screening."""
+    own = table(part_of(WinnerSection(), swept()), "winner-optimism")
+    assert "of the best of 3 trials on 3 tuning seeds each; the model ignores" in str(own.rows)
 
 
 def test_without_two_tuning_seeds_there_is_no_model() -> None:
-    """The reason is told, and a single test run proves nothing."""
-    part = part_of(Winner(), one_tuning_seed())
+    """One tuning seed gives a reason instead of a model, and one test run gives a note."""
+    part = part_of(WinnerSection(), one_tuning_seed())
     told = {row[0]: row[1:] for row in table(part, "winner-optimism").rows}
     assert None is told["expected optimism"][0]
     assert "with one seed they cannot be told apart" in str(told["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
-    assert "Tuning overstated by 12.0 (too few runs for an interval (n = 2))" in text
+    assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text
 
 
-def test_every_hyperparameter_stands_beside_the_default() -> None:
-    """Searched ones first with their ranges, then the others; a finalist too."""
-    own = table(part_of(Winner(), swept()), "winner-settings")
+def test_every_hyperparameter_is_listed_with_its_default() -> None:
+    """Searched parameters with ranges come first, then others, with a column per finalist."""
+    own = table(part_of(WinnerSection(), swept()), "winner-settings")
     titles = ["parameter", "searched", "default", "trial 5 (winner)", "trial 2"]
     assert titles == [c.title for c in own.columns]
     expected = (LEARNING_RATE, "1e-05 to 0.1, log", "0.0003", "0.0251189", "0.00912011")
@@ -123,42 +123,42 @@ def test_every_hyperparameter_stands_beside_the_default() -> None:
     assert (None, "ppo", "ppo") == rest["algorithm"]
 
 
-def test_how_it_was_chosen() -> None:
-    """The rule, the finalists, and that the choice stands."""
-    part = part_of(Winner(), swept())
+def test_the_selection_rule_is_stated() -> None:
+    """The text has the rule, the number of finalists, and that the choice is fixed."""
+    part = part_of(WinnerSection(), swept())
     text = texts(part)[0]
     assert "the finalist with the best mean on selection seeds. There were 2 finalists" in text
-    assert "frozen before the first test run existed" in text
+    assert "fixed before the first test run existed" in text
     own = table(part, "winner-finalists")
     assert (5, "winner", 490.0, 3, 465.0, 4) == own.rows[0]
     assert (2, "finalist", 430.0, 3, 415.0, 4) == own.rows[1]
 
 
 def test_a_winner_that_loses_is_a_problem() -> None:
-    """Four runs a side that are all apart are no chance."""
+    """Four runs per side without overlap are significant."""
     own = of_sweep(swept_evidence(), tuned=UNTUNED, default=TUNED)
-    assert Tone.PROBLEM is notices(part_of(Winner(), own))[0][0]
+    assert Tone.PROBLEM is notices(part_of(WinnerSection(), own))[0][0]
 
 
 def test_too_few_runs_decide_nothing() -> None:
-    """Three a side that are all apart may be chance."""
+    """Three runs per side without overlap are not significant."""
     own = of_sweep(swept_evidence(), tuned=TUNED[:3], default=UNTUNED[:3])
-    assert Tone.NOTE is notices(part_of(Winner(), own))[0][0]
+    assert Tone.NOTE is notices(part_of(WinnerSection(), own))[0][0]
 
 
 def test_overlapping_runs_are_judged_by_the_interval() -> None:
-    """The winner beats the default in 13 of 25 pairs, half of one of them a tie."""
+    """The winner beats the default in 13 of 25 pairs, one of them half a tie."""
     own = of_sweep(
         swept_evidence(), tuned=(1.0, 2.0, 3.0, 4.0, 6.0), default=(0.0, 2.5, 3, 3.5, 5)
     )
-    tone, text = notices(part_of(Winner(), own))[0]
+    tone, text = notices(part_of(WinnerSection(), own))[0]
     assert Tone.NOTE is tone
     assert "with probability 0.54 [" in text
 
 
-def test_a_default_that_won_is_said() -> None:
-    """Its runs are the only ones: nothing is compared with itself."""
-    part = part_of(Winner(), default_won())
+def test_a_default_that_won_is_named() -> None:
+    """A default that won is not compared with itself."""
+    part = part_of(WinnerSection(), default_won())
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
     assert text.startswith("The default configuration won sample: tuning found nothing better")
@@ -169,8 +169,8 @@ def test_a_default_that_won_is_said() -> None:
 
 
 def test_before_the_choice_there_is_no_result() -> None:
-    """The best so far is told as what it is, a tuning score."""
-    part = part_of(Winner(), searching())
+    """Before the selection, the best trial is shown with its tuning score."""
+    part = part_of(WinnerSection(), searching())
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
     assert "12 trials, best so far is trial 5 with 490 (score)" in text
@@ -181,45 +181,47 @@ def test_before_the_choice_there_is_no_result() -> None:
 
 @pytest.mark.parametrize("sample", [just_begun, none_succeeded])
 def test_without_a_trial_to_win_only_the_default_is_shown(sample: Callable[[], Evidence]) -> None:
-    """It has a value for every parameter."""
-    own = table(part_of(Winner(), sample()), "winner-settings")
+    """Without an eligible trial, the table lists the defaults."""
+    own = table(part_of(WinnerSection(), sample()), "winner-settings")
     assert ("0.0003", "10", "mlp", "64") == tuple(column(own, "default"))
     assert 3 == len(own.columns)
 
 
 def test_before_the_test_runs_there_is_no_result() -> None:
-    """The winner is named, and its worth is not known."""
-    part = part_of(Winner(), untested())
-    assert notices(part)[0][1].endswith("It has no test score yet, and only that is a result.")
+    """Before test runs, the winner is named without a score."""
+    part = part_of(WinnerSection(), untested())
+    assert notices(part)[0][1].endswith(
+        "It has no test score yet, and only test scores are results."
+    )
     assert None is table(part, "winner-optimism").rows[0][1]
 
 
-def test_diverged_scores_make_no_number() -> None:
-    """They are counted, and the reason stands there."""
-    part = part_of(Winner(), odd_values())
+def test_out_of_range_scores_have_no_mean() -> None:
+    """Out-of-range scores are counted and have a reason instead of a mean."""
+    part = part_of(WinnerSection(), odd_values())
     own = table(part, "winner-scores")
-    assert "no score of use" == column(own, "remark")[2]
-    assert "not estimated: 3 trials have a score that is no number of use" in str(
+    assert "no usable score" == column(own, "remark")[2]
+    assert "not estimated: 3 trials have a non-finite or out-of-range score" in str(
         table(part, "winner-optimism").rows
     )
 
 
-def test_planned_runs_without_a_score_are_told() -> None:
-    """Five of six, not five."""
+def test_planned_runs_without_a_score_are_counted() -> None:
+    """The text counts five of six planned runs."""
     own = swept()
     member = next(m for m in own.members if m.label == "tuned")
     planned = RunRecord(spec=replace(member.record.spec, seed=9))
     lacking = replace(member, record=planned)
-    part = part_of(Winner(), replace(own, members=(*own.members, lacking)))
+    part = part_of(WinnerSection(), replace(own, members=(*own.members, lacking)))
     assert (
         "it scores 450 [431, 469] (n = 5: 430, 440, 450, 460, 470) on 5 of 6 test seeds"
         in notices(part)[0][1]
     )
 
 
-def test_several_sweeps_have_blocks_of_their_own() -> None:
-    """Named by the experiment, each with its own runs."""
-    part = part_of(Winner(), two_sweeps())
+def test_several_sweeps_have_separate_blocks() -> None:
+    """Blocks are named by the experiment and have its runs."""
+    part = part_of(WinnerSection(), two_sweeps())
     names = [own.name for own in of_kind(part, Table)]
     assert 8 == len(set(names)) == len(names)
     assert "winner-scores-other" in names
@@ -229,6 +231,6 @@ def test_several_sweeps_have_blocks_of_their_own() -> None:
 
 
 def test_a_parameter_that_is_not_there_has_no_value() -> None:
-    """The second finalist has no width."""
-    own = table(part_of(Winner(), swept()), "winner-settings")
+    """A trial without a parameter has an empty cell."""
+    own = table(part_of(WinnerSection(), swept()), "winner-settings")
     assert None is next(row for row in own.rows if row[0] == WIDTH)[4]
