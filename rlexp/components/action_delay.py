@@ -6,7 +6,7 @@ from typing import Any, ClassVar, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rlexp.components.delays import Delay, Delayed, Line
+from rlexp.components.delays import Delay, Delayed, DelayLine
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
@@ -43,7 +43,7 @@ class LateActions(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Env, delay: Delay, initial: Any) -> None:
         super().__init__(env)
-        self._line = Line(delay)
+        self._line = DelayLine(delay)
         self._initial = initial
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Gaussian, Noise
+from rlexp.components.gaussian_noise import GaussianNoise, NoiseComponent
 from rlexp.environments import Stage
 from rlexp.protocol.identity import Identity
 
@@ -13,7 +13,7 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionNoise(Noise):
+class ActionNoise(NoiseComponent):
     """Independent Gaussian noise on every entry of every action, within the space.
 
     It is of the environment, unseen by the learner: no exploration.
@@ -36,7 +36,7 @@ class ActionNoise(Noise):
 class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
     """An environment that acts with noise; it draws from the environment's own generator."""
 
-    def __init__(self, env: Env, noise: Gaussian) -> None:
+    def __init__(self, env: Env, noise: GaussianNoise) -> None:
         super().__init__(env)
         self._noise = noise
 

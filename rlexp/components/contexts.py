@@ -36,7 +36,7 @@ _TRAINING_SAMPLE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class ContextParameter:
     """One number of a context."""
 
     field: str | tuple[str, ...]
@@ -60,7 +60,7 @@ class Contexts:
 
     identity: ClassVar = Identity("component", "contexts")
 
-    parameters: dict[str, Parameter]
+    parameters: dict[str, ContextParameter]
     evaluation: Literal["grid", "sample"]
     """Whether the list is every combination of values, or drawn from the test distributions."""
     points: Annotated[int, Ge(1)]
@@ -123,7 +123,7 @@ class Contexts:
         parts = [parameter.training for parameter in self.parameters.values()]
         return np.array([[draw(part, generator) for part in parts] for _ in range(self._number())])
 
-    def _check_visible(self, place: str, parameter: Parameter) -> None:
+    def _check_visible(self, place: str, parameter: ContextParameter) -> None:
         scale = getattr(parameter.training, "scale", None)
         if self.visible and scale == "log_uniform" and bounds(parameter.test)[0] <= 0:
             raise ConfigError(

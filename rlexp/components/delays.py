@@ -11,7 +11,7 @@ from annotated_types import Ge
 from rlexp.components.stages import Staged
 from rlexp.errors import ConfigError
 
-Each = Literal["episode", "step"]
+RedrawEvery = Literal["episode", "step"]
 """How often a random delay is drawn."""
 
 
@@ -21,7 +21,7 @@ class Delay:
 
     least: int
     most: int
-    each: Each
+    each: RedrawEvery
 
     def draw(self, generator: np.random.Generator) -> int:
         """A delay; one that is known is not drawn."""
@@ -38,7 +38,7 @@ class Delayed(Staged):
     """Steps that it takes at least."""
     most: Annotated[int, Ge(0)]
     """Steps that it takes at most; where that is more, each number is as likely."""
-    each: Each
+    each: RedrawEvery
     """How often a random delay is drawn: once an episode, or at every step."""
 
     @property
@@ -59,7 +59,7 @@ class Delayed(Staged):
             )
 
 
-class Line:
+class DelayLine:
     """What is under way; of all that has arrived, the newest is used (Bouteiller et al. 2021).
 
     With random delays what was sent later may arrive earlier: then what it overtook is lost.

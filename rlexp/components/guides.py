@@ -67,8 +67,8 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
     Raises:
         ConfigError: The policy does not fit the environment, or is another one by now.
     """
-    from rlexp.training.draws import undisturbed_globals
     from rlexp.training.restore import restore
+    from rlexp.training.rng_state import undisturbed_globals
 
     paths = _run(run, component, weights)
     try:

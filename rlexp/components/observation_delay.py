@@ -5,7 +5,7 @@ from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.delays import Delay, Delayed, Line
+from rlexp.components.delays import Delay, Delayed, DelayLine
 from rlexp.environments import Stage
 from rlexp.protocol.identity import Identity
 
@@ -33,7 +33,7 @@ class LateObservations(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Env, delay: Delay) -> None:
         super().__init__(env)
-        self._line = Line(delay)
+        self._line = DelayLine(delay)
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
         """Reset, and forget what was under way."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Gaussian, Noise
+from rlexp.components.gaussian_noise import GaussianNoise, NoiseComponent
 from rlexp.environments import Stage
 from rlexp.protocol.identity import Identity
 
@@ -13,7 +13,7 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationNoise(Noise):
+class ObservationNoise(NoiseComponent):
     """Independent Gaussian noise on every entry of every observation, within the space."""
 
     identity: ClassVar = Identity("component", "observation_noise")
@@ -35,7 +35,7 @@ class ObservationNoise(Noise):
 class NoisyObservations(gym.Wrapper[Any, Any, Any, Any]):
     """An environment seen through noise; it draws from the environment's own generator."""
 
-    def __init__(self, env: Env, noise: Gaussian) -> None:
+    def __init__(self, env: Env, noise: GaussianNoise) -> None:
         super().__init__(env)
         self._noise = noise
 

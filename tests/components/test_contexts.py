@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rlexp.components.context_distributions import Range
-from rlexp.components.contexts import Contexts, Parameter
+from rlexp.components.contexts import ContextParameter, Contexts
 from rlexp.environments import MEASURES, Stage
-from rlexp.training.memory import digest
+from rlexp.training.episode_log import digest
 
 Trace = list[Any]
 FIELDS = [
@@ -62,7 +62,7 @@ def constant(
     field: str | tuple[str, ...], value: float, *, relative: bool = False, other: float = 0.75
 ) -> Contexts:
     """One parameter, whose training distribution is a constant."""
-    parameter = Parameter(field=field, relative=relative, training=value, test=other)
+    parameter = ContextParameter(field=field, relative=relative, training=value, test=other)
     return contexts(parameters={"x": parameter})
 
 
@@ -133,8 +133,8 @@ def test_context_owes_nothing_to_those_before(
 def test_what_cartpole_computes_follows() -> None:
     """The sum of masses and the product of mass and length are those of the context."""
     parameters = {
-        "length": Parameter(field="length", training=2.0, test=1.0),
-        "pole": Parameter(field="masspole", training=0.3, test=0.1),
+        "length": ContextParameter(field="length", training=2.0, test=1.0),
+        "pole": ContextParameter(field="masspole", training=0.3, test=0.1),
     }
     made: Any = contexts(parameters=parameters).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
     made.reset(seed=1)
@@ -162,12 +162,12 @@ def test_classes_keep_their_values() -> None:
 
 
 POLES = {
-    "length": Parameter(
+    "length": ContextParameter(
         field="length",
         training=Range(low=0.4, high=0.8),
         test=Range(low=0.2, high=1.0),
     ),
-    "gravity": Parameter(field="gravity", training=(8.0, 10.0), test=(5.0, 15.0)),
+    "gravity": ContextParameter(field="gravity", training=(8.0, 10.0), test=(5.0, 15.0)),
 }
 
 
@@ -245,7 +245,7 @@ def test_in_distribution_plays_as_many_training_contexts() -> None:
 def test_log_uniform_range() -> None:
     """Equal factors are equally likely, and a grid steps by them."""
     scale = Range(low=0.1, high=10.0, scale="log_uniform")
-    parameter = Parameter(field="masspole", training=scale, test=scale)
+    parameter = ContextParameter(field="masspole", training=scale, test=scale)
     one = contexts(parameters={"x": parameter})
     assert [0.1, 1.0, 10.0] == sorted(one.test_contexts()[:, 0].tolist())
     drawn = contexts(parameters={"x": parameter}, evaluation="sample", points=500).test_contexts()
@@ -254,7 +254,7 @@ def test_log_uniform_range() -> None:
 
 def test_context_can_be_shown() -> None:
     """Observations end with it: -1 and 1 are the ends of training, a test context may be beyond."""
-    parameters = {**POLES, "cart": Parameter(field="masscart", training=2.0, test=3.0)}
+    parameters = {**POLES, "cart": ContextParameter(field="masscart", training=2.0, test=3.0)}
     made = contexts(parameters=parameters, visible=True).wrap(
         gym.make("CartPole-v1"), Stage.TRAINING
     )

@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 from rlexp.components.context_distributions import Range
-from rlexp.components.contexts import Contexts, Parameter
+from rlexp.components.contexts import ContextParameter, Contexts
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError, EnvironmentFault
 
@@ -24,9 +24,11 @@ def contexts(*, visible: bool = False, **settings: Any) -> Contexts:
     return Contexts(**plain, visible=visible)
 
 
-def parameter(**changes: Any) -> dict[str, Parameter]:
+def parameter(**changes: Any) -> dict[str, ContextParameter]:
     """One good parameter, changed."""
-    return {"length": Parameter(**{"field": "length", "training": 0.5, "test": 1.0, **changes})}
+    return {
+        "length": ContextParameter(**{"field": "length", "training": 0.5, "test": 1.0, **changes})
+    }
 
 
 @pytest.mark.parametrize(

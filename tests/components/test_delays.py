@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted import Scripted, array, numbers, play
 
 from rlexp.components.action_delay import ActionDelay
-from rlexp.components.delays import Delay, Line
+from rlexp.components.delays import Delay, DelayLine
 from rlexp.components.observation_delay import ObservationDelay
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -77,7 +77,7 @@ class Draws:
 
 def test_what_is_overtaken_is_lost() -> None:
     """With delays 3, 3, 0, 3, 3, 3: the third is seen at once, and nothing older after it."""
-    line, generator = Line(Delay(least=0, most=3, each="step")), Draws(3, 3, 0, 3, 3, 3)
+    line, generator = DelayLine(Delay(least=0, most=3, each="step")), Draws(3, 3, 0, 3, 3, 3)
     line.begin(0, 0, generator)  # type: ignore[arg-type]
     seen = [line.pass_on(n, generator) for n in range(1, 7)]  # type: ignore[arg-type]
     assert [0, 0, 3, 3, 3, 3] == seen
@@ -94,7 +94,7 @@ def test_delays_are_within_their_bounds_and_in_order(
 ) -> None:
     """What is used at a step was sent so many steps ago, and is never older than what was before."""
     line, generator = (
-        Line(Delay(least=least, most=least + more, each=each)),
+        DelayLine(Delay(least=least, most=least + more, each=each)),
         np.random.default_rng(seed),
     )
     line.begin(0, 0, generator)

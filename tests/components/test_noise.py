@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted import Scripted, array, numbers, play
 
 from rlexp.components.action_noise import ActionNoise
-from rlexp.components.gaussian import gaussian
+from rlexp.components.gaussian_noise import gaussian_noise
 from rlexp.components.observation_noise import ObservationNoise
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -67,7 +67,7 @@ def test_the_first_observation_errs_too() -> None:
 def test_each_entry_can_have_its_deviation() -> None:
     """A deviation of 0 leaves an entry as it is, also where it has no range."""
     space = gym.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
-    noise = gaussian(space, (0.5, 0.0), "range", component="observation_noise", what="it")
+    noise = gaussian_noise(space, (0.5, 0.0), "range", component="observation_noise", what="it")
     assert [1.0, 0.0] == noise.deviations.tolist()
     noisy = noise.add(array(0.0, 9.0), np.random.default_rng(0))
     assert 9.0 == noisy[1]
@@ -89,7 +89,7 @@ def test_what_is_noisy_is_a_member_of_the_space(space: Any, deviation: float, se
     """Whatever the noise; what was given stays as it was."""
     inside = np.clip(np.nan_to_num(space.low), space.low, space.high).astype(space.dtype)
     kept = inside.copy()
-    noise = gaussian(space, deviation, "absolute", component="observation_noise", what="it")
+    noise = gaussian_noise(space, deviation, "absolute", component="observation_noise", what="it")
     noisy = noise.add(inside, np.random.default_rng(seed))
     assert space.contains(noisy)
     assert kept.tolist() == inside.tolist()
@@ -98,7 +98,7 @@ def test_what_is_noisy_is_a_member_of_the_space(space: Any, deviation: float, se
 def test_whole_numbers_are_rounded_to_the_nearest() -> None:
     """The mean of noisy pixels is that of the pixels, not half a step less."""
     space = gym.spaces.Box(0, 255, (STEPS,), np.uint8)
-    noise = gaussian(space, 2.0, "absolute", component="observation_noise", what="it")
+    noise = gaussian_noise(space, 2.0, "absolute", component="observation_noise", what="it")
     noisy = noise.add(np.full(STEPS, 100, np.uint8), np.random.default_rng(0))
     assert 100 == pytest.approx(noisy.mean(), abs=4 * 2.0 / STEPS**0.5)
 

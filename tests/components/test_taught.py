@@ -140,4 +140,4 @@ def test_lessons_cannot_be_put_back(chosen: Any) -> None:
     given = teacher(chosen) if isinstance(chosen, str) else chosen
     told = check_round_trip(task(given), 0.99, 3)
     assert told is not None
-    assert "TaughtEnvironment differs after the repetition" in told
+    assert "TaughtEnvironment differs after the replay" in told

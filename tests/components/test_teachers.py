@@ -11,7 +11,7 @@ from taught_environments import TEACHERS, Student, teacher
 
 from rlexp.components.teachers import Array, Lessons, alp_gmm
 from rlexp.components.teachers.alp_gmm import Mixture, fit
-from rlexp.components.teachers.history import History
+from rlexp.components.teachers.task_history import TeacherHistory
 from rlexp.errors import ConfigError
 
 QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}}
@@ -248,7 +248,7 @@ class Rising:
 
 def test_history_forgets_the_oldest() -> None:
     """It finds the nearest points, the newest of two in one place."""
-    history = History(1, 4)
+    history = TeacherHistory(1, 4)
     for point, outcome in ((0.5, 0.0), (0.1, 1.0), (0.9, 2.0), (0.1, 3.0), (0.8, 4.0)):
         history.add(np.array([point]), outcome)
     assert [1.0, 2.0, 3.0, 4.0] == history.outcomes.tolist()

@@ -107,12 +107,12 @@ def test_sums_that_are_known_are_kept() -> None:
             {"command": "python train.py {settings.lr}", "settings": {"learning_rate": 1}},
             "no placeholder {settings.lr}; did you mean 'settings.learning_rate'?",
         ),
-        ({"command": "python train.py {seed"}, "a brace of '{seed' is alone"),
+        ({"command": "python train.py {seed"}, "'{seed' has a single brace"),
         ({"command": "python 'train.py"}, "cannot be read: No closing quotation"),
         ({"command": " "}, "algorithm.command is empty"),
-        ({"name": "my-ppo"}, "algorithm.name='my-ppo' is no name"),
-        ({"files": ["trian.py"]}, "'trian.py' is no file"),
-        ({"files": ["src/*.py"]}, "'src/*.py' is no file"),
+        ({"name": "my-ppo"}, "algorithm.name='my-ppo' is not a valid name"),
+        ({"files": ["trian.py"]}, "'trian.py' matches no file"),
+        ({"files": ["src/*.py"]}, "'src/*.py' matches no file"),
     ],
 )
 def test_mistakes_are_found_before_anything_starts(settings: dict[str, Any], told: str) -> None:

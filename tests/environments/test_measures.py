@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 
 from rlexp.environments import MEASURES
-from rlexp.environments.measures import Measured
+from rlexp.environments.measures import EpisodeMeasure
 from rlexp.environments.wrappers import Wrapper, wrap
 from rlexp.errors import ConfigError, EnvironmentFault
 
@@ -51,21 +51,25 @@ def scripted(*values: Any) -> Scripted:
 )
 def test_takes_what_is_asked_for_in_every_episode(take: Any, expected: float) -> None:
     """The last, the sum, the mean or the largest of all steps, and of this episode alone."""
-    env = Measured(scripted(1.0, 3.0, 2.0), "pace", "speed", take)
+    env = EpisodeMeasure(scripted(1.0, 3.0, 2.0), "pace", "speed", take)
     assert [{"pace": expected}] * 2 == [last(env)[MEASURES] for _ in range(2)]
 
 
 @pytest.mark.parametrize(("take", "expected"), [("sum", 4.0), ("mean", 2.0), ("largest", 3.0)])
 def test_steps_without_the_key_do_not_count(take: Any, expected: float) -> None:
     """A key that only some steps have is taken from these."""
-    env = Measured(scripted(1.0, None, 3.0, None), "pace", "speed", take)
+    env = EpisodeMeasure(scripted(1.0, None, 3.0, None), "pace", "speed", take)
     assert {"pace": expected} == last(env)[MEASURES]
 
 
 def test_truth_is_one() -> None:
     """A truth value becomes 0 or 1, and a second measure joins the first."""
-    inner = Measured(Scripted({"is_success": True, "crashed": False}), "success", "is_success")
-    assert {"success": 1.0, "crash": 0.0} == last(Measured(inner, "crash", "crashed"))[MEASURES]
+    inner = EpisodeMeasure(
+        Scripted({"is_success": True, "crashed": False}), "success", "is_success"
+    )
+    assert {"success": 1.0, "crash": 0.0} == last(EpisodeMeasure(inner, "crash", "crashed"))[
+        MEASURES
+    ]
 
 
 @pytest.mark.parametrize(("take", "values"), [("last", (1.0, None)), ("sum", (None, None))])
@@ -74,14 +78,14 @@ def test_a_missing_key_is_named_with_those_that_exist(take: Any, values: Any) ->
     env = scripted(*values)
     env.infos = (*env.infos[:-1], {"crashed": False, "time": 3})
     with pytest.raises(EnvironmentFault, match=r"no key 'speed' .*; it has crashed, time"):
-        last(Measured(env, "pace", "speed", take))
+        last(EpisodeMeasure(env, "pace", "speed", take))
 
 
 @pytest.mark.parametrize("value", ["fast", (1.0, 2.0), None])
 def test_what_is_no_number_is_named(value: Any) -> None:
     """Text and vectors are no measures."""
     with pytest.raises(EnvironmentFault, match=r"measure pace: info\['speed'\] is .* no single"):
-        last(Measured(Scripted({"speed": value}), "pace", "speed"))
+        last(EpisodeMeasure(Scripted({"speed": value}), "pace", "speed"))
 
 
 def test_it_is_a_wrapper_of_the_configuration() -> None:

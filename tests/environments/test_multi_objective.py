@@ -97,7 +97,7 @@ def test_other_weights_are_another_task() -> None:
 def test_weights_of_the_wrong_number_are_refused() -> None:
     """Too few and too many say how many objectives there are."""
     for weights in ([1.0], [1.0, 1.0, 1.0]):
-        with pytest.raises(ConfigError, match=f"{len(weights)} for the 2 objectives of {ID}"):
+        with pytest.raises(ConfigError, match=f"{len(weights)} weights for the 2 objectives of {ID}"):
             task(weights=weights, objectives=None).make()
 
 

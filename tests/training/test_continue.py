@@ -187,7 +187,7 @@ def test_state_that_shows_late_is_refused(
     control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
     (refused,) = [e for e in memory.events if isinstance(e, Refused)]
-    assert "own of RareSlips differs after the repetition" in refused.reason
+    assert "own of RareSlips differs after the replay" in refused.reason
     assert [None] == memory.began_at
     assert ended.weights is not None
     assert ended.weights == again.weights

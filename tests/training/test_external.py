@@ -167,8 +167,8 @@ LOG = "print('ValueError: the last words', file=open(told['folder'] + '/../log.t
         ("os.abort()", Failure.CRASHED, "killed by signal 6 (SIGABRT)"),
         ("sys.exit(139)", Failure.CRASHED, "killed by signal 11 (SIGSEGV)"),
         ("write(50)", Failure.USER, "ended at step 50 without a final evaluation"),
-        ("print('{', file=results)", Failure.USER, "line 1 of the results file: it is no JSON"),
-        ("results.write('{')", Failure.USER, "line 1 of the results file: it is no JSON: '{'"),
+        ("print('{', file=results)", Failure.USER, "line 1 of the results file: it is not JSON"),
+        ("results.write('{')", Failure.USER, "line 1 of the results file: it is not JSON: '{'"),
         ("write(100, returns=[1, float('nan')], final=True)", Failure.NAN, "no finite number"),
         (
             "write(50); time.sleep(0.3); results.truncate(0); time.sleep(30)",

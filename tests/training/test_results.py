@@ -9,7 +9,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.external import Faulty, Results, Tail
+from rlexp.training.external import Results, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
@@ -66,9 +66,9 @@ def test_measures_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["{"], "line 1 of the results file: it is no JSON: '{'"),
-        (["[" * 100_000], "line 1 of the results file: it is no JSON"),
-        (["[1]"], "it is no JSON object"),
+        (["{"], "line 1 of the results file: it is not JSON: '{'"),
+        (["[" * 100_000], "line 1 of the results file: it is not JSON"),
+        (["[1]"], "it is not a JSON object"),
         ([{"step": 1, "return": [1]}], "unknown key 'return'; did you mean 'returns'?"),
         ([{"metrics": {}}], "step=None is no number of environment steps"),
         ([{"step": 1.5}], "step=1.5 is no number"),
@@ -78,7 +78,7 @@ def test_measures_are_passed_on() -> None:
         ([{"step": 201}], "step 201 is far beyond budget.steps=100"),
         ([{"step": 1, "metrics": {"loss": "low"}}], "metrics must be a mapping"),
         ([{"step": 1, "metrics": {"loss": 10**400}}], "metrics must be a mapping"),
-        ([{"step": 1, "final": True}], "final without returns"),
+        ([{"step": 1, "final": True}], "final needs returns in the same line"),
         ([{"step": 1, "returns": 1}], "returns must be a list of numbers"),
         ([{"step": 1, "returns": [True]}], "returns must be a list of numbers"),
         ([{"step": 1, "returns": []}], "0 returns, where budget.evaluation_episodes=1"),
@@ -90,7 +90,7 @@ def test_measures_are_passed_on() -> None:
         ([{**FINAL, "measures": {"success": [1]}}], "success has 1 values for 2 episodes"),
         ([{**FINAL, "measures": {"success": ["yes", "no"]}}], "measures.success must be a list"),
         ([{**FINAL, "step": 89}], "at step 89, well before budget.steps=100"),
-        ([FINAL, {"step": 100}], "it follows the final evaluation"),
+        ([FINAL, {"step": 100}], "no line may follow the final evaluation"),
         ([{"step": 50, "returns": [1]}] * 2, "step 50 has two evaluations"),
         ([{"step": 50, "returns": [1]}], "ended at step 50 without a final evaluation"),
         ([], "ended at step 0 without a final evaluation"),
@@ -98,7 +98,7 @@ def test_measures_are_passed_on() -> None:
 )
 def test_what_makes_no_sense_is_refused(lines: list[Any], told: str) -> None:
     """Each mistake is the configuration's, and its line is named."""
-    with pytest.raises(Faulty) as caught:
+    with pytest.raises(ScriptFault) as caught:
         written(*lines)
     assert (Failure.USER, True) == (caught.value.failure, told in str(caught.value)), caught.value
 
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_refused(lines: list[Any], told: str) -> None:
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
 def test_a_return_that_is_no_number_is_a_failure_of_its_own(value: str) -> None:
     """It is never a score."""
-    with pytest.raises(Faulty) as caught:
+    with pytest.raises(ScriptFault) as caught:
         written(f'{{"step": 100, "returns": [1, {value}], "final": true}}')
     assert Failure.NAN is caught.value.failure
     assert "a return is no finite number at step 100" == str(caught.value)
@@ -114,7 +114,9 @@ def test_a_return_that_is_no_number_is_a_failure_of_its_own(value: str) -> None:
 
 def test_a_score_from_the_curve_needs_one() -> None:
     """Without evaluations there would be a completed run without a score."""
-    with pytest.raises(Faulty, match=r"budget\.score=auc reads the evaluations during training"):
+    with pytest.raises(
+        ScriptFault, match=r"budget\.score=auc reads the evaluations during training"
+    ):
         written(FINAL, score="auc")
 
 
@@ -141,5 +143,5 @@ def test_a_file_that_loses_lines_is_refused(cut: bool, told: str, tmp_path: Path
         path.write_bytes(b"")
     else:
         path.unlink()
-    with pytest.raises(Faulty, match=told):
+    with pytest.raises(ScriptFault, match=told):
         tail.read()

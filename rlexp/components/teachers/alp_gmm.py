@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Interval
 
 from rlexp.components.teachers import Array, Lessons
-from rlexp.components.teachers.history import History, UnitBox
+from rlexp.components.teachers.task_history import TeacherHistory, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -121,7 +121,7 @@ class AlpGmmLessons:
 
     def __init__(self, teacher: AlpGmm, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
-        self._history = History(len(box.low), MOST)
+        self._history = TeacherHistory(len(box.low), MOST)
         self._progress: list[float] = []
         self._mixture: Mixture | None = None
 

@@ -8,7 +8,7 @@ import numpy as np
 from annotated_types import Interval
 
 from rlexp.components.teachers import Array, Lessons
-from rlexp.components.teachers.history import History, UnitBox
+from rlexp.components.teachers.task_history import TeacherHistory, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -77,7 +77,7 @@ class SuccessRateLessons:
 
     def __init__(self, teacher: SuccessRate, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
-        self._history = History(len(box.low), teacher.window)
+        self._history = TeacherHistory(len(box.low), teacher.window)
 
     def propose(self) -> Array:
         """Choose a task, or, now and then and before enough is known, draw any."""

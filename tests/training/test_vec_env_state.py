@@ -16,11 +16,11 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecEnv, VecTransposeIm
 
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training import memory, processes, situation
+from rlexp.training import episode_log, subprocess_vec_env, vec_env_state
+from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import pack, unpack
-from rlexp.training.memory import digest
-from rlexp.training.processes import EnvironmentDied
-from rlexp.training.situation import NotRepeatable, capture, restore
+from rlexp.training.subprocess_vec_env import EnvironmentDied
+from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 
 Make = Callable[[GymnasiumTask], VecEnv]
 
@@ -49,13 +49,13 @@ def interrupted(environment: GymnasiumTask, make: Make, before: int, after: int)
     actions = actions_for(first, before + after)
     first.reset()
     played(first, actions[:before])
-    captured = pack(capture(first))
+    captured = pack(capture_vec_env(first))
     expected = played(first, actions[before:])
 
-    restore(second, unpack(captured))
+    restore_vec_env(second, unpack(captured))
 
     assert expected == played(second, actions[before:])
-    assert digest(capture(first)) == digest(capture(second))
+    assert digest(capture_vec_env(first)) == digest(capture_vec_env(second))
     return [first, second]
 
 
@@ -153,10 +153,10 @@ def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
     first.reset()
     for _ in range(10):
         first.step(np.array([first.action_space.sample()]))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     expected = [first.action_space.sample().tolist() for _ in range(5)]
 
-    restore(second, captured)
+    restore_vec_env(second, captured)
 
     assert expected == [second.action_space.sample().tolist() for _ in range(5)]
 
@@ -168,9 +168,9 @@ def test_second_interruption(make: Make) -> None:
     actions = actions_for(first, 90)
     first.reset()
     played(first, actions[:30])
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
     played(second, actions[30:60])
-    restore(third, capture(second))
+    restore_vec_env(third, capture_vec_env(second))
 
     expected = played(first, actions[30:])
 
@@ -186,7 +186,7 @@ def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Pat
     first.reset()
     played(first, actions[:100])
     earlier = [len(rows) for rows in episodes_of(tmp_path / "1")]
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
     assert [[], []] == episodes_of(tmp_path / "2")
 
     played(first, actions[100:])
@@ -203,7 +203,7 @@ def test_captured_state_is_a_copy(make: Make) -> None:
     actions = actions_for(vector, 30)
     vector.reset()
     played(vector, actions[:10])
-    captured = capture(vector)
+    captured = capture_vec_env(vector)
     before = pack(captured)
 
     played(vector, actions[10:])
@@ -212,13 +212,13 @@ def test_captured_state_is_a_copy(make: Make) -> None:
 
 
 HIDDEN = {
-    "OwnGenerator": "the reward of step 1 differs as its episode is repeated",
-    "ReadsTheClock": "the observation after step 3 differs as its episode is repeated",
-    "CountsEpisodes": "the reward of step 1 differs as its episode is repeated",
-    "CarriesOver": "the reward of step 1 differs as its episode is repeated",
-    "GlobalWalk": "the reward of step 1 differs as its episode is repeated",
-    "OldState": "its generator cannot be read (AttributeError: ",
-    "EndsItself": "its episode ends at step 2 as it is repeated",
+    "OwnGenerator": "the reward of step 1 differs when its episode is replayed",
+    "ReadsTheClock": "the observation after step 3 differs when its episode is replayed",
+    "CountsEpisodes": "the reward of step 1 differs when its episode is replayed",
+    "CarriesOver": "the reward of step 1 differs when its episode is replayed",
+    "GlobalWalk": "the reward of step 1 differs when its episode is replayed",
+    "OldState": "its random generator cannot be read (AttributeError: ",
+    "EndsItself": "its episode ends at step 2 when it is replayed",
 }
 
 
@@ -230,8 +230,8 @@ def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
     first.reset()
     played(first, actions_for(first, 17))
 
-    with pytest.raises(NotRepeatable) as caught:
-        restore(second, capture(first))
+    with pytest.raises(NotReplayable) as caught:
+        restore_vec_env(second, capture_vec_env(first))
 
     assert str(caught.value).startswith(f"environment 0: {reason}")
 
@@ -244,14 +244,14 @@ def test_counters_go_on_where_they_were(kind: str, make: Make) -> None:
     first.reset()
     actions = actions_for(first, 270)
     played(first, actions[:210])
-    restore(second, unpack(pack(capture(first))))
+    restore_vec_env(second, unpack(pack(capture_vec_env(first))))
 
     assert played(first, actions[210:]) == played(second, actions[210:])
 
 
 LATE = {
-    "RareSlips": "own of RareSlips differs after the repetition",
-    "LevelInAnObject": "level of LevelInAnObject differs after the repetition",
+    "RareSlips": "own of RareSlips differs after the replay",
+    "LevelInAnObject": "level of LevelInAnObject differs after the replay",
 }
 
 
@@ -266,13 +266,13 @@ def test_state_that_has_not_shown_yet_is_refused(
     first.reset()
     played(first, actions_for(first, 17))
 
-    assert refused(unpack(pack(capture(first))), second) == f"environment 0: {reason}"
+    assert refused(unpack(pack(capture_vec_env(first))), second) == f"environment 0: {reason}"
 
 
 def refused(captured: dict[str, Any], vector: VecEnv) -> str:
     """Why a vector cannot be put back."""
-    with pytest.raises(NotRepeatable) as caught:
-        restore(vector, captured)
+    with pytest.raises(NotReplayable) as caught:
+        restore_vec_env(vector, captured)
     return str(caught.value)
 
 
@@ -282,12 +282,12 @@ def test_the_environment_at_fault_is_named(make: Make) -> None:
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     captured["members"][2]["rewards"][1] += 1e-9
 
     told = refused(captured, make(environment))
 
-    assert told == "environment 2: the reward of step 2 differs as its episode is repeated"
+    assert told == "environment 2: the reward of step 2 differs when its episode is replayed"
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
@@ -297,11 +297,11 @@ def test_slow_replay_is_given_up(kind: str, make: Make, monkeypatch: pytest.Monk
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    monkeypatch.setattr(situation, "REPLAY_LIMIT", -1.0)
+    monkeypatch.setattr(vec_env_state, "REPLAY_LIMIT", -1.0)
 
-    told = refused(capture(first), make(environment))
+    told = refused(capture_vec_env(first), make(environment))
 
-    assert "environment 0: its episode takes too long to repeat: 1 of 3 steps were done" == told
+    assert "environment 0: its episode takes too long to replay: 1 of 3 steps were done" == told
 
 
 class EnoughError(Exception):
@@ -311,28 +311,28 @@ class EnoughError(Exception):
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_who_waits_hears_of_it(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Signs of life come as long as the replay goes on, and may end it."""
-    monkeypatch.setattr(processes, "BEAT_EVERY", 0.01)
+    monkeypatch.setattr(subprocess_vec_env, "BEAT_EVERY", 0.01)
     environment = task("Sleeps", kind=kind)
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     beats: list[int] = []
 
     def enough() -> None:
         raise EnoughError
 
-    restore(make(environment), captured, beat=lambda: beats.append(1))
+    restore_vec_env(make(environment), captured, beat=lambda: beats.append(1))
     with pytest.raises(EnoughError):
-        restore(make(environment), captured, beat=enough)
+        restore_vec_env(make(environment), captured, beat=enough)
     assert len(beats) >= 3
 
 
 def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past every limit no sign of life is given any more: who waits takes it for hung."""
     for name in ("BEAT_EVERY", "CLOSE_LIMIT"):
-        monkeypatch.setattr(processes, name, 0.05)
-    monkeypatch.setattr(situation, "REPLAY_LIMIT", 0.05)
+        monkeypatch.setattr(subprocess_vec_env, name, 0.05)
+    monkeypatch.setattr(vec_env_state, "REPLAY_LIMIT", 0.05)
     environment = task("Walk", kind="subprocess")
     first, second = make(environment), make(environment)
     first.reset()
@@ -342,7 +342,7 @@ def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.Mo
     waker.start()
     beats: list[float] = []
 
-    restore(second, capture(first), beat=lambda: beats.append(time.monotonic()))
+    restore_vec_env(second, capture_vec_env(first), beat=lambda: beats.append(time.monotonic()))
 
     waker.join()
     assert beats[-1] - beats[0] < 0.3
@@ -351,27 +351,27 @@ def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.Mo
 
 def test_endless_episode_is_forgotten(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory has a bound; the next episode is remembered again."""
-    monkeypatch.setattr(memory, "MOST_NUMBERS", 12)
+    monkeypatch.setattr(episode_log, "MOST_NUMBERS", 12)
     first, second = make(task("Pendulum-v1", limit=20)), make(task("Pendulum-v1", limit=20))
     actions = actions_for(first, 40)
     first.reset()
     reasons = []
     for action in actions:
         first.step(action)
-        reasons.append(capture(first).get("reason"))
+        reasons.append(capture_vec_env(first).get("reason"))
 
-    too_long = "environment 0: its episode has gone on for too long to be remembered"
+    too_long = "environment 0: its episode is too long to be logged"
     assert reasons == 2 * [*12 * [None], *7 * [too_long], None]
     assert first.get_attr("_past")[0].maxlen == 13
     played(first, actions[:15])
-    assert too_long == refused(capture(first), second)
+    assert too_long == refused(capture_vec_env(first), second)
 
 
 def test_environment_that_was_never_reset_is_refused(make: Make) -> None:
     """There is nothing to repeat."""
     vector = make(task("Walk"))
 
-    assert "environment 0: it is in no episode" == refused(capture(vector), vector)
+    assert "environment 0: it is not within an episode" == refused(capture_vec_env(vector), vector)
 
 
 def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
@@ -381,7 +381,7 @@ def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
     with pytest.raises(Exception, match="the motor is on fire"):
         played(vector, actions_for(vector, 30))
 
-    assert capture(vector) == {"reason": "environment 0: it is in no episode"}
+    assert capture_vec_env(vector) == {"reason": "environment 0: it is not within an episode"}
 
 
 def test_dead_process_does_not_end_the_capture(make: Make) -> None:
@@ -392,7 +392,7 @@ def test_dead_process_does_not_end_the_capture(make: Make) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    assert "killed by signal 9" in capture(vector)["reason"]
+    assert "killed by signal 9" in capture_vec_env(vector)["reason"]
     with pytest.raises(EnvironmentDied):
         vector.step(actions_for(vector, 1)[0])
 
@@ -415,7 +415,7 @@ def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
 
 def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped one, for example, within a limit."""
-    monkeypatch.setattr(processes, "CLOSE_LIMIT", 0.3)
+    monkeypatch.setattr(subprocess_vec_env, "CLOSE_LIMIT", 0.3)
     vector = make(task("Walk", kind="subprocess"))
     (process,) = vector.unwrapped.processes  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGSTOP)
@@ -434,7 +434,9 @@ def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    assert "killed by signal 9 as it repeated its episode" in refused(capture(first), second)
+    assert "killed by signal 9 while it replayed its episode" in refused(
+        capture_vec_env(first), second
+    )
 
 
 def test_images_may_be_transposed(make: Make) -> None:
@@ -443,7 +445,7 @@ def test_images_may_be_transposed(make: Make) -> None:
     actions = actions_for(first, 20)
     first.reset()
     played(first, actions[:10])
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
 
     assert played(first, actions[10:]) == played(second, actions[10:])
 
@@ -453,12 +455,14 @@ def test_unknown_wrapper_is_refused(make: Make) -> None:
     vector = VecCheckNan(make(task("Walk")))
     vector.reset()
 
-    assert "VecCheckNan may remember what is not known here" == refused(capture(vector), vector)
+    assert "VecCheckNan may hold state that rlexp cannot save" == refused(
+        capture_vec_env(vector), vector
+    )
 
 
 OTHERS = {
-    "the number of environments is another now": {"count": 2},
-    "the wrappers of the environments are others now": {"frame_stack": 2},
+    "the number of environments differs from that of the checkpoint": {"count": 2},
+    "the wrappers of the vector differ from those of the checkpoint": {"frame_stack": 2},
 }
 
 
@@ -468,4 +472,4 @@ def test_another_vector_is_refused(reason: str, vector: dict[str, Any], make: Ma
     first, other = make(task("Walk")), make(task("Walk", **vector))
     first.reset()
 
-    assert reason == refused(capture(first), other)
+    assert reason == refused(capture_vec_env(first), other)

@@ -25,7 +25,7 @@ class UnitBox:
         return np.clip(inside, self.low, self.high)
 
 
-class History:
+class TeacherHistory:
     """The newest points and their outcomes, up to a number, the oldest first."""
 
     def __init__(self, dimensions: int, most: int) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import environment_fingerprint
-from rlexp.training.environment_fingerprint import compare_attributes, read_attributes
-from rlexp.training.memory import NotRepeatable
+from rlexp.training import env_attributes
+from rlexp.training.env_attributes import compare_attributes, read_attributes
+from rlexp.training.episode_log import NotReplayable
 
 
 class Phase(Enum):
@@ -199,17 +199,17 @@ def test_circle_of_containers_ends() -> None:
 
 def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than take for ever."""
-    monkeypatch.setattr(environment_fingerprint, "MOST_PARTS", 100)
+    monkeypatch.setattr(env_attributes, "MOST_PARTS", 100)
 
     assert told([[1.0]] * 20) is not None
-    with pytest.raises(NotRepeatable, match=r"^held of Holder holds too much to be compared$"):
+    with pytest.raises(NotReplayable, match=r"^held of Holder holds too much to be compared$"):
         told([[1.0]] * 200)
 
 
 def test_every_process_tells_the_same() -> None:
     """Though each has its own way to hash a string."""
     held = [{"a", "b", "c", "d"}, {"x": 1, 2: "y"}]
-    code = f"import test_attributes as t; h = {held}; print(hash('a')); print(t.told(h))"
+    code = f"import test_env_attributes as t; h = {held}; print(hash('a')); print(t.told(h))"
     other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
 
     done = subprocess.run(
@@ -227,12 +227,12 @@ def test_every_process_tells_the_same() -> None:
 
 
 REASONS = [
-    ("2", "61", "episodes of Cart is 2 after the repetition and was 61"),
-    (None, "61", "episodes of Cart is nothing after the repetition and was 61"),
-    ("2", None, "episodes of Cart is 2 after the repetition and was nothing"),
-    ("blake2b ab", "blake2b cd", "episodes of Cart differs after the repetition"),
-    ("blake2b ab", None, "episodes of Cart differs after the repetition"),
-    ("'a b'", "'blake2b '", "episodes of Cart is 'a b' after the repetition and was 'blake2b '"),
+    ("2", "61", "episodes of Cart is 2 after the replay and was 61"),
+    (None, "61", "episodes of Cart is nothing after the replay and was 61"),
+    ("2", None, "episodes of Cart is 2 after the replay and was nothing"),
+    ("blake2b ab", "blake2b cd", "episodes of Cart differs after the replay"),
+    ("blake2b ab", None, "episodes of Cart differs after the replay"),
+    ("'a b'", "'blake2b '", "episodes of Cart is 'a b' after the replay and was 'blake2b '"),
 ]
 
 
@@ -246,7 +246,7 @@ def test_difference_names_the_attribute(
         for text in (present, past)
     )
 
-    with pytest.raises(NotRepeatable) as caught:
+    with pytest.raises(NotReplayable) as caught:
         compare_attributes(now, then)
     assert str(caught.value) == reason
     compare_attributes(now, now)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import draws
-from rlexp.training.memory import EpisodeMemory, digest
+from rlexp.training import rng_state
+from rlexp.training.episode_log import EpisodeLog, digest
 from rlexp.training.monitor import RewardTap, WatchedEnvironment
-from rlexp.training.repeatable import RepeatableEnvironment
+from rlexp.training.replayable_env import ReplayableEnvironment
 
 
-def repeatable(env: gym.Env[Any, Any], seed: int = 7) -> RepeatableEnvironment:
+def repeatable(env: gym.Env[Any, Any], seed: int = 7) -> ReplayableEnvironment:
     """Wrap an environment as a training does."""
     tap = RewardTap(env)
-    return RepeatableEnvironment(tap, tap, seed, filename=None, defer=False)
+    return ReplayableEnvironment(tap, tap, seed, filename=None, defer=False)
 
 
 def test_actions_since_the_reset_are_remembered() -> None:
@@ -87,7 +87,7 @@ def test_repetition_has_a_time_limit(limit: float) -> None:
 
     told = repeatable(Walk()).resume(env.situation(), limit, clock=lambda: next(clock))
 
-    over = "its episode takes too long to repeat: 3 of 3 steps were done"
+    over = "its episode takes too long to replay: 3 of 3 steps were done"
     assert (over if limit < 3 else None) == told
 
 
@@ -99,7 +99,7 @@ def test_nothing_stands_in_for_a_generator() -> None:
 
     told = repeatable(Walk()).resume(env.situation(), 1.0)
 
-    assert told == "the generator 'environment' differs as its episode is repeated"
+    assert told == "the generator 'environment' differs when its episode is replayed"
 
 
 BIT_GENERATORS = ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"]
@@ -112,11 +112,11 @@ def test_every_generator_of_numpy_is_put_back(name: str) -> None:
     first.np_random = np.random.Generator(getattr(np.random, name)(5))
     first.np_random.random(3)
     second.reset(seed=1)
-    states = draws.plain(draws.Generators(first, own_process=False).read())
+    states = rng_state.to_plain_tree(rng_state.Generators(first, own_process=False).read())
     expected = first.np_random.random(5).tolist()
 
     for env in (second, third):
-        draws.Generators(env, own_process=False).write(states)
+        rng_state.Generators(env, own_process=False).write(states)
         assert expected == env.np_random.random(5).tolist()
 
 
@@ -125,7 +125,7 @@ def test_generators_of_parts_of_spaces_are_found() -> None:
     env = Walk()
     part = gym.spaces.Discrete(2, seed=3)
     env.observation_space = gym.spaces.Dict(inner=gym.spaces.Tuple([part]))
-    generators = draws.Generators(env, own_process=False)
+    generators = rng_state.Generators(env, own_process=False)
     state = part.np_random.bit_generator.state
 
     assert [state] == [s for name, s in generators.read().items() if name.startswith("space")]
@@ -153,7 +153,7 @@ def test_digest_tells_apart(one: Any, other: Any) -> None:
 def test_what_cannot_be_written_down_is_refused() -> None:
     """Plain values and arrays of numbers are all there is."""
     for value in (object(), np.array([object()]), {"a": [set()]}):
-        with pytest.raises(TypeError, match="cannot be written down"):
+        with pytest.raises(TypeError, match="cannot be stored in a checkpoint"):
             digest(value)
 
 
@@ -161,8 +161,8 @@ def test_memory_is_never_the_end_of_a_training() -> None:
     """A generator that cannot be read is a reason, told when somebody asks."""
     env = Walk()
     env._np_random = object()  # type: ignore[assignment]
-    memory = EpisodeMemory(env, own_process=False)
+    memory = EpisodeLog(env, own_process=False)
     memory.begin(3)
 
-    with pytest.raises(Exception, match="its generator cannot be read"):
-        memory.tell(None)
+    with pytest.raises(Exception, match="its random generator cannot be read"):
+        memory.as_dict(None)

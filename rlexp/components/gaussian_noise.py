@@ -19,7 +19,7 @@ Unit = Literal["absolute", "range"]
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianNoise:
     """Independent noise on every entry; what leaves the space is put back onto its border."""
 
     deviations: NDArray[np.float64]
@@ -36,7 +36,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise(Staged):
+class NoiseComponent(Staged):
     """The settings of a component that adds noise to the members of a space."""
 
     deviation: Deviation
@@ -44,14 +44,14 @@ class Noise(Staged):
     unit: Unit
     """What a deviation of 1 is: 1, or the width of an entry's range."""
 
-    def gaussian(self, space: gym.Space[Any], *, component: str, what: str) -> Gaussian:
+    def gaussian(self, space: gym.Space[Any], *, component: str, what: str) -> GaussianNoise:
         """The noise on the members of a space; raises ConfigError as `gaussian` does."""
-        return gaussian(space, self.deviation, self.unit, component=component, what=what)
+        return gaussian_noise(space, self.deviation, self.unit, component=component, what=what)
 
 
-def gaussian(
+def gaussian_noise(
     space: gym.Space[Any], deviation: Deviation, unit: Unit, *, component: str, what: str
-) -> Gaussian:
+) -> GaussianNoise:
     """The noise on the members of a space.
 
     Args:
@@ -73,7 +73,7 @@ def gaussian(
         )
     deviations = np.broadcast_to(given.reshape(box.shape) if given.ndim else given, box.shape)
     if unit == "absolute":
-        return Gaussian(deviations.copy(), box)
+        return GaussianNoise(deviations.copy(), box)
     ranges = np.where(np.isfinite(box.low) & np.isfinite(box.high), 1.0, np.nan)
     endless = np.flatnonzero(np.isnan(ranges) & (deviations > 0))
     if endless.size:
@@ -83,4 +83,4 @@ def gaussian(
         )
     with np.errstate(over="ignore", invalid="ignore"):
         widths = np.where(np.isnan(ranges), 0.0, box.high.astype(np.float64) - box.low)
-    return Gaussian(deviations * widths, box)
+    return GaussianNoise(deviations * widths, box)

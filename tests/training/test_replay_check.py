@@ -11,7 +11,7 @@ from repeated_vectors import task
 
 from rlexp.environments.wrappers import Wrapper
 from rlexp.training import roundtrip
-from rlexp.training.memory import digest
+from rlexp.training.episode_log import digest
 from rlexp.training.roundtrip import check_round_trip
 
 
@@ -39,20 +39,20 @@ def test_own_environment_passes(name: str) -> None:
     assert checked(name, normalise_observations=True, frame_stack=2) is None
 
 
-REPEATED = "as its episode is repeated"
+WHEN_REPLAYED = "when its episode is replayed"
 HIDDEN = {
-    "OwnGenerator": f"the reward of step 1 differs {REPEATED}",
-    "CountsEpisodes": f"the reward of step 1 differs {REPEATED}",
-    "CarriesOver": f"the reward of step 1 differs {REPEATED}",
-    "Slips": f"the reward of step 1 differs {REPEATED}",
-    "ReadsTheClock": f"the observation after step 3 differs {REPEATED}",
-    "GlobalWalk": f"the reward of step 1 differs {REPEATED}",
-    "LongerEpisodes": "its episode ends at step 9 as it is repeated",
-    "RareSlips": "own of RareSlips differs after the repetition",
-    "LevelInAnObject": "level of LevelInAnObject differs after the repetition",
-    "CountsInItsModule": "its ends of episodes differ at step 6 after its state was put back",
-    "Breaks": "it fails as this is tried: step 20: RuntimeError: the motor is on fire",
-    "Words": "actions of kind Text cannot be repeated",
+    "OwnGenerator": f"the reward of step 1 differs {WHEN_REPLAYED}",
+    "CountsEpisodes": f"the reward of step 1 differs {WHEN_REPLAYED}",
+    "CarriesOver": f"the reward of step 1 differs {WHEN_REPLAYED}",
+    "Slips": f"the reward of step 1 differs {WHEN_REPLAYED}",
+    "ReadsTheClock": f"the observation after step 3 differs {WHEN_REPLAYED}",
+    "GlobalWalk": f"the reward of step 1 differs {WHEN_REPLAYED}",
+    "LongerEpisodes": "its episode ends at step 9 when it is replayed",
+    "RareSlips": "own of RareSlips differs after the replay",
+    "LevelInAnObject": "level of LevelInAnObject differs after the replay",
+    "CountsInItsModule": "its ends of episodes differ at step 6 after its state was restored",
+    "Breaks": "the environment fails during the replay check: step 20: RuntimeError: the motor is on fire",
+    "Words": "Text actions cannot be replayed",
 }
 
 
@@ -69,7 +69,7 @@ def test_counters_are_put_back() -> None:
 
 def test_hidden_state_of_a_wrapper_is_found() -> None:
     """It shows in the first observation that is compared."""
-    reason = f"the observation after step 3 differs {REPEATED}"
+    reason = f"the observation after step 3 differs {WHEN_REPLAYED}"
 
     assert reason == checked("Walk", Wrapper(name="hidden_state:Remembers"))
 
@@ -78,7 +78,7 @@ def test_hidden_state_in_shaped_rewards_is_found() -> None:
     """A wrapper that normalises rewards leaves observations and own rewards alone."""
     told = checked("Pendulum-v1", Wrapper(name="NormalizeReward"))
 
-    assert told == "return_rms of NormalizeReward differs after the repetition"
+    assert told == "return_rms of NormalizeReward differs after the replay"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -191,7 +191,7 @@ def test_a_learner_that_cannot_be_interrupted_says_so(tmp_path: Path) -> None:
     memory, control = shared(*small, checkpoint_every=100)
     again, ended = trained(tmp_path / "again", *small, checkpoints=[memory.saved(0)])
     reasons = [e.reason for e in again.events if isinstance(e, Refused)]
-    assert ["ARS draws what it tries next before it can be interrupted"] == reasons
+    assert ["ARS has no rollouts between which it can be continued"] == reasons
     assert control.weights == ended.weights
 
 
