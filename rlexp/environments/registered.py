@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from rlexp.environments import Reference, Vector
 from rlexp.environments.suites import (
-    installing,
+    install_hint,
     is_installed,
     obstacle,
     suite_of_entry,
@@ -131,7 +131,7 @@ def _unknown(registered: str, registry: dict[str, Any]) -> str:
     message = f"environment.id={registered!r} is not registered in Gymnasium"
     suite = suite_of_id(registered)
     if suite is not None and not is_installed(suite):
-        return f"{message}; the package that registers such ids is missing: {installing(suite)}"
+        return f"{message}; the package that registers such ids is missing: {install_hint(suite)}"
     hint = did_you_mean(registered, registry)
     package = "a package that registers it" if suite is None else f"'{suite.module}'"
     return f"{message}{hint} ({package} goes into environment.imports)"
@@ -146,7 +146,7 @@ def _refusal(registered: str, error: Exception) -> str:
     if absent and suite is not None:
         return (
             f"environment.id={registered!r} needs packages that are not installed: "
-            f"{installing(suite)}"
+            f"{install_hint(suite)}"
         )
     reason = " ".join(str(error).split()) or type(error).__name__
     if suite is not None and (cause := obstacle(suite)):

@@ -118,7 +118,7 @@ def obstacle(suite: Suite) -> str:
     return "" if fits else f"{suite.apart}, and {package} {installed} is installed"
 
 
-def installing(suite: Suite) -> str:
+def install_hint(suite: Suite) -> str:
     """Return the command that installs the suite, with any conflict that it would cause."""
     command = f"pip install 'rlexp[{suite.extra}]'"
     if reason := obstacle(suite):

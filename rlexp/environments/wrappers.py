@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rlexp.environments.suites import installing, suite_of_module
+from rlexp.environments.suites import install_hint, suite_of_module
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def imported(module: str) -> ModuleType:
         if suite is None:
             raise ConfigError(_not_imported(module, error)) from error
         raise ConfigError(
-            f"environment.imports: '{error.name}' is not installed: {installing(suite)}"
+            f"environment.imports: '{error.name}' is not installed: {install_hint(suite)}"
         ) from error
     except Exception as error:
         raise ConfigError(_not_imported(module, error)) from error
@@ -174,7 +174,7 @@ def _lacking(wrapper: Wrapper, error: Exception) -> str:
     # Gymnasium raises its own error; only its cause, the ImportError, names the module.
     cause = error.__cause__
     suite = suite_of_module(cause.name or "") if isinstance(cause, ImportError) else None
-    reason = " ".join(str(error).split()) if suite is None else installing(suite)
+    reason = " ".join(str(error).split()) if suite is None else install_hint(suite)
     return f"wrapper '{wrapper.name}' needs packages that are not installed: {reason}"
 
 

@@ -18,7 +18,7 @@ from rlexp.environments import Environment, Stage
 from rlexp.environments.composed import Around, at
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
-from rlexp.training.film import DEFAULT_RATE, Frame, open_film
+from rlexp.training.film import DEFAULT_RATE, Frame, open_video
 
 
 class Camera(gym.Wrapper[Any, Any, Any, Any]):
@@ -88,7 +88,7 @@ def film(
         ConfigError: The environment cannot be rendered here; the message says why.
     """
     try:
-        with closing(open_film(path)) as movie, warnings.catch_warnings():
+        with closing(open_video(path)) as movie, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             recorded = WithCamera(at(environment, Stage.EVALUATION), movie.add)
             evaluator = Evaluator(recorded, 1, render="rgb_array")

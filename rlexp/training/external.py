@@ -448,14 +448,14 @@ def _started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
     try:
         yield process
     finally:
-        end(process, GRACE)
+        terminate_with_children(process, GRACE)
 
 
 def _failure_of(error: OSError) -> Failure:
     return Failure.DISK if error.errno in DISK_ERRORS else Failure.USER
 
 
-def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
+def terminate_with_children(process: "subprocess.Popen[bytes]", grace: float) -> None:
     """Terminate a process and its descendants, and kill those alive after `grace` seconds.
 
     Killed processes are gone when this returns, unless the system needs more than `CLEARING`

@@ -20,7 +20,7 @@ GIF_RATE = 25.0
 """Largest number of frames per second that viewers play at the right speed."""
 
 
-class Film(Protocol):
+class VideoFile(Protocol):
     """A video file that is being written."""
 
     rate: float
@@ -123,6 +123,6 @@ def ending() -> str:
     )
 
 
-def open_film(path: Path) -> Film:
+def open_video(path: Path) -> VideoFile:
     """Open a video file in the format of the suffix of `path`."""
     return Mp4(path) if path.suffix == ".mp4" else Gif(path)

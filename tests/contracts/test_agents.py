@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from spaces import tiny
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from rlexp.agents.networks import module
+from rlexp.agents.networks import activation_class
 from rlexp.errors import ConfigError
 
 AGENTS = names("agent")
@@ -139,7 +139,7 @@ def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> No
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "leaky_relu", "silu", "gelu"])
 def test_activations_are_modules(activation: str) -> None:
     """Every activation names a module without parameters."""
-    kind = module(activation)  # type: ignore[arg-type]
+    kind = activation_class(activation)  # type: ignore[arg-type]
     assert (activation.replace("_", ""), []) == (kind.__name__.lower(), list(kind().parameters()))
 
 
@@ -175,7 +175,7 @@ def test_policy_kwargs_reach_the_policy() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"network": [8], "actor": [8]}, "agent.network shapes actor and critic alike"),
+        ({"network": [8], "actor": [8]}, "agent.network shapes both actor and critic"),
         ({"actor": [8]}, "agent.critic is not set"),
         ({"critic": [8]}, "agent.actor is not set"),
     ],

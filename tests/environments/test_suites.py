@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlexp.config.validate import build
 from rlexp.environments import suites
-from rlexp.environments.suites import SUITES, installing, suite_of_id
+from rlexp.environments.suites import SUITES, install_hint, suite_of_id
 from rlexp.environments.wrappers import Wrapper, imported, wrap
 from rlexp.errors import ConfigError
 
@@ -114,7 +114,7 @@ def test_a_suite_that_cannot_live_here_says_why() -> None:
     for extra, reason in reasons.items():
         assert (
             f"pip install 'rlexp[{extra}]' in a virtual environment of its own: {reason}"
-            == installing(EXTRAS[extra])
+            == install_hint(EXTRAS[extra])
         )
 
 
@@ -123,9 +123,9 @@ def test_what_is_harmless_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> Non
     """The one version that fits, or no such package at all."""
     monkeypatch.setitem(VERSIONS, "mujoco", "3.3.0")
     for extra in ("metaworld", "robotics"):
-        assert f"pip install 'rlexp[{extra}]'" == installing(EXTRAS[extra])
+        assert f"pip install 'rlexp[{extra}]'" == install_hint(EXTRAS[extra])
     monkeypatch.delitem(VERSIONS, "pygame-ce")
-    assert "pip install 'rlexp[multi-objective]'" == installing(EXTRAS["multi-objective"])
+    assert "pip install 'rlexp[multi-objective]'" == install_hint(EXTRAS["multi-objective"])
 
 
 def test_a_suite_beside_what_it_cannot_live_with_says_so(

@@ -17,7 +17,7 @@ from rlexp.config.validate import build
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.training import camera, film
-from rlexp.training.film import Frame, Gif, ending, open_film
+from rlexp.training.film import Frame, Gif, ending, open_video
 
 # imageio_ffmpeg leaves the pipes of its reader to the garbage collector.
 pytestmark = [
@@ -58,7 +58,7 @@ def read_gif(path: Path) -> tuple[tuple[int, int], list[int]]:
 
 def write(path: Path, pictures: list[Frame], rate: float) -> None:
     """Make a film of pictures."""
-    with closing(open_film(path)) as movie:
+    with closing(open_video(path)) as movie:
         movie.rate = rate
         for picture in pictures:
             movie.add(picture)

@@ -1,4 +1,4 @@
-"""The tasks that were played last, with how they ended."""
+"""The newest tasks of a teacher with their outcomes, and the scaling of tasks."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,33 +7,34 @@ from rlexp.components.teachers import Array
 
 
 class UnitBox:
-    """A box of tasks scaled to the unit cube, so that no dimension counts by its units."""
+    """Scales tasks to the unit cube, so that distances do not depend on units."""
 
     def __init__(self, low: Array, high: Array) -> None:
         self.low, self.high = low, high
         self._width = high - low
-        # A dimension that is fixed lies at 0, and stays there.
+        # A fixed dimension has width 0: divide by 1, so that it is always at 0.
         self._divisor = np.where(self._width > 0, self._width, 1.0)
 
     def scaled(self, task: Array) -> Array:
-        """A task as a point of the unit cube (dimensions)."""
+        """Return a task as a point of the unit cube (dimensions)."""
         return np.clip((task - self.low) / self._divisor, 0.0, 1.0)
 
     def task(self, point: Array) -> Array:
-        """The task at a point (dimensions); one outside the cube is moved to its border."""
+        """Return the task at a point (dimensions); points outside the cube are clipped."""
+        # Clipped twice: rounding of the product may leave the bounds.
         inside = self.low + np.clip(point, 0.0, 1.0) * self._width
         return np.clip(inside, self.low, self.high)
 
 
 class TeacherHistory:
-    """The newest points and their outcomes, up to a number, the oldest first."""
+    """The newest points and their outcomes, oldest first, up to a fixed number."""
 
     def __init__(self, dimensions: int, most: int) -> None:
-        """Remember nothing yet.
+        """Start empty.
 
         Args:
-            dimensions: Of a point.
-            most: Points that are remembered.
+            dimensions: Dimensions of a point.
+            most: Largest number of points.
         """
         self._most = most
         self.points = np.empty((0, dimensions))
@@ -43,20 +44,21 @@ class TeacherHistory:
         return len(self.outcomes)
 
     def add(self, point: Array, outcome: float) -> None:
-        """Remember a point (dimensions), and forget the oldest where there are too many."""
+        """Add a point (dimensions); beyond the limit, the oldest point is dropped."""
         self.points = np.concatenate([self.points, point[np.newaxis]])[-self._most :]
         self.outcomes = np.append(self.outcomes, outcome)[-self._most :]
 
     def nearest(self, points: Array, number: int) -> NDArray[np.intp]:
-        """Which points lie nearest to each of some others, the newest first where they tie.
+        """Return the nearest stored points for each query point; of equally near ones, the newest.
 
         Args:
-            points: Others × dimensions.
-            number: How many to find of each; at most as many as there are.
+            points: The query points (queries × dimensions).
+            number: How many to return for each; at most the number of stored points.
 
         Returns:
-            Their positions (others × number).
+            Indices of stored points (queries × number).
         """
-        apart = points[:, np.newaxis] - self.points[np.newaxis, ::-1]
-        order = np.argsort(np.square(apart).sum(axis=2), axis=1, kind="stable")
+        # Reversed and sorted stably, so that the newest of equally near points comes first.
+        differences = points[:, np.newaxis] - self.points[np.newaxis, ::-1]
+        order = np.argsort(np.square(differences).sum(axis=2), axis=1, kind="stable")
         return len(self) - 1 - order[:, :number]
