@@ -199,9 +199,9 @@ def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
-        "from rlexp.training import camera\n"
-        "camera.without_display()\n"
-        "from test_film import played, task\n"
+        "from " + camera.__name__ + " import without_display\n"
+        "without_display()\n"
+        "from " + __name__ + " import played, task\n"
         "words = 'environment=inverted_pendulum', 'environment.max_episode_steps=5'\n"
         "try:\n"
         "    print(played(task(*words), Path(sys.argv[1])).lengths[0])\n"
