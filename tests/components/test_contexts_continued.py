@@ -1,4 +1,4 @@
-"""A training in contexts, or on levels, that was killed goes on exactly where it was."""
+"""A killed training in contexts or on levels continues exactly."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[Any]:
-    """Digests of what it tells, with what is measured at the end of each episode."""
+    """Digests of results and of measures at the end of each episode."""
     told = []
     for action in actions:
         observation, reward, terminated, truncated, info = environment.step(action)
@@ -43,7 +43,7 @@ def played(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[A
     ids=lambda words: words[0],
 )
 def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
-    """The episode that was going on is repeated in its context, and the next ones are the same."""
+    """The replayed episode has its context, and later contexts are the same."""
     (composed,) = compose(words, Path("/nowhere"))
     task = validate(composed.plain)[1].environment
     first, second = (watched(task, seed, kind=ReplayableEnvironment) for seed in (11, 12))

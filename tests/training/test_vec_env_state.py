@@ -1,4 +1,4 @@
-"""A vector of environments that is put back goes on to the byte."""
+"""A restored vector of environments continues bit for bit."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ Make = Callable[[GymnasiumTask], VecEnv]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes fresh vectors, each with a folder of its own: 1, 2, …; closes them."""
+    """Makes fresh vectors, each with a separate folder 1, 2, …, and closes them."""
     with ExitStack() as stack:
         made: list[VecEnv] = []
 
@@ -84,7 +84,7 @@ PLAYED = [
 def test_vector_goes_on(
     name: str, vector: dict[str, Any], before: int, count: int, make: Make
 ) -> None:
-    """From the first observation, from the first episode and from a later one."""
+    """A vector is restored at its first observation, in its first and in a later episode."""
     interrupted(task(name, count=count, **vector), make, before, 30)
 
 
@@ -93,7 +93,7 @@ def test_vector_goes_on(
     [("GlobalWalk", 3, 40), ("GlobalWalk", 1, 3), ("Parts", 1, 40), ("CartPole-v1", 3, 3)],
 )
 def test_vector_in_processes_goes_on(name: str, count: int, before: int, make: Make) -> None:
-    """There, even the generators that everything in a process shares are put back."""
+    """In separate processes, the global generators are restored too."""
     settings: dict[str, Any] = {
         "kind": "subprocess",
         "count": count,
@@ -112,7 +112,7 @@ STANDARD = [
 @pytest.mark.parametrize("before", [0, 24, 30])
 @pytest.mark.parametrize("name", STANDARD)
 def test_standard_environment_goes_on(name: str, before: int, make: Make) -> None:
-    """No attribute of them is in the way, be it in an episode or before its first step."""
+    """Standard environments are restored within an episode and before their first step."""
     interrupted(task(name, limit=12), make, before, 30)
 
 
@@ -131,23 +131,23 @@ WRAPPERS = {
 @pytest.mark.parametrize("before", [3, 50])
 @pytest.mark.parametrize(("name", "wrapper"), WRAPPERS.values(), ids=WRAPPERS)
 def test_wrapped_environment_goes_on(name: str, wrapper: Wrapper, before: int, make: Make) -> None:
-    """What wrappers keep of an episode, or draw for it, is repeated with it."""
+    """The replay restores what wrappers store or draw in an episode."""
     interrupted(task(name, wrapper, limit=12, count=2), make, before, 30)
 
 
 @pytest.mark.parametrize("name", ["ChangesActions", "OlderGenerator"])
 def test_odd_environment_goes_on(name: str, make: Make) -> None:
-    """One that changes the arrays of actions, one that draws from a Mersenne twister."""
+    """Environments that change actions or draw from a Mersenne twister are restored."""
     interrupted(task(name, count=2), make, 10, 30)
 
 
 def test_environment_that_draws_from_its_space_goes_on(make: Make) -> None:
-    """The generators of spaces are part of its state."""
+    """The generators of spaces are restored."""
     interrupted(task("DrawsFromItsSpace", kind="subprocess"), make, 10, 30)
 
 
 def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
-    """The first environment of a vector shares its space of actions with the learner."""
+    """The learner shares the action space, and its generator, with the first environment."""
     first, second = make(task("Walk")), make(task("Walk"))
     first.action_space.seed(1)
     first.reset()
@@ -162,7 +162,7 @@ def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
 
 
 def test_second_interruption(make: Make) -> None:
-    """What was put back can be captured and put back again, in the same episode."""
+    """A restored vector can be captured and restored again in the same episode."""
     environment = task("Pendulum-v1", count=2, **NORMALISED)
     first, second, third = (make(environment) for _ in range(3))
     actions = actions_for(first, 90)
@@ -179,7 +179,7 @@ def test_second_interruption(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Path) -> None:
-    """The repeated steps leave no row, and count for the episode that they belong to."""
+    """Replayed steps write no row, and count in the episode that they belong to."""
     environment = task("CartPole-v1", count=2, kind=kind)
     first, second = make(environment), make(environment)
     actions = actions_for(first, 200)
@@ -198,7 +198,7 @@ def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Pat
 
 
 def test_captured_state_is_a_copy(make: Make) -> None:
-    """Nothing that is done afterwards changes it."""
+    """Later steps do not change a captured state."""
     vector = make(task("Parts", count=2, **NORMALISED, frame_stack=2))
     actions = actions_for(vector, 30)
     vector.reset()
@@ -224,7 +224,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize(("name", "reason"), HIDDEN.items(), ids=HIDDEN)
 def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
-    """Where and how the repeated episode differs from the first is told."""
+    """The reason says where and how the replayed episode differs."""
     environment = task(name)
     first, second = make(environment), make(environment)
     first.reset()
@@ -238,7 +238,7 @@ def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_counters_go_on_where_they_were(kind: str, make: Make) -> None:
-    """Behind the sixtieth episode, which shows that they count from there."""
+    """A counter continues, as the change after the sixtieth episode shows."""
     environment = task("Curriculum", count=2, kind=kind)
     first, second = make(environment), make(environment)
     first.reset()
@@ -260,7 +260,7 @@ LATE = {
 def test_state_that_has_not_shown_yet_is_refused(
     name: str, reason: str, kind: str, make: Make
 ) -> None:
-    """The attribute that holds it is named, as is what it holds where that is short."""
+    """The reason names the attribute, and its values if they are short."""
     environment = task(name, count=2, kind=kind)
     first, second = make(environment), make(environment)
     first.reset()
@@ -270,14 +270,14 @@ def test_state_that_has_not_shown_yet_is_refused(
 
 
 def refused(captured: dict[str, Any], vector: VecEnv) -> str:
-    """Why a vector cannot be put back."""
+    """The reason why a vector cannot be restored."""
     with pytest.raises(NotReplayable) as caught:
         restore_vec_env(vector, captured)
     return str(caught.value)
 
 
 def test_the_environment_at_fault_is_named(make: Make) -> None:
-    """Of several, the first that differs."""
+    """The reason names the first environment that differs."""
     environment = task("Walk", count=3)
     first = make(environment)
     first.reset()
@@ -292,7 +292,7 @@ def test_the_environment_at_fault_is_named(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_slow_replay_is_given_up(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather start anew than wait for longer than the limit."""
+    """A replay longer than the limit is refused."""
     environment = task("Walk", kind=kind)
     first = make(environment)
     first.reset()
@@ -305,12 +305,14 @@ def test_slow_replay_is_given_up(kind: str, make: Make, monkeypatch: pytest.Monk
 
 
 class EnoughError(Exception):
-    """What somebody who waits may say."""
+    """An error that a heartbeat may raise."""
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
-def test_who_waits_hears_of_it(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signs of life come as long as the replay goes on, and may end it."""
+def test_heartbeats_continue_during_the_replay(
+    kind: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heartbeats continue during the replay, and may end it."""
     monkeypatch.setattr(subprocess_vec_env, "BEAT_EVERY", 0.01)
     environment = task("Sleeps", kind=kind)
     first = make(environment)
@@ -328,8 +330,8 @@ def test_who_waits_hears_of_it(kind: str, make: Make, monkeypatch: pytest.Monkey
     assert len(beats) >= 3
 
 
-def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past every limit no sign of life is given any more: who waits takes it for hung."""
+def test_heartbeats_stop_after_the_deadline(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats stop after the deadline, so that a hung replay is noticed."""
     for name in ("BEAT_EVERY", "CLOSE_LIMIT"):
         monkeypatch.setattr(subprocess_vec_env, name, 0.05)
     monkeypatch.setattr(vec_env_state, "REPLAY_LIMIT", 0.05)
@@ -349,8 +351,8 @@ def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.Mo
     assert time.monotonic() - beats[0] > 0.4
 
 
-def test_endless_episode_is_forgotten(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory has a bound; the next episode is remembered again."""
+def test_a_too_long_episode_is_not_logged(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A too long episode is not logged; the next episode is logged again."""
     monkeypatch.setattr(episode_log, "MOST_NUMBERS", 12)
     first, second = make(task("Pendulum-v1", limit=20)), make(task("Pendulum-v1", limit=20))
     actions = actions_for(first, 40)
@@ -368,14 +370,14 @@ def test_endless_episode_is_forgotten(make: Make, monkeypatch: pytest.MonkeyPatc
 
 
 def test_environment_that_was_never_reset_is_refused(make: Make) -> None:
-    """There is nothing to repeat."""
+    """An environment without an episode cannot be captured."""
     vector = make(task("Walk"))
 
     assert "environment 0: it is not within an episode" == refused(capture_vec_env(vector), vector)
 
 
 def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
-    """It is told as a reason; the error itself reaches the training as ever."""
+    """A fault becomes a reason; the error itself still reaches the training."""
     vector = make(task("Breaks", kind="subprocess"))
     vector.reset()
     with pytest.raises(Exception, match="the motor is on fire"):
@@ -385,7 +387,7 @@ def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
 
 
 def test_dead_process_does_not_end_the_capture(make: Make) -> None:
-    """Its death is noticed by the next step, whatever was asked of the others meanwhile."""
+    """The next step notices the dead process, after captures of the others."""
     vector = make(task("Walk", kind="subprocess", count=3))
     vector.reset()
     process = vector.unwrapped.processes[1]  # type: ignore[attr-defined]
@@ -398,7 +400,7 @@ def test_dead_process_does_not_end_the_capture(make: Make) -> None:
 
 
 def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
-    """In the middle of a step too, at once, and no process is left."""
+    """Closing works at once, also within a step, and leaves no process."""
     vector = make(task("Walk", kind="subprocess", count=3))
     vector.reset()
     members = vector.unwrapped.processes  # type: ignore[attr-defined]
@@ -414,7 +416,7 @@ def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
 
 
 def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped one, for example, within a limit."""
+    """A stopped process is killed after a limit."""
     monkeypatch.setattr(subprocess_vec_env, "CLOSE_LIMIT", 0.3)
     vector = make(task("Walk", kind="subprocess"))
     (process,) = vector.unwrapped.processes  # type: ignore[attr-defined]
@@ -425,8 +427,8 @@ def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.Mon
     assert -signal.SIGKILL == process.exitcode
 
 
-def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
-    """The learner starts anew."""
+def test_process_that_dies_in_its_replay_is_a_reason(make: Make) -> None:
+    """A process that dies in its replay is a reason to start from scratch."""
     environment = task("Walk", kind="subprocess", count=2)
     first, second = make(environment), make(environment)
     first.reset()
@@ -440,7 +442,7 @@ def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
 
 
 def test_images_may_be_transposed(make: Make) -> None:
-    """A wrapper that stable-baselines3 adds for images, which remembers nothing."""
+    """The wrapper of stable-baselines3 that transposes images has no state."""
     first, second = (VecTransposeImage(make(task("Picture"))) for _ in range(2))
     actions = actions_for(first, 20)
     first.reset()
@@ -451,7 +453,7 @@ def test_images_may_be_transposed(make: Make) -> None:
 
 
 def test_unknown_wrapper_is_refused(make: Make) -> None:
-    """It might remember anything."""
+    """An unknown wrapper of the vector might have state."""
     vector = VecCheckNan(make(task("Walk")))
     vector.reset()
 
@@ -468,7 +470,7 @@ OTHERS = {
 
 @pytest.mark.parametrize(("reason", "vector"), OTHERS.items(), ids=OTHERS)
 def test_another_vector_is_refused(reason: str, vector: dict[str, Any], make: Make) -> None:
-    """A state belongs to the configuration that it was taken of."""
+    """A state fits only the configuration that it was captured from."""
     first, other = make(task("Walk")), make(task("Walk", **vector))
     first.reset()
 
