@@ -138,6 +138,7 @@ def _check_spaces(
 
 
 def _kinds(space: object) -> set[str]:
+    # By name and with base classes, so that this module needs no import of Gymnasium.
     return {kind.__name__ for kind in type(space).__mro__}
 
 
@@ -149,6 +150,7 @@ def _check_policy(
         raise ConfigError(
             f"{library.__name__} has no {policy}: it takes {', '.join(sorted(policies))}"
         )
+    # The TypeError of the library for an unknown argument would not list the valid ones.
     allowed = sorted(set(signature(policies[policy].__init__).parameters) - _FROM_ALGORITHM)
     unknown = [name for name in arguments if name not in allowed]
     if unknown:

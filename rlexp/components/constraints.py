@@ -54,6 +54,7 @@ class Constraint:
         """
         value = self._value(observation, action, info)
         upper = 0.0 if self.above is None and self.below is None else self.above
+        # A missing bound is never violated.
         excess = -math.inf if upper is None else value - upper
         lack = -math.inf if self.below is None else self.below - value
         return max(0.0, excess, lack)

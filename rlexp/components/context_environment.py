@@ -125,6 +125,7 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return planned
 
     def _apply(self, context: NDArray[np.float64]) -> None:
+        # Recomputing the constants of a MuJoCo model takes time: skip it for an unchanged context.
         if np.array_equal(context, self._context):
             return
         for dial, value in zip(self._dials, context, strict=True):

@@ -80,6 +80,7 @@ class DelayLine:
             generator: Draws the delay of an episode.
         """
         self.under_way.clear()
+        # As if the first item had been sent `age` times before, so that indices by age exist.
         self.under_way.extend([deepcopy(first)] * (age + 1))
         self.age = age
         if self.delay.each == "episode":

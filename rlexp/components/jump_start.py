@@ -123,6 +123,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         if len(self._returns) < self._settings.window or self.horizon == 0:
             return
         mean = fmean(self._returns)
+        # The first mean has nothing to be compared with, and passes.
         best = mean if self._best is None else self._best
         if mean >= best - self._settings.tolerance * abs(best):
             self._stages_done += 1

@@ -131,6 +131,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     def _reached(self, trajectory: int, step: int) -> tuple[Any, dict[str, Any]]:
         """Replay a trajectory up to a step; afterwards the generator continues as before the replay."""
         bare = self.env.unwrapped
+        # A reset with a seed replaces the generator object, so keep the object, not its state.
         generator = bare.np_random
         seed, actions = self._trajectories[trajectory]
         observation, info = self.env.reset(seed=seed)

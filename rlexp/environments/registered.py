@@ -111,6 +111,7 @@ class RegisteredTask:
         if self.max_episode_steps is not None:
             options["max_episode_steps"] = self.max_episode_steps
         try:
+            # The checker slows down steps and prints warnings; `rlexp doctor` checks instead.
             return gymnasium.make(
                 registered, disable_env_checker=True, **options, **self.arguments
             )

@@ -37,6 +37,7 @@ class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         self._rewards.append(rewards)
         if terminated or truncated:
+            # Exact sums, as for the return of the episode itself.
             returns = map(math.fsum, zip(*self._rewards, strict=True))
             info.setdefault(MEASURES, {}).update(
                 {f"return/{name}": sum_ for name, sum_ in zip(self._names, returns, strict=True)}

@@ -68,6 +68,7 @@ def without_display() -> None:
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    # OSMesa renders on the CPU and is slow, so it is only used without EGL.
     library = "egl" if find_library("EGL") or not find_library("OSMesa") else "osmesa"
     os.environ.setdefault("MUJOCO_GL", library)
     os.environ.setdefault("PYOPENGL_PLATFORM", library)
@@ -93,6 +94,7 @@ def film(
             recorded = WithCamera(at(environment, Stage.EVALUATION), movie.add)
             evaluator = Evaluator(recorded, 1, render="rgb_array")
             with closing(evaluator):
+                # Known only once the environment exists; set before the first frame.
                 movie.rate = _rate(evaluator)
                 return evaluator.evaluate(
                     model,

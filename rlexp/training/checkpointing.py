@@ -67,6 +67,7 @@ class CheckpointScheduler:
             # A training that cannot be copied still yields its result: stop copying, train on.
             traceback.print_exc()
             self.newest, self.pause = None, math.inf
+            # Count the attempt as published, so that it is not repeated at every rollout.
             self.published, self.published_at = step, now
 
     def _is_asked_to_end(self) -> bool:
@@ -82,6 +83,7 @@ class CheckpointScheduler:
         """
         if request.ending is not Ending.INTERRUPTED or self.newest is None:
             return True
+        # Nothing is lost if the copy is published already or its experience is complete.
         if self.newest.step <= self.published or self.is_whole(self.newest, self.written):
             return True
         now = self.listener.elapsed()

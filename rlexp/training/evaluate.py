@@ -100,8 +100,10 @@ def _play(
     for member, share in zip(members, left, strict=True):
         member.play(share)
     played: list[Episodes] = [Episodes() for _ in members]
+    # Only MaskablePPO takes masks, and its `predict` allows every action without them.
     masked = "action_masks" in inspect.signature(model.predict).parameters
     observations = vector.reset()
+    # Hidden states of a recurrent policy, which `starts` clears at the beginning of an episode.
     states: Any = None
     starts = np.ones(count, dtype=bool)
     while any(left):

@@ -433,8 +433,10 @@ def _started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
     """
     script.folder.mkdir(exist_ok=True)
     script.configuration.write_text(json.dumps(script.told, indent=2) + "\n")
+    # The file exists from the start, so that its absence means that the script removed it.
     script.results.touch()
     try:
+        # Without standard input, a script that asks a question fails instead of hanging.
         process = subprocess.Popen(
             list(script.words), env=dict(script.variables), stdin=subprocess.DEVNULL
         )

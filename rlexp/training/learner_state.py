@@ -200,6 +200,7 @@ def _write(
     content: dict[str, np.ndarray[Any, Any]],
     buffer: ReplayBuffer,
 ) -> None:
+    # Checked before writing: NumPy would broadcast or cast arrays that do not fit.
     if set(content) != set(arrays):
         raise ValueError(f"transitions hold {sorted(content)} instead of {sorted(arrays)}")
     # The buffer is a ring: of rows that share an index, only the newest is kept.
@@ -225,6 +226,7 @@ def _arrays(buffer: ReplayBuffer) -> dict[str, np.ndarray[Any, Any]]:
 def capture_generators(model: BaseAlgorithm) -> dict[str, Any]:
     """Return the states of the generators of Python, NumPy, torch and the action space."""
     version, numbers, gauss = random.getstate()
+    # stable-baselines3 samples replay buffers with the legacy generator of NumPy.
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     return {
         "python": {
@@ -304,6 +306,7 @@ def capture_learner(model: BaseAlgorithm) -> dict[str, Any]:
     """Return copies of counters, last observations, episode statistics and noise."""
     return {
         "numbers": {k: _to_python(v) for k, v in vars(model).items() if _is_counter(k, v)},
+        # `_last_obs`, `_last_episode_starts` and the like: `learn` continues from them.
         "arrays": {k: _copy(v) for k, v in vars(model).items() if _is_arrays(v)},
         "episodes": [_episode(e) for e in model.ep_info_buffer or ()],
         "successes": [_to_python(s) for s in model.ep_success_buffer or ()],

@@ -61,6 +61,7 @@ class WatchedEnvironment(Monitor):
             defer: Whether to report faults in the info dictionary instead of raising them, for
                 an environment in another process, whose exceptions would be lost.
         """
+        # Evaluations and the replay check also reset within an episode.
         super().__init__(env, filename, allow_early_resets=True)
         self._tap = tap
         self._seed: int | None = seed
@@ -100,8 +101,10 @@ class WatchedEnvironment(Monitor):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, check every number, and record the episode when it ends."""
+        # A faulty environment is stepped no more, but its vector still expects valid results.
         if self._fault is not None:
             return self.observation_space.sample(), 0.0, False, True, {FAULT: self._fault}
+        # The caller may reuse its array, so the log keeps bytes.
         if (past := self._past) is not None:
             if type(action) is _ARRAY:
                 self._action = action

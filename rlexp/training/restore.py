@@ -53,6 +53,7 @@ def _fresh(training: Training) -> BaseAlgorithm:
     """Build a learner on a single environment, with a replay buffer of one row to save memory."""
     environment = training.environment
     algorithm: Any = training.algorithm
+    # A full replay buffer can take gigabytes, and acting needs none of it.
     if hasattr(algorithm, "buffer_size"):
         algorithm = replace(algorithm, buffer_size=1)
     vector, _ = evaluation_vector(at(environment, Stage.EVALUATION), 1)

@@ -119,6 +119,7 @@ class _ReplayCheck:
                 return f"{type(space).__name__} actions cannot be replayed"
             draw = random_actions(player.vector, self.seed)
             player.take(None)
+            # Counters and curricula only show after complete episodes.
             lengths = [len(self._episode(player, draw)) for _ in range(EPISODES)]
             for depth in (min(EARLY, *lengths), 3 * max(lengths) // 4):
                 self._reach(player, draw, depth)
@@ -147,6 +148,7 @@ class _ReplayCheck:
     def _compare(self, first: _Player, draw: ActionSampler) -> str | None:
         """Play on, and compare with a second environment that is restored to the same state."""
         situation = capture_vec_env(first.vector)
+        # Environments may draw from global generators: both continue from the same states.
         seed_globals(self.seed)
         trajectory = self._episode(first, draw)
         trajectory += [self._step(first, draw()) for _ in range(AFTERWARDS)]

@@ -86,6 +86,7 @@ class Snapshot:
             return None
         begin, end = max(written, self.extent.oldest), self.extent.end
         fresh = learner_state.read_rows(model, begin, end) if begin < end else None
+        # Parameters stay a file of stable-baselines3, so that other tools can load it.
         files = {MODEL: self.model, STATE: pack(self.state)}
         if self.normalisation is not None:
             files[NORMALISATION] = self.normalisation
@@ -143,6 +144,7 @@ def _restore(
     if state["obstacle"] is not None:
         raise CannotContinue(state["obstacle"])
     load_parameters(model, io.BytesIO(saved.files[MODEL]))
+    # Before the buffer, whose position follows from the restored number of steps.
     learner_state.prepare_learner(model, state["learner"])
     if model.num_timesteps != saved.step:
         raise CannotContinue(f"the checkpoint holds the state of step {model.num_timesteps}")

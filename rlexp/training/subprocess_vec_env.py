@@ -45,6 +45,7 @@ class GuardedConnection:
 
     def recv(self) -> Any:
         """Return the next reply; raises `EnvironmentDied` if the process has ended."""
+        # A reply that was sent before the process died is still received.
         if self._connection not in wait([self._connection, self._process.sentinel]):
             raise EnvironmentDied(self._process)
         try:
@@ -61,6 +62,7 @@ class ForkedVecEnv(SubprocVecEnv):
 
     def __init__(self, makers: Sequence[Callable[[], Env]]) -> None:
         super().__init__(list(makers), start_method="fork")
+        # `SubprocVecEnv` only uses `remotes`, so wrapping them guards all its methods.
         pairs = zip(self.remotes, self.processes, strict=True)
         self.remotes = tuple(GuardedConnection(*pair) for pair in pairs)
 

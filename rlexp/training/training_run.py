@@ -158,6 +158,7 @@ class TrainingRun:
             self.model = self.training.build(self.folder)
         model = self.model
         assert model is not None
+        # Set after a restore, which builds a new model without a logger.
         self.logger = configure(str(self.folder), ["csv"])
         self.logger.output_formats.append(MetricWriter(self.listener))
         model.set_logger(self.logger)
@@ -171,6 +172,7 @@ class TrainingRun:
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
         model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
+        # The last update comes after the last callback, so check its result here.
         recorder.check_numbers()
         self.evaluate(final=True)
         self.examine()
@@ -311,6 +313,7 @@ class TrainingRun:
         """Evaluate the current policy and emit an event with every episode."""
         assert self.model is not None
         started, number = self.listener.elapsed(), len(self.evaluations)
+        # Made at the first evaluation: a run without any needs no further environments.
         if self.evaluator is None:
             self.evaluator = self._evaluator(self._scored)
         episodes = self._play(self.evaluator, number, final=final)

@@ -91,6 +91,7 @@ def evaluation_vector(
     ]
     # `DummyVecEnv` wants factories; the default argument binds each environment early.
     vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]
+    # The discount matters for the normalisation of rewards only, which evaluation never does.
     return _transform(environment, vector, 0.99, training=False), members
 
 
@@ -108,6 +109,7 @@ def _transform(
             clip_reward=settings.clip_rewards,
             gamma=gamma,
         )
+    # Stack after normalising, so that statistics are those of single frames.
     return VecFrameStack(vector, settings.frame_stack) if settings.frame_stack > 1 else vector
 
 

@@ -158,5 +158,6 @@ class AlpGmmLessons:
         best = outcomes.max() if self._teacher.best is None else self._teacher.best
         progress = np.asarray(self._progress) / (best - worst if best > worst else 1.0)
         points = self._history.points[-len(progress) :]
+        # scikit-learn takes a seed, drawn here so that equal runs fit equal mixtures.
         seed = int(self._generator.integers(2**31))
         self._mixture = fit(np.column_stack([points, progress]), self._teacher.gaussians, seed)
