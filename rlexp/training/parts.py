@@ -58,7 +58,7 @@ class Training:
         except BaseException:
             vector.close()
             raise
-        # stable-baselines3 seeds the action space with the policy seed: give it its own stream.
+        # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
 

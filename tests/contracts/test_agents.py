@@ -118,7 +118,7 @@ def test_actor_and_critic_have_separate_layers(name: str, algorithm: str) -> Non
     """`actor` and `critic` reach both networks; a single network refuses them."""
     agent = member("agent", name, actor=[13], critic=[11])
     if algorithm in ONE_NETWORK:
-        with pytest.raises(ConfigError, match=r"has one network.*set agent\.network"):
+        with pytest.raises(ConfigError, match=r"has a single network.*set agent\.network"):
             built(agent, algorithm)
     else:
         assert {13, 11} <= widths(built(agent, algorithm))
