@@ -49,7 +49,8 @@ class External:
         """Refuse an invalid name or command, and compute the sha256 of each file."""
         if not NAME.fullmatch(self.name):
             raise ConfigError(
-                f"algorithm.name={self.name!r} is not a valid name: write up to 60 letters, digits and _"
+                f"algorithm.name={self.name!r} is not a valid name: write up to 60 letters, "
+                "digits and _"
             )
         arguments = _split(self.command)
         allowed = [*PLACEHOLDERS, *(f"{SETTINGS}{key}" for key, _ in _leaves(self.settings))]

@@ -14,7 +14,7 @@ class Noise:
     """Noise with mean 0 on every action dimension, in units of actions scaled to [-1, 1]."""
 
     kind: Literal["normal", "ornstein_uhlenbeck"]
-    """`normal` is independent over steps; `ornstein_uhlenbeck` is correlated (theta 0.15, dt 0.01)."""
+    """`normal` is independent over steps; `ornstein_uhlenbeck` correlated (theta 0.15, dt 0.01)."""
     sigma: Positive
     """Scale of the noise: for `normal`, its standard deviation."""
 

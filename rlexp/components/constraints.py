@@ -37,8 +37,8 @@ class Constraint:
             )
         if self.key is None and self.above is None and self.below is None:
             raise ConfigError(
-                f"the constraint on {selected[0]} {getattr(self, selected[0])} has no bound: give it "
-                "above, below or both"
+                f"the constraint on {selected[0]} {getattr(self, selected[0])} has no bound: give "
+                "it above, below or both"
             )
         if None not in (self.above, self.below) and self.above < self.below:  # type: ignore[operator]
             raise ConfigError(

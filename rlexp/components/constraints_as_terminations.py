@@ -1,8 +1,8 @@
 """Constraints as terminations (CaT; Chane-Sane et al. 2024).
 
 A violation ends the episode with a probability that grows with its size. The paper multiplies the
-discounted future by one minus this probability; ending the episode with this probability is the same
-in expectation, and needs no change of the learner.
+discounted future by one minus this probability; ending the episode with this probability is the
+same in expectation, and needs no change of the learner.
 """
 
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ class ConstraintsAsTerminations:
     scale: dict[str, Annotated[float, Gt(0)]] | None
     """Worst violation by name of the constraint, in its units; it is learnt for the others."""
     decay: Annotated[float, Interval(ge=0, le=1)]
-    """Weight of the old value when an episode updates a learnt worst violation; the paper uses 0.95."""
+    """Weight of the old value in the update of a learnt worst violation; the paper uses 0.95."""
     shift: float
     """Added to every reward before scaling; with negative rewards, ending early would pay."""
     stage: Literal["training", "both"]
-    """Stage at which constraints end episodes; evaluations play the unchanged task unless `both`."""
+    """Stage at which constraints end episodes; `training` leaves evaluations unchanged."""
 
     def __post_init__(self) -> None:
         require_some(self.constraints, NAME)

@@ -40,7 +40,7 @@ class ContextParameter:
     """One parameter of a context and its distributions."""
 
     field: str | tuple[str, ...]
-    """Field of the environment (`length`, `model.body_mass[torso]`), or several with equal values."""
+    """Field of the environment (`length`, `model.body_mass[torso]`), or several fields."""
     relative: bool = False
     """Whether values are factors of the nominal value of the field."""
     training: Distribution

@@ -33,7 +33,7 @@ class JumpStart:
     steps: Annotated[int, Ge(0)]
     """Steps that the guide takes in the first stage; 0 disables the guide."""
     schedule: Literal["curriculum", "random"]
-    """`curriculum` lowers the steps when the learner is good enough; `random` draws them uniformly."""
+    """`curriculum` lowers the steps when the learner is good enough; `random` draws them."""
     stages: Annotated[int, Ge(1)]
     """Number of stages in which the steps are lowered to 0 (curriculum)."""
     window: Annotated[int, Ge(1)]
@@ -105,7 +105,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return result
 
     def _led(self, result: tuple[Any, dict[str, Any]], steps: int) -> tuple[Any, dict[str, Any]]:
-        """Let the guide take `steps` steps; if the episode ends meanwhile, reset and stop guiding."""
+        """Let the guide take `steps` steps; if the episode ends before, reset and stop."""
         self._guide.begin()
         observation, info = result
         for _ in range(steps):

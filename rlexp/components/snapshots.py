@@ -129,7 +129,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return not len(self._places) or (until is not None and self._steps >= until)
 
     def _reached(self, trajectory: int, step: int) -> tuple[Any, dict[str, Any]]:
-        """Replay a trajectory up to a step; afterwards the generator continues as before the replay."""
+        """Replay a trajectory up to a step, and restore the generator afterwards."""
         bare = self.env.unwrapped
         # A reset with a seed replaces the generator object, so keep the object, not its state.
         generator = bare.np_random

@@ -23,7 +23,7 @@ class StickyActions(Staged):
     """Probability that an action is replaced; the paper uses 0.25."""
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with sticky actions, or unchanged if they do not act at the stage."""
+        """Return the environment with sticky actions, or unchanged at other stages."""
         if not self.acts(stage):
             return environment
         return StickyEnvironment(environment, self.probability)

@@ -26,7 +26,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """The number of environments that train in parallel, and the transformation of their numbers."""
+    """The number of parallel training environments, and the transformation of their numbers."""
 
     count: Annotated[int, Ge(1)]
     kind: Literal["dummy", "subprocess"]

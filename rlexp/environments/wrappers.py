@@ -18,7 +18,7 @@ _OURS = {
     "rlexp:SeededEpisodes": "rlexp.environments.seeding:SeededEpisodes",
     "rlexp:UnboundedObservation": "rlexp.environments.bounds:UnboundedObservation",
 }
-"""Modules and classes of rlexp's own wrappers. The names are part of run identities and never change."""
+"""Paths of rlexp's own wrappers by name. Names are part of run identities and never change."""
 _FORMER_PATHS = {"rlexp.environments.measures:Measured": "rlexp:Measured"}
 """Former paths of rlexp's wrappers, which configurations may still name."""
 _ALWAYS_ALLOWED = {

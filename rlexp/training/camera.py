@@ -107,7 +107,8 @@ def film(
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(":") or type(error).__name__
         raise ConfigError(
-            f"no video of {environment.task} can be recorded here: {reason}; run the command without --video"
+            f"no video of {environment.task} can be recorded here: {reason}; run the command "
+            "without --video"
         ) from error
 
 

@@ -394,7 +394,7 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
                 process.wait(POLL)
             # Poll before reading: if the script has ended, this read sees the complete file.
             code = process.poll()
-            # A script that died may have left half a line, and this half line is not an additional error.
+            # A script that died may have left half a line, which must not hide its exit code.
             for line in tail.read(whole=code == 0):
                 for event in results.read(line):
                     listener.emit(event)

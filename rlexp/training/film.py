@@ -44,7 +44,7 @@ class Mp4:
         self._writer: Any = None
 
     def add(self, frame: Frame) -> None:
-        """Append a frame; the format requires even sides, so an odd side is extended by one pixel."""
+        """Append a frame; an odd side is extended by one pixel, as the format requires."""
         height, width = frame.shape[:2]
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._writer is None:

@@ -79,7 +79,7 @@ class WatchedEnvironment(Monitor):
         self._seed = seed
 
     def deal(self, position: int, of: int) -> None:
-        """Let a wrapper with a fixed list of contexts play every `of`-th of them from `position` on."""
+        """Let a wrapper with a list of contexts play every `of`-th from `position` on."""
         if self.env.has_wrapper_attr("deal"):
             self.env.get_wrapper_attr("deal")(position, of)
 

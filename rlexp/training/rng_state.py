@@ -19,7 +19,7 @@ _LONG = 600
 
 
 class Generators:
-    """The generators of an environment, of its spaces and, in a separate process, the global ones."""
+    """The generators of an environment, its spaces and, in a separate process, the global ones."""
 
     def __init__(self, env: Env, *, own_process: bool) -> None:
         """Collect the generators of an environment and of all its wrappers.
@@ -109,7 +109,7 @@ def wrapper_stack(env: Env) -> list[Any]:
 
 
 def _owners(env: Env) -> dict[str, Any]:
-    """Return the objects that may have a generator: the environment and the spaces of all layers."""
+    """Return the owners of generators: the environment and the spaces of all layers."""
     spaces: dict[int, Any] = {}
     stack = wrapper_stack(env)
     for layer in stack:

@@ -27,8 +27,8 @@ class AlpGmm:
     """A mixture of Gaussians over tasks and their absolute learning progress (ALP).
 
     Portelas et al. 2019, algorithms 1 and 2. The progress of an episode is the absolute difference
-    between its outcome and that of the nearest earlier task. Every `fit_every` episodes a mixture is
-    fitted to the newest ones, with the number of components that is best by Akaike's criterion. A
+    between its outcome and that of the nearest earlier task. Every `fit_every` episodes a mixture
+    is fitted to the newest ones, with the number of components that is best by Akaike's criterion. A
     component is drawn in proportion to its mean progress, and a task from that component. Tasks are
     scaled to the unit cube, and progress by the range of outcomes.
     """
@@ -127,13 +127,13 @@ class AlpGmmLessons:
         self._mixture: Mixture | None = None
 
     def propose(self) -> Array:
-        """Draw a task from the mixture; a random share, and all tasks before the first fit, uniformly."""
+        """Draw a task from the mixture, or uniformly for a random share and before the first fit."""
         if self._mixture is None or self._generator.random() < self._teacher.random_share:
             return self._box.task(self._generator.random(len(self._box.low)))
         return self._box.task(self._mixture.draw(self._generator))
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Add the progress since the nearest earlier task; fit a mixture every `fit_every` episodes."""
+        """Add the progress since the nearest earlier task; fit a mixture when it is due."""
         if not isfinite(outcome):
             return
         teacher, point = self._teacher, self._box.scaled(task)

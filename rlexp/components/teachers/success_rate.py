@@ -80,7 +80,7 @@ class SuccessRateLessons:
         self._history = TeacherHistory(len(box.low), teacher.window)
 
     def propose(self) -> Array:
-        """Choose a candidate; a random share, and all tasks until memory suffices, are uniform draws."""
+        """Choose a candidate; a random share, and all first tasks, are uniform draws."""
         teacher, dimensions = self._teacher, len(self._box.low)
         can_estimate = len(self._history) >= teacher.neighbours
         if not can_estimate or self._generator.random() < teacher.random_share:

@@ -80,7 +80,7 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(options=options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; at the end of an episode, report its outcome. Unfinished episodes are not reported."""
+        """Step; report the outcome at the end of an episode. A reset before the end reports none."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._outcome is not None:
             self._return += float(reward)
