@@ -24,7 +24,7 @@ from rlexp.training.learner_state import unpack
 
 RESULTS = Path(__file__).parent / "results" / "checkpoints.json"
 WITHOUT = """
-from rlexp.training.keeping import Keeper
+from rlexp.training.checkpointing import Keeper
 
 Keeper.rollout_starts = lambda self, step: None
 """

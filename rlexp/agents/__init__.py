@@ -1,4 +1,4 @@
-"""Agents: what decides. A member names a policy class and the arguments that shape it."""
+"""Agents: policies. An agent plug-in names a policy class of the library and its arguments."""
 
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ class Agent(Protocol):
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """Names of the Gymnasium observation spaces that it reads; `Image` is a Box of pixels."""
+        """Names of the Gymnasium observation spaces that it accepts; `Image` is a Box of pixels."""
         ...
 
     @property
@@ -21,5 +21,5 @@ class Agent(Protocol):
         ...
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the policy; what is unset stays the library's own default."""
+        """Return the keyword arguments of the policy; others keep the default of the library."""
         ...

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlexp.agents.networks import given
+from rlexp.agents.networks import drop_none
 from rlexp.protocol.identity import Identity
 
 
@@ -11,7 +11,7 @@ from rlexp.protocol.identity import Identity
 class Linear:
     """A linear map from observations to actions (algorithm=ars).
 
-    A field that is null leaves the library's own default.
+    A field that is null keeps the default of the library.
     """
 
     identity: ClassVar = Identity("agent", "linear")
@@ -29,5 +29,5 @@ class Linear:
         return "LinearPolicy"
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the policy."""
-        return given(with_bias=self.with_bias, squash_output=self.squash_output)
+        """Return the keyword arguments of the policy."""
+        return drop_none(with_bias=self.with_bias, squash_output=self.squash_output)

@@ -1,41 +1,48 @@
-"""The agent that remembers."""
+"""The agent with recurrent networks."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from rlexp.agents.networks import Activation, Count, Layers, check_layers, given, shape
+from rlexp.agents.networks import (
+    Activation,
+    Count,
+    Layers,
+    check_layers,
+    drop_none,
+    network_arguments,
+)
 from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LSTM:
-    """Networks with a memory: an LSTM behind the features, layers behind the LSTM.
+    """Recurrent networks: a feature extractor, an LSTM, and fully connected layers.
 
-    A field that is null leaves the library's own default.
+    A field that is null keeps the default of the library.
     """
 
     identity: ClassVar = Identity("agent", "lstm")
 
     input: Literal["mlp", "cnn", "multi_input"]
-    """What reads the observations: `mlp` vectors, `cnn` images, `multi_input` a dictionary."""
+    """Feature extractor: `mlp` for vectors, `cnn` for images, `multi_input` for dictionaries."""
     network: Layers | None
-    """Hidden layers of actor and critic alike, or of the only network."""
+    """Hidden layers of both actor and critic, or of the only network."""
     actor: Layers | None
-    """Hidden layers of the actor; goes with `critic`, instead of `network`."""
+    """Hidden layers of the actor; set it together with `critic`, instead of `network`."""
     critic: Layers | None
     """Hidden layers of the critic."""
     activation: Activation | None
-    """Function between layers."""
+    """Activation function between layers."""
     ortho_init: bool | None
-    """Whether weights begin orthogonal (on-policy algorithms)."""
+    """Whether initial weights are orthogonal (on-policy algorithms)."""
     lstm_hidden_size: Count | None
-    """Units of a layer of the LSTM."""
+    """Number of units in each layer of the LSTM."""
     n_lstm_layers: Count | None
-    """Layers of the LSTM."""
+    """Number of layers of the LSTM."""
     shared_lstm: bool | None
     """Whether actor and critic share one LSTM; needs `enable_critic_lstm=false`."""
     enable_critic_lstm: bool | None
-    """Whether the critic has an LSTM of its own."""
+    """Whether the critic has a separate LSTM."""
     policy_kwargs: dict[str, Any]
     """Further arguments of the library's policy, such as `n_critics` or `log_std_init`."""
 
@@ -44,7 +51,7 @@ class LSTM:
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """Names of the observation spaces that its input reads."""
+        """Names of the observation spaces that its feature extractor accepts."""
         vectors = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
         return {"mlp": vectors, "cnn": ("Image",)}.get(self.input, ("Dict",))
 
@@ -55,11 +62,11 @@ class LSTM:
         return names.get(self.input, "MultiInputLstmPolicy")
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the policy; a field that is set wins over `policy_kwargs`."""
+        """Return the keyword arguments of the policy; fields override `policy_kwargs`."""
         return {
             **self.policy_kwargs,
-            **shape(self.network, self.actor, self.critic, self.activation),
-            **given(
+            **network_arguments(self.network, self.actor, self.critic, self.activation),
+            **drop_none(
                 ortho_init=self.ortho_init,
                 lstm_hidden_size=self.lstm_hidden_size,
                 n_lstm_layers=self.n_lstm_layers,

@@ -1,17 +1,17 @@
-"""The agent for vectors."""
+"""The agent for vector observations."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlexp.agents.networks import Activation, Layers, check_layers, given, shape
+from rlexp.agents.networks import Activation, Layers, check_layers, drop_none, network_arguments
 from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLP:
-    """Fully connected networks that read a vector, or numbers as one-hot vectors.
+    """Fully connected networks on vectors; discrete observations become one-hot vectors.
 
-    A field that is null leaves the library's own default.
+    A field that is null keeps the default of the library.
     """
 
     identity: ClassVar = Identity("agent", "mlp")
@@ -19,15 +19,15 @@ class MLP:
     observations: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
     network: Layers | None
-    """Hidden layers of actor and critic alike, or of the only network."""
+    """Hidden layers of both actor and critic, or of the only network."""
     actor: Layers | None
-    """Hidden layers of the actor; goes with `critic`, instead of `network`."""
+    """Hidden layers of the actor; set it together with `critic`, instead of `network`."""
     critic: Layers | None
     """Hidden layers of the critic."""
     activation: Activation | None
-    """Function between layers."""
+    """Activation function between layers."""
     ortho_init: bool | None
-    """Whether weights begin orthogonal (on-policy algorithms)."""
+    """Whether initial weights are orthogonal (on-policy algorithms)."""
     policy_kwargs: dict[str, Any]
     """Further arguments of the library's policy, such as `n_critics` or `log_std_init`."""
 
@@ -40,11 +40,11 @@ class MLP:
         return "MlpPolicy"
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the policy; a field that is set wins over `policy_kwargs`."""
+        """Return the keyword arguments of the policy; fields override `policy_kwargs`."""
         return {
             **self.policy_kwargs,
-            **shape(self.network, self.actor, self.critic, self.activation),
-            **given(
+            **network_arguments(self.network, self.actor, self.critic, self.activation),
+            **drop_none(
                 ortho_init=self.ortho_init,
             ),
         }

@@ -1,17 +1,24 @@
-"""The agent for dictionaries."""
+"""The agent for dictionary observations."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlexp.agents.networks import Activation, Count, Layers, check_layers, given, shape
+from rlexp.agents.networks import (
+    Activation,
+    Count,
+    Layers,
+    check_layers,
+    drop_none,
+    network_arguments,
+)
 from rlexp.protocol.identity import Identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiInput:
-    """Networks that read a dictionary: convolutions for its images, all else flattened.
+    """Networks on a dictionary: convolutions for its images; other entries are flattened.
 
-    A field that is null leaves the library's own default.
+    A field that is null keeps the default of the library.
     """
 
     identity: ClassVar = Identity("agent", "multi_input")
@@ -19,21 +26,21 @@ class MultiInput:
     observations: ClassVar[tuple[str, ...]] = ("Dict",)
 
     network: Layers | None
-    """Hidden layers of actor and critic alike, or of the only network."""
+    """Hidden layers of both actor and critic, or of the only network."""
     actor: Layers | None
-    """Hidden layers of the actor; goes with `critic`, instead of `network`."""
+    """Hidden layers of the actor; set it together with `critic`, instead of `network`."""
     critic: Layers | None
     """Hidden layers of the critic."""
     activation: Activation | None
-    """Function between layers."""
+    """Activation function between layers."""
     ortho_init: bool | None
-    """Whether weights begin orthogonal (on-policy algorithms)."""
+    """Whether initial weights are orthogonal (on-policy algorithms)."""
     cnn_output_dim: Count | None
-    """Features of each image."""
+    """Number of output features for each image."""
     normalize_images: bool | None
     """Whether pixels are divided by 255."""
     share_features_extractor: bool | None
-    """Whether actor and critic read the same features."""
+    """Whether actor and critic share one feature extractor."""
     policy_kwargs: dict[str, Any]
     """Further arguments of the library's policy, such as `n_critics` or `log_std_init`."""
 
@@ -46,12 +53,12 @@ class MultiInput:
         return "MultiInputPolicy"
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the policy; a field that is set wins over `policy_kwargs`."""
-        features = given(cnn_output_dim=self.cnn_output_dim)
+        """Return the keyword arguments of the policy; fields override `policy_kwargs`."""
+        features = drop_none(cnn_output_dim=self.cnn_output_dim)
         return {
             **self.policy_kwargs,
-            **shape(self.network, self.actor, self.critic, self.activation),
-            **given(
+            **network_arguments(self.network, self.actor, self.critic, self.activation),
+            **drop_none(
                 ortho_init=self.ortho_init,
                 normalize_images=self.normalize_images,
                 share_features_extractor=self.share_features_extractor,

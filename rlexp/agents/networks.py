@@ -1,4 +1,4 @@
-"""The shape of a policy's networks, in the library's terms."""
+"""The network arguments of a policy, in the format of the library."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -17,14 +17,15 @@ Activation: TypeAlias = Literal["tanh", "relu", "elu", "leaky_relu", "silu", "ge
 
 
 def check_layers(network: Layers | None, actor: Layers | None, critic: Layers | None) -> None:
-    """Refuse layers that are said twice or only half.
+    """Refuse contradictory or incomplete layers.
 
     Raises:
-        ConfigError: `network` stands beside `actor` or `critic`, or one of these is missing.
+        ConfigError: `network` is set with `actor` or `critic`, or only one of these two is set.
     """
     if network is not None and (actor is not None or critic is not None):
         raise ConfigError(
-            "agent.network shapes actor and critic alike: set it, or agent.actor and agent.critic"
+            "agent.network shapes both actor and critic: set agent.network, or agent.actor and "
+            "agent.critic"
         )
     if (actor is None) != (critic is None):
         missing = "critic" if critic is None else "actor"
@@ -33,25 +34,28 @@ def check_layers(network: Layers | None, actor: Layers | None, critic: Layers | 
         )
 
 
-def shape(
+def network_arguments(
     network: Layers | None,
     actor: Layers | None,
     critic: Layers | None,
     activation: Activation | None,
 ) -> dict[str, Any]:
-    """Return `net_arch` and `activation_fn`, each only where it is set.
+    """Return `net_arch` and `activation_fn`, each only if it is set.
 
-    The library calls the critic `vf` on-policy and `qf` off-policy, and ignores the other.
+    The library names the critic `vf` in on-policy and `qf` in off-policy algorithms, and ignores
+    the other name, so both are given.
     """
     layers: dict[str, list[int]] | list[int] | None = None
     if actor is not None and critic is not None:
         layers = {"pi": list(actor), "vf": list(critic), "qf": list(critic)}
     elif network is not None:
         layers = list(network)
-    return given(net_arch=layers, activation_fn=None if activation is None else module(activation))
+    return drop_none(
+        net_arch=layers, activation_fn=None if activation is None else activation_class(activation)
+    )
 
 
-def module(activation: Activation) -> type["nn.Module"]:
+def activation_class(activation: Activation) -> type["nn.Module"]:
     """Return the class of an activation function."""
     from torch import nn
 
@@ -66,6 +70,6 @@ def module(activation: Activation) -> type["nn.Module"]:
     return modules[activation]
 
 
-def given(**arguments: Any) -> dict[str, Any]:
-    """Return the arguments that are set; null leaves the library's own default."""
+def drop_none(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not None; for others, the library has defaults."""
     return {name: value for name, value in arguments.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Algorithms: how an agent learns. A member holds the hyperparameters and builds the learner."""
+"""Algorithms: plug-ins that hold hyperparameters and build a learner."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Algorithm(Protocol):
-    """A learning algorithm: its fields are its hyperparameters, `build` makes the learner.
+    """A learning algorithm: its fields are its hyperparameters, and `build` returns the learner.
 
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
     without one is named by its module path.
@@ -20,10 +20,10 @@ class Algorithm(Protocol):
     """Names of the Gymnasium action spaces that it accepts (`Discrete`)."""
 
     def check(self, environments: int) -> None:
-        """Refuse settings that do not go together on so many environments.
+        """Refuse contradictory settings for a number of environments.
 
         Raises:
-            ConfigError: Says which, and what does.
+            ConfigError: Settings contradict each other; the message suggests valid ones.
         """
         ...
 

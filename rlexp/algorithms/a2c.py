@@ -1,4 +1,4 @@
-"""A2C."""
+"""A2C: advantage actor-critic."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -29,11 +29,11 @@ class A2C(OnPolicy):
     rms_prop_eps: Positive
     """Epsilon of RMSprop."""
     use_rms_prop: bool
-    """Whether the optimiser is RMSprop; else Adam."""
+    """Whether the optimiser is RMSprop instead of Adam."""
     use_sde: bool
-    """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
+    """Whether exploration noise is state-dependent (gSDE) instead of drawn at each step."""
     sde_sample_freq: CountOrAll
-    """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
+    """Steps between two draws of the gSDE noise; -1 draws once per rollout."""
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:

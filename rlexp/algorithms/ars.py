@@ -1,4 +1,4 @@
-"""ARS."""
+"""ARS: augmented random search."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,17 +26,17 @@ class ARS(LibraryAlgorithm):
     actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete")
 
     n_delta: Count
-    """Random directions tried at each update, each both ways."""
+    """Number of random directions at each update; each is evaluated with both signs."""
     n_top: Count | None
-    """Best directions that an update uses; null uses all."""
+    """Number of best directions that an update uses; null uses all."""
     delta_std: Scheduled
     """Deviation of a random direction, in units of weights; a number or a schedule."""
     zero_policy: bool
-    """Whether all weights begin at zero."""
+    """Whether all initial weights are zero."""
     alive_bonus_offset: Finite
-    """Added to the reward of each step, to cancel a bonus for staying alive."""
+    """Added to the reward of each step, to cancel a bonus for survival."""
     n_eval_episodes: Count
-    """Episodes by which a direction is judged."""
+    """Number of episodes that evaluate a direction."""
 
     def __post_init__(self) -> None:
         if self.n_top is not None and self.n_top > self.n_delta:
@@ -46,7 +46,7 @@ class ARS(LibraryAlgorithm):
             )
 
     def check_network(self, arguments: dict[str, Any]) -> None:
-        """Refuse an actor and a critic, since the policy is one network."""
+        """Refuse separate layers for actor and critic, because the policy is one network."""
         check_one_network(self.learner_class(), arguments)
 
     @staticmethod

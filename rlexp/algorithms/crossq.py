@@ -1,4 +1,4 @@
-"""CrossQ."""
+"""CrossQ: SAC without target networks."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

@@ -1,4 +1,4 @@
-"""DDPG."""
+"""DDPG: deep deterministic policy gradient."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

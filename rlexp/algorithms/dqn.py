@@ -1,4 +1,4 @@
-"""DQN."""
+"""DQN: deep Q-learning."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

@@ -1,4 +1,4 @@
-"""A training script in any language or library: a command, and the settings that it is given."""
+"""The algorithm plug-in for a training script in any language: a command and its settings."""
 
 import json
 import re
@@ -18,16 +18,16 @@ PLACEHOLDERS = (
     *("configuration", "device", "folder", "python", "results", "seed", "steps", "task"),
     "threads",
 )
-"""What a command can name besides its settings."""
+"""Placeholders of a command besides those of settings."""
 SETTINGS = "settings."
-"""Begins the placeholders of settings (`{settings.learning_rate}`)."""
+"""Prefix of the placeholders of settings (`{settings.learning_rate}`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
     """A script that trains by itself and writes its results as JSON lines.
 
-    `docs/external.md` says what it is given, and what it has to write.
+    `docs/external.md` describes what the script receives and what it must write.
     """
 
     identity: ClassVar = Identity("algorithm", "external")
@@ -38,28 +38,30 @@ class External:
     name: str
     """The name under which its runs are reported (letters, digits and _)."""
     command: str
-    """The command, in the words of a shell but without one: `python train.py --seed {seed}`."""
+    """The command, quoted as in a shell but run without one: `python train.py --seed {seed}`."""
     files: dict[str, str] | tuple[str, ...] | None
     """Files whose content is part of a run's identity, or patterns (`src/*.py`); null takes those
     that the command names. Once the files have been read: the sha256 of each."""
     settings: dict[str, Any]
-    """Hyperparameters, of whatever names the script knows."""
+    """Hyperparameters, with the names that the script uses."""
 
     def __post_init__(self) -> None:
-        """Refuse a command that cannot be started, and read the sums of the files."""
+        """Refuse an invalid name or command, and compute the sha256 of each file."""
         if not NAME.fullmatch(self.name):
             raise ConfigError(
-                f"algorithm.name={self.name!r} is no name: write up to 60 letters, digits and _"
+                f"algorithm.name={self.name!r} is not a valid name: write up to 60 letters, "
+                "digits and _"
             )
-        words = _split(self.command)
-        known = [*PLACEHOLDERS, *(f"{SETTINGS}{key}" for key, _ in _leaves(self.settings))]
-        for name in _placeholders(words):
-            if name not in known:
+        arguments = _split(self.command)
+        allowed = [*PLACEHOLDERS, *(f"{SETTINGS}{key}" for key, _ in _leaves(self.settings))]
+        for name in _placeholders(arguments):
+            if name not in allowed:
                 raise ConfigError(
                     f"algorithm.command: there is no placeholder {{{name}}}"
-                    f"{did_you_mean(name, known)} (there are: {', '.join(known)}; "
+                    f"{did_you_mean(name, allowed)} (there are: {', '.join(allowed)}; "
                     "write {{ and }} for braces)"
                 )
+        # A mapping comes from a recorded run: its sums must not be computed again.
         if not isinstance(self.files, Mapping):
             object.__setattr__(
                 self,
@@ -70,25 +72,27 @@ class External:
             )
 
     def check(self, environments: int) -> None:
-        """Every number of environments will do: the script makes them."""
+        """Accept every number of environments: the script makes them."""
 
     def words(self, values: Mapping[str, str]) -> list[str]:
-        """The words of the command.
+        """Return the command as a list of arguments, with all placeholders filled in.
 
         Args:
-            values: What each of `PLACEHOLDERS` stands for.
+            values: The text for each of `PLACEHOLDERS`.
         """
-        given = {f"{{{name}}}": value for name, value in values.items()}
-        known = {"{{": "{", "}}": "}", **given, **_texts(self.settings)}
+        filled = {f"{{{name}}}": value for name, value in values.items()}
+        texts = {"{{": "{", "}}": "}", **filled, **_texts(self.settings)}
+        # Split first, fill in afterwards: values with spaces or quotes stay one argument.
         return [
-            PLACEHOLDER.sub(lambda found: known[found[0]], word) for word in _split(self.command)
+            PLACEHOLDER.sub(lambda match: texts[match[0]], argument)
+            for argument in _split(self.command)
         ]
 
     def check_files(self) -> None:
-        """Refuse to go on with other files than those that define the run.
+        """Refuse files that differ from those that define the run.
 
         Raises:
-            RecordError: One is gone or was edited; names all of them.
+            RecordError: Files were removed or edited; the message names all of them.
         """
         assert isinstance(self.files, Mapping)
         changed = [name for name, text in self.files.items() if _sum_if_there(name) != text]
@@ -101,48 +105,49 @@ class External:
 
 
 def settings_named(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a command names, by their dotted key."""
-    named = {found[1] for found in PLACEHOLDER.finditer(command)}
+    """Return the settings that have a placeholder in a command, by dotted key."""
+    named = {match[1] for match in PLACEHOLDER.finditer(command)}
     return {key: value for key, value in _leaves(settings) if f"{SETTINGS}{key}" in named}
 
 
 def files_named(command: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """The sha256 of each file that a command names, itself or by a setting.
+    """Return the sha256 of each file that a command names, directly or by a setting.
 
     Raises:
         ConfigError: The command or a file cannot be read.
     """
     texts = _texts(settings)
-    words = [
-        PLACEHOLDER.sub(lambda found: texts.get(found[0], found[0]), word)
-        for word in _split(command)
+    arguments = [
+        PLACEHOLDER.sub(lambda match: texts.get(match[0], match[0]), argument)
+        for argument in _split(command)
     ]
-    return {name: _sum(name) for name in _named(words)}
+    return {name: _sum(name) for name in _files_in(arguments)}
 
 
 def _split(command: str) -> list[str]:
     try:
-        words = shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"algorithm.command={command!r} cannot be read: {error}") from error
-    if not words:
+    if not arguments:
         raise ConfigError("algorithm.command is empty: write algorithm.command='python train.py'")
-    return words
+    return arguments
 
 
-def _placeholders(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        for found in PLACEHOLDER.finditer(word):
-            if found[1] is not None:
-                yield found[1]
-        if "{" in (rest := PLACEHOLDER.sub("", word)) or "}" in rest:
+def _placeholders(arguments: Iterable[str]) -> Iterator[str]:
+    for argument in arguments:
+        for match in PLACEHOLDER.finditer(argument):
+            if match[1] is not None:
+                yield match[1]
+        if "{" in (rest := PLACEHOLDER.sub("", argument)) or "}" in rest:
             raise ConfigError(
-                f"algorithm.command: a brace of {word!r} is alone: write {{{{ or }}}} for one"
+                f"algorithm.command: {argument!r} has a single brace: write {{{{ or }}}} for a "
+                "brace"
             )
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting that is no mapping, by its dotted key."""
+    """Yield every setting that is not a mapping, with its dotted key."""
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{prefix}{key}.")
@@ -151,24 +156,28 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What the placeholder of each setting stands for."""
+    """Return the text for the placeholder of each setting."""
     return {
         f"{{{SETTINGS}{key}}}": value if isinstance(value, str) else json.dumps(value)
         for key, value in _leaves(settings)
     }
 
 
-def _named(words: list[str]) -> list[str]:
-    """The files that a command names, but for a program by its absolute path."""
-    found = []
-    for place, word in enumerate(words):
-        name = word.rpartition("=")[2]
-        if place and words[place - 1] == "-m":
-            module = word.replace(".", "/")
-            found += [n for n in (f"{module}.py", f"{module}/__main__.py") if Path(n).is_file()]
-        elif (place or not Path(name).is_absolute()) and _is_file(name):
-            found.append(name)
-    return sorted(set(found))
+def _files_in(arguments: list[str]) -> list[str]:
+    """Return the existing files among the arguments of a command.
+
+    A program by its absolute path is left out: an interpreter is part of the machine, not of the
+    run.
+    """
+    files = []
+    for position, argument in enumerate(arguments):
+        name = argument.rpartition("=")[2]
+        if position and arguments[position - 1] == "-m":
+            module = argument.replace(".", "/")
+            files += [n for n in (f"{module}.py", f"{module}/__main__.py") if Path(n).is_file()]
+        elif (position or not Path(name).is_absolute()) and _is_file(name):
+            files.append(name)
+    return sorted(set(files))
 
 
 def _is_file(name: str) -> bool:
@@ -179,18 +188,18 @@ def _is_file(name: str) -> bool:
 
 
 def _matched(patterns: Iterable[str]) -> list[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for pattern in patterns:
         is_pattern = "*" in pattern and not Path(pattern).is_absolute()
         matches = Path().glob(pattern) if is_pattern else [Path(pattern)]
         files = [str(path) for path in matches if _is_file(str(path))]
         if not files:
             raise ConfigError(
-                f"algorithm.files: {pattern!r} is no file, seen from {Path.cwd()}: name files, "
+                f"algorithm.files: {pattern!r} matches no file in {Path.cwd()}: name files, "
                 "or patterns such as src/*.py"
             )
-        found.update(files)
-    return sorted(found)
+        names.update(files)
+    return sorted(names)
 
 
 def _sum(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What every algorithm of stable-baselines3 and sb3-contrib shares: from settings to a learner."""
+"""The base of all algorithms of stable-baselines3 and sb3-contrib: builds a learner."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from rlexp.algorithms.noise import Noise, action_noise
+from rlexp.algorithms.noise import Noise, make_action_noise
 from rlexp.algorithms.schedules import Schedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
-"""Arguments of a policy that the algorithm itself gives it."""
+"""Arguments of a policy that the algorithm passes itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryAlgorithm:
-    """An algorithm of a library, whose hyperparameters have the names that the library uses.
+    """Base of algorithms of the library; hyperparameters have the names of the library.
 
-    A member says which class of the library it is (`learner_class`), adds its hyperparameters as
-    fields, and extends `check` and `check_network` where its values can contradict each other.
+    A subclass returns the class of the library (`learner_class`), adds its hyperparameters as
+    fields, and extends `check` and `check_network` if its values can contradict each other.
     """
 
     policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
@@ -36,14 +36,14 @@ class LibraryAlgorithm:
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
-        """The class of the library that learns."""
+        """Return the learner class of the library."""
         raise NotImplementedError
 
     def check(self, environments: int) -> None:
-        """Every number of environments will do."""
+        """Accept every number of environments."""
 
     def check_network(self, arguments: dict[str, Any]) -> None:
-        """Every network will do: `arguments` are those of the policy."""
+        """Accept every network; `arguments` are the keyword arguments of the policy."""
 
     def build(
         self,
@@ -82,6 +82,7 @@ def construct(
     Raises:
         ConfigError: The policy, one of its arguments, a space or a value does not fit.
     """
+    # Checked here, because the errors of the library for these cases are hard to read.
     _check_spaces(library.__name__, member.actions, policy, environment)
     _check_policy(library, policy, arguments)
     shape = environment.action_space.shape or ()
@@ -90,6 +91,7 @@ def construct(
         return library(
             policy,
             environment,
+            # A copy, because the library changes the dictionary.
             policy_kwargs=deepcopy(dict(arguments)),
             verbose=0,
             seed=seed,
@@ -102,10 +104,10 @@ def construct(
 
 
 def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, Any]) -> None:
-    """Refuse an actor and a critic where the policy is one network."""
+    """Refuse separate layers for actor and critic if the policy is one network."""
     if isinstance(arguments.get("net_arch"), Mapping):
         raise ConfigError(
-            f"{library.__name__} has one network, neither actor nor critic: "
+            f"{library.__name__} has a single network without actor and critic: "
             "set agent.network instead of agent.actor and agent.critic"
         )
 
@@ -114,7 +116,7 @@ def _in_library_terms(value: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(value, Schedule):
         return in_library_terms(value)
     if isinstance(value, Noise):
-        return action_noise(value, shape)
+        return make_action_noise(value, shape)
     return value
 
 
@@ -136,6 +138,7 @@ def _check_spaces(
 
 
 def _kinds(space: object) -> set[str]:
+    # By name and with base classes, so that this module needs no import of Gymnasium.
     return {kind.__name__ for kind in type(space).__mro__}
 
 
@@ -147,6 +150,7 @@ def _check_policy(
         raise ConfigError(
             f"{library.__name__} has no {policy}: it takes {', '.join(sorted(policies))}"
         )
+    # The TypeError of the library for an unknown argument would not list the valid ones.
     allowed = sorted(set(signature(policies[policy].__init__).parameters) - _FROM_ALGORITHM)
     unknown = [name for name in arguments if name not in allowed]
     if unknown:

@@ -1,4 +1,4 @@
-"""MaskablePPO."""
+"""MaskablePPO: PPO with action masks."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskablePPO(ClippedPolicyGradient):
-    """PPO that never takes an action which the environment masks out.
+    """PPO that never takes an action that the environment masks.
 
     Huang and Ontañón 2022, A Closer Look at Invalid Action Masking, arXiv:2006.14171.
     """
@@ -23,7 +23,7 @@ class MaskablePPO(ClippedPolicyGradient):
     needs_masks: ClassVar[bool] = True
 
     def check(self, environments: int) -> None:
-        """Refuse a rollout that is too short, or that leaves a minibatch of one step."""
+        """Refuse a rollout that is too short, or whose last minibatch has one step."""
         ClippedPolicyGradient.check(self, environments)
         self.check_last_minibatch(environments)
 

@@ -1,4 +1,4 @@
-"""Noise added to the actions of a deterministic policy while it trains."""
+"""Exploration noise on the actions of a deterministic policy during training."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Noise of mean zero on every action dimension, in units of actions scaled to [-1, 1]."""
+    """Noise with mean 0 on every action dimension, in units of actions scaled to [-1, 1]."""
 
     kind: Literal["normal", "ornstein_uhlenbeck"]
-    """`normal` is independent at each step; `ornstein_uhlenbeck` drifts (theta 0.15, dt 0.01)."""
+    """`normal` is independent over steps; `ornstein_uhlenbeck` correlated (theta 0.15, dt 0.01)."""
     sigma: Positive
-    """Scale: the standard deviation, where the kind is `normal`."""
+    """Scale of the noise: for `normal`, its standard deviation."""
 
 
-def action_noise(noise: Noise, dimensions: tuple[int, ...]) -> "ActionNoise":
+def make_action_noise(noise: Noise, dimensions: tuple[int, ...]) -> "ActionNoise":
     """Return the library's noise for actions of shape `dimensions`."""
     import numpy as np
     from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from a replay buffer."""
+"""The base of algorithms that learn from a replay buffer."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,10 +20,10 @@ from rlexp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffPolicy(LibraryAlgorithm):
-    """An algorithm that learns from minibatches of what it did earlier."""
+    """An algorithm that learns from minibatches of stored transitions."""
 
     buffer_size: Count
-    """Transitions that the replay buffer holds."""
+    """Number of transitions that the replay buffer holds."""
     learning_starts: ZeroOrMore
     """Steps of uniform random actions before learning starts."""
     batch_size: Count
@@ -33,17 +33,17 @@ class OffPolicy(LibraryAlgorithm):
     train_freq: TrainFrequency
     """Steps between two updates, or a number and unit: `[1, episode]`."""
     gradient_steps: CountOrAll
-    """Gradient steps at an update; -1 takes as many as steps were collected."""
+    """Gradient steps at an update; -1 takes one per collected step."""
     replay_buffer_kwargs: dict[str, Any] | None
     """Further arguments of the replay buffer (`handle_timeout_termination`)."""
     optimize_memory_usage: bool
     """Whether the buffer stores each observation once; needs
     `replay_buffer_kwargs={handle_timeout_termination: false}`."""
     n_steps: Count
-    """Steps of reward before the bootstrap (n-step returns)."""
+    """Number of reward steps before bootstrapping (n-step returns)."""
 
     def check(self, environments: int) -> None:
-        """Refuse training once an episode on several environments, whose episodes end apart.
+        """Refuse one update per episode with several environments, whose episodes end separately.
 
         Raises:
             ConfigError: `train_freq` counts episodes.
@@ -58,7 +58,7 @@ class OffPolicy(LibraryAlgorithm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepQLearning(OffPolicy):
-    """DQN and its variants: one network of action values, and random actions to explore."""
+    """DQN and its variants: a network of action values, and random actions for exploration."""
 
     actions: ClassVar[tuple[str, ...]] = ("Discrete",)
 
@@ -74,7 +74,7 @@ class DeepQLearning(OffPolicy):
     """Probability of a random action after `exploration_fraction`."""
 
     def check_network(self, arguments: dict[str, Any]) -> None:
-        """Refuse an actor and a critic.
+        """Refuse separate layers for actor and critic.
 
         Raises:
             ConfigError: `net_arch` has both.
@@ -99,8 +99,8 @@ class MaximumEntropy(OffPolicyActorCritic):
     target_entropy: TargetEntropy
     """Entropy that a learned `ent_coef` aims at, in nats; `auto` is minus the action dimension."""
     use_sde: bool
-    """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
+    """Whether exploration noise is state-dependent (gSDE) instead of drawn at each step."""
     sde_sample_freq: CountOrAll
-    """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
+    """Steps between two draws of the gSDE noise; -1 draws once per rollout."""
     use_sde_at_warmup: bool
-    """Whether gSDE explores before `learning_starts`, where actions are else uniform."""
+    """Whether gSDE explores before `learning_starts`, instead of uniform random actions."""

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from rollouts of the current policy."""
+"""The base of algorithms that learn from rollouts of the current policy."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from rlexp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnPolicy(LibraryAlgorithm):
-    """An algorithm that learns from one rollout at a time, and then forgets it."""
+    """An algorithm that learns from one rollout at a time, and then discards it."""
 
     actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
@@ -20,7 +20,7 @@ class OnPolicy(LibraryAlgorithm):
     gamma: Discount
     """Discount factor, per step."""
     gae_lambda: Discount
-    """Bias against variance of generalised advantage estimation; 1 is Monte Carlo."""
+    """Lambda of generalised advantage estimation, bias against variance; 1 is Monte Carlo."""
     normalize_advantage: bool
     """Whether advantages are scaled to mean 0 and deviation 1."""
 
@@ -41,7 +41,7 @@ class OnPolicy(LibraryAlgorithm):
             )
         if self.normalize_advantage and min(size, batch or size) < 2:
             raise ConfigError(
-                f"one advantage cannot be normalised (batch_size={batch}, {rollout}): "
+                f"a single advantage cannot be normalised (batch_size={batch}, {rollout}): "
                 "use 2 or more of each, or set algorithm.normalize_advantage=false"
             )
 
@@ -65,13 +65,15 @@ class ClippedPolicyGradient(OnPolicy):
     max_grad_norm: Positive
     """Largest norm of a gradient."""
     target_kl: Positive | None
-    """KL divergence at which the epochs of an update stop early; null never."""
+    """KL divergence at which the epochs of an update stop early; null never stops them."""
 
     def check_last_minibatch(self, environments: int) -> None:
-        """Refuse minibatches that leave one lone step over: its normalised advantage is NaN.
+        """Refuse a last minibatch of one step, whose normalised advantage would be NaN.
+
+        PPO of stable-baselines3 does not normalise such a minibatch, but its variants do.
 
         Raises:
-            ConfigError: They do.
+            ConfigError: The last minibatch has one step.
         """
         size, batch = self.n_steps * environments, self.batch_size
         if self.normalize_advantage and batch is not None and size % batch == 1:

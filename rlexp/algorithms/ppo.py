@@ -1,4 +1,4 @@
-"""PPO."""
+"""PPO: proximal policy optimisation."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -23,9 +23,9 @@ class PPO(ClippedPolicyGradient):
     batch_size: Count
     """Transitions in a minibatch."""
     use_sde: bool
-    """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
+    """Whether exploration noise is state-dependent (gSDE) instead of drawn at each step."""
     sde_sample_freq: CountOrAll
-    """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
+    """Steps between two draws of the gSDE noise; -1 draws once per rollout."""
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:

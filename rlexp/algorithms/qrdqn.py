@@ -1,4 +1,4 @@
-"""QRDQN."""
+"""QRDQN: quantile-regression DQN."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

@@ -1,4 +1,4 @@
-"""The ranges that hyperparameters share; none of them lets an infinity or a NaN in."""
+"""Types of hyperparameters with their ranges; all ranges exclude infinity and NaN."""
 
 import re
 from math import inf
@@ -10,20 +10,20 @@ Finite: TypeAlias = Annotated[float, Interval(gt=-inf, lt=inf)]
 Positive: TypeAlias = Annotated[float, Interval(gt=0, lt=inf)]
 NonNegative: TypeAlias = Annotated[float, Interval(ge=0, lt=inf)]
 Share: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
-"""A fraction that is not nothing."""
+"""A fraction above 0."""
 Discount: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 
 Count: TypeAlias = Annotated[int, Ge(1)]
 ZeroOrMore: TypeAlias = Annotated[int, Ge(0)]
 CountOrAll: TypeAlias = Annotated[int, Ge(-1)]
-"""-1 stands for all there is: every step collected, or once a rollout."""
+"""A count, or -1 for all: one gradient step per collected step, or once per rollout."""
 
 TrainFrequency: TypeAlias = Count | tuple[Count, Literal["step", "episode"]]
 """A number of steps, or a number and its unit: `[1, episode]`."""
 
 
 def is_auto_or_auto_with_initial_value(text: str) -> bool:
-    """Whether the text is `auto` or, say, `auto_0.1` (learned, beginning at 0.1)."""
+    """Whether the text is `auto` or has the form `auto_0.1` (learned, with initial value 0.1)."""
     match = re.fullmatch(r"auto(?:_(\d+(?:\.\d*)?(?:e-?\d+)?))?", text)
     return match is not None and (match[1] is None or float(match[1]) > 0)
 

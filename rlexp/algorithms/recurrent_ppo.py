@@ -1,4 +1,4 @@
-"""RecurrentPPO."""
+"""RecurrentPPO: PPO with LSTM policies."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentPPO(ClippedPolicyGradient):
-    """PPO whose actor and critic remember: LSTM policies for partly observed tasks.
+    """PPO with LSTM policies, for partially observed tasks.
 
     Pleines et al. 2022, Generalization, Mayhems and Limits in Recurrent PPO, arXiv:2205.11104.
     """
@@ -30,12 +30,12 @@ class RecurrentPPO(ClippedPolicyGradient):
     # int8, and the first update raises "Float can't be cast to the desired output type Char".
 
     use_sde: bool
-    """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
+    """Whether exploration noise is state-dependent (gSDE) instead of drawn at each step."""
     sde_sample_freq: CountOrAll
-    """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
+    """Steps between two draws of the gSDE noise; -1 draws once per rollout."""
 
     def check(self, environments: int) -> None:
-        """Refuse a rollout that is too short, or that leaves a minibatch of one step."""
+        """Refuse a rollout that is too short, or whose last minibatch has one step."""
         ClippedPolicyGradient.check(self, environments)
         self.check_last_minibatch(environments)
 

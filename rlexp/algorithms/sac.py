@@ -1,4 +1,4 @@
-"""SAC."""
+"""SAC: soft actor-critic."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

@@ -1,4 +1,4 @@
-"""Hyperparameters that may change with the progress of training."""
+"""Hyperparameters that may change over the training."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A value as a function of the fraction of training that is done."""
+    """A value as a function of the completed fraction of training."""
 
     shape: Literal["constant", "linear"]
     """`constant` stays at `initial`; `linear` goes from `initial` to `final`, then stays."""
@@ -28,7 +28,7 @@ Scheduled: TypeAlias = Positive | Schedule
 
 
 def in_library_terms(value: Schedule) -> "ConstantSchedule | LinearSchedule":
-    """Return the library's own schedule, so that a saved model needs no rlexp to be loaded."""
+    """Return the schedule class of the library, so that a saved model loads without rlexp."""
     from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
 
     if value.shape == "constant":

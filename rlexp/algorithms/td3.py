@@ -1,4 +1,4 @@
-"""TD3."""
+"""TD3: twin delayed DDPG."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

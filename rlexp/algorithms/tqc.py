@@ -1,4 +1,4 @@
-"""TQC."""
+"""TQC: truncated quantile critics."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,10 +26,10 @@ class TQC(MaximumEntropy):
     target_update_interval: Count
     """Gradient steps between two updates of the target network."""
     top_quantiles_to_drop_per_net: ZeroOrMore
-    """Largest quantiles of each critic that the target leaves out."""
+    """Number of largest quantiles of each critic that the target drops."""
 
     def check_network(self, arguments: dict[str, Any]) -> None:
-        """Refuse to leave out every quantile of a critic."""
+        """Refuse to drop every quantile of a critic."""
         _check_quantiles(self, arguments)
 
     @staticmethod

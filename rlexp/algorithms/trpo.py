@@ -1,4 +1,4 @@
-"""TRPO."""
+"""TRPO: trust-region policy optimisation."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -36,16 +36,16 @@ class TRPO(OnPolicy):
     n_critic_updates: Count
     """Passes over a rollout by the critic at each update."""
     use_sde: bool
-    """Whether exploration noise depends on the state (gSDE) instead of being drawn each step."""
+    """Whether exploration noise is state-dependent (gSDE) instead of drawn at each step."""
     sde_sample_freq: CountOrAll
-    """Steps between two draws of the gSDE noise; -1 draws once a rollout."""
+    """Steps between two draws of the gSDE noise; -1 draws once per rollout."""
     target_kl: Positive
     """Largest KL divergence between the old and the new policy."""
     sub_sampling_factor: Count
-    """Every how manieth step of the rollout the actor's update uses."""
+    """The actor's update uses every n-th step of the rollout; 1 uses all."""
 
     def check(self, environments: int) -> None:
-        """Refuse a rollout that is too short for its minibatches or for the part it is reduced to."""
+        """Refuse a rollout that is too short for its minibatches or for its subsample."""
         OnPolicy.check(self, environments)
         _check_subsample(self, environments)
 

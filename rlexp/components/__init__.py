@@ -1,4 +1,5 @@
-"""Components: what changes a task, measures it, or helps to learn it, as wrappers of its environments.
+"""Components: plug-ins that wrap the environments of a task.
 
-Each is a frozen dataclass that follows `rlexp.environments.composed.Component`.
+A component changes the task, measures it, or helps to learn it. Each component is a frozen
+dataclass that implements `rlexp.environments.composed.Component`.
 """

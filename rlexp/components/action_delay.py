@@ -1,4 +1,4 @@
-"""Action delay: what is done was decided some steps ago (Katsikopoulos & Engelbrecht 2003)."""
+"""Action delay: actions take effect some steps late (Katsikopoulos & Engelbrecht 2003)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsFloat
@@ -6,7 +6,7 @@ from typing import Any, ClassVar, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rlexp.components.delays import Delay, Delayed, Line
+from rlexp.components.delays import Delay, Delayed, DelayLine
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
@@ -21,16 +21,16 @@ class ActionDelay(Delayed):
     identity: ClassVar = Identity("component", "action_delay")
 
     initial: float
-    """Every entry of the action that is done until the first one arrives."""
+    """Value of every entry of the action that is taken until the first action arrives."""
 
     def __post_init__(self) -> None:
         self.check_order("action_delay")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with late actions, where there is a delay.
+        """Return the environment with late actions, or unchanged if there is no delay.
 
         Raises:
-            ConfigError: The initial action is none of the environment's.
+            ConfigError: The initial action is not in the action space.
         """
         initial = _initial(environment.action_space, self.initial)
         if not self.acts(stage) or self.most == 0:
@@ -39,32 +39,33 @@ class ActionDelay(Delayed):
 
 
 class LateActions(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that acts late; until the first action arrives, it does the initial one."""
+    """Takes the initial action until the first delayed action arrives."""
 
     def __init__(self, env: Env, delay: Delay, initial: Any) -> None:
         super().__init__(env)
-        self._line = Line(delay)
+        self._line = DelayLine(delay)
         self._initial = initial
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and forget what was under way."""
+        """Reset, and discard the actions under way."""
         result = self.env.reset(**settings)
         self._line.begin(self._initial, self._line.delay.most, self.np_random)
         return result
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step with the action that has arrived."""
+        """Step with the newest action that has arrived."""
         return self.env.step(self._line.pass_on(action, self.np_random))
 
 
 def _initial(space: gym.Space[Any], value: float) -> Any:
-    """The action with this number in every entry."""
+    """Return the action with `value` in every entry."""
     if not isinstance(space, gym.spaces.Discrete) and space.shape is None:
         raise ConfigError(
             f"component action_delay needs actions that are numbers or arrays of them, not "
             f"{type(space).__name__}: leave it out, or take another environment"
         )
     action = np.full(space.shape or (), value, dtype=space.dtype)[()]
+    # The cast to an integer type would silently cut a fraction off.
     whole = np.issubdtype(space.dtype, np.floating) or float(value).is_integer()
     if not (whole and space.contains(action)):
         raise ConfigError(

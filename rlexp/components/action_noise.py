@@ -1,11 +1,11 @@
-"""Action noise: a motor that errs (Dulac-Arnold et al. 2021)."""
+"""Action noise: imprecise actuators (Dulac-Arnold et al. 2021)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Gaussian, Noise
+from rlexp.components.gaussian_noise import GaussianNoise, NoiseComponent
 from rlexp.environments import Stage
 from rlexp.protocol.identity import Identity
 
@@ -13,19 +13,19 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionNoise(Noise):
-    """Independent Gaussian noise on every entry of every action, within the space.
+class ActionNoise(NoiseComponent):
+    """Independent Gaussian noise on every entry of every action, clipped to the space.
 
-    It is of the environment, unseen by the learner: no exploration.
+    The noise is part of the environment and hidden from the learner; it is not exploration.
     """
 
     identity: ClassVar = Identity("component", "action_noise")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with noisy actions, where there is noise.
+        """Return the environment with noisy actions, or unchanged if there is no noise.
 
         Raises:
-            ConfigError: Actions are no arrays of numbers, or have no range.
+            ConfigError: Actions are not arrays of numbers, or an entry has no range.
         """
         noise = self.gaussian(environment.action_space, component="action_noise", what="actions")
         if not self.acts(stage) or not noise.deviations.any():
@@ -34,9 +34,9 @@ class ActionNoise(Noise):
 
 
 class NoisyActions(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that acts with noise; it draws from the environment's own generator."""
+    """Adds noise to actions, drawn from the environment's own generator."""
 
-    def __init__(self, env: Env, noise: Gaussian) -> None:
+    def __init__(self, env: Env, noise: GaussianNoise) -> None:
         super().__init__(env)
         self._noise = noise
 

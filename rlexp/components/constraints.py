@@ -1,4 +1,4 @@
-"""Constraints: numbers of a step that are to stay within bounds, and by how much they do not."""
+"""Constraints: bounds on a number of each step, and the violation of these bounds."""
 
 import math
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ from rlexp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """A number of a step and its bounds; one of `entry`, `action` and `key` says which number."""
+    """Bounds on a number of each step; one of `entry`, `action` and `key` selects the number."""
 
     entry: Annotated[int, Ge(0)] | None = None
     """Position in the observation after the step, flattened."""
     action: Annotated[int, Ge(0)] | None = None
     """Position in the action, flattened."""
     key: str | None = None
-    """Key of the info dictionary; without a bound it is a cost, which is to stay at 0."""
+    """Key of the info dictionary; without a bound, its value is a cost with the upper bound 0."""
     above: float | None = None
-    """What is above this violates the constraint."""
+    """Upper bound: larger numbers violate the constraint."""
     below: float | None = None
-    """What is below this violates the constraint."""
+    """Lower bound: smaller numbers violate the constraint."""
 
     def __post_init__(self) -> None:
-        named = [n for n in ("entry", "action", "key") if getattr(self, n) is not None]
-        if len(named) != 1:
+        selected = [n for n in ("entry", "action", "key") if getattr(self, n) is not None]
+        if len(selected) != 1:
             raise ConfigError(
-                f"a constraint names {' and '.join(named) or 'no number'}: give it exactly one "
+                f"a constraint names {' and '.join(selected) or 'no number'}: give it exactly one "
                 "of entry (of the observation), action (an entry of it) and key (of info)"
             )
         if self.key is None and self.above is None and self.below is None:
             raise ConfigError(
-                f"the constraint on {named[0]} {getattr(self, named[0])} has no bound: give it "
-                "above, below or both"
+                f"the constraint on {selected[0]} {getattr(self, selected[0])} has no bound: give "
+                "it above, below or both"
             )
         if None not in (self.above, self.below) and self.above < self.below:  # type: ignore[operator]
             raise ConfigError(
@@ -47,13 +47,14 @@ class Constraint:
             )
 
     def violation(self, observation: Any, action: Any, info: Mapping[str, Any]) -> float:
-        """By how much a step is beyond the bounds, in units of the number; 0 within them.
+        """Return the distance of a step from the bounds, in units of the number; 0 within them.
 
         Raises:
             ConfigError: The info dictionary lacks the key.
         """
         value = self._value(observation, action, info)
         upper = 0.0 if self.above is None and self.below is None else self.above
+        # A missing bound is never violated.
         excess = -math.inf if upper is None else value - upper
         lack = -math.inf if self.below is None else self.below - value
         return max(0.0, excess, lack)
@@ -75,7 +76,7 @@ class Constraint:
 def violations(
     constraints: Mapping[str, Constraint], observation: Any, action: Any, info: Mapping[str, Any]
 ) -> dict[str, float]:
-    """By how much a step violates each constraint, by name."""
+    """Return the violation of each constraint at a step, by name."""
     return {
         name: constraint.violation(observation, action, info)
         for name, constraint in constraints.items()
@@ -86,7 +87,7 @@ def require_some(constraints: Mapping[str, Constraint], component: str) -> None:
     """Refuse a component without constraints.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no constraint.
     """
     if not constraints:
         raise ConfigError(
@@ -95,24 +96,24 @@ def require_some(constraints: Mapping[str, Constraint], component: str) -> None:
         )
 
 
-def check_places(
+def check_entries(
     constraints: Mapping[str, Constraint], environment: gym.Env[Any, Any], component: str
 ) -> None:
-    """Refuse constraints on what the environment does not have.
+    """Refuse constraints on entries that the environment does not have.
 
     Raises:
-        ConfigError: A space is no array of numbers, or has fewer entries; says which.
+        ConfigError: A space is not an array of numbers, or has fewer entries.
     """
     for name, constraint in constraints.items():
-        for space, place, what in (
+        for space, entry, what in (
             (environment.observation_space, constraint.entry, "observations"),
             (environment.action_space, constraint.action, "actions"),
         ):
-            if place is None:
+            if entry is None:
                 continue
             size = math.prod(require_box(space, component, what).shape)
-            if place >= size:
+            if entry >= size:
                 raise ConfigError(
-                    f"component {component}: constraint '{name}' is about entry {place} of "
+                    f"component {component}: constraint '{name}' is about entry {entry} of "
                     f"{what}, which have {size}: the last is {size - 1}"
                 )

@@ -1,8 +1,8 @@
 """Constraints as terminations (CaT; Chane-Sane et al. 2024).
 
-A violation ends, with some probability, all that could still be earned. The paper multiplies the
-future by one minus that probability; here an episode is ended with that probability, which is the
-same in expectation and needs no change of the learner.
+A violation ends the episode with a probability that grows with its size. The paper multiplies the
+discounted future by one minus this probability; ending the episode with this probability is the
+same in expectation, and needs no change of the learner.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
 import gymnasium as gym
 from annotated_types import Gt, Interval
 
-from rlexp.components.constraints import Constraint, check_places, require_some, violations
+from rlexp.components.constraints import Constraint, check_entries, require_some, violations
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
@@ -24,29 +24,29 @@ NAME = "constraints_as_terminations"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintsAsTerminations:
-    """An episode ends with a probability that grows with what is beyond the bounds."""
+    """Ends episodes with a probability that grows with the violation of constraints."""
 
     identity: ClassVar = Identity("component", "constraints_as_terminations")
 
     constraints: dict[str, Constraint]
-    """What is to stay within bounds, by name."""
+    """The constraints by name."""
     probability: Probability | dict[str, Probability]
-    """That the worst violation ends an episode: of all constraints, or of each by its name."""
+    """Probability that the worst violation ends an episode: one for all constraints, or by name."""
     scale: dict[str, Annotated[float, Gt(0)]] | None
-    """The worst violation of constraints by name, in their units; that of others is learnt."""
+    """Worst violation by name of the constraint, in its units; it is learnt for the others."""
     decay: Annotated[float, Interval(ge=0, le=1)]
-    """How much of a learnt worst violation an episode leaves; the paper's code has 0.95."""
+    """Weight of the old value in the update of a learnt worst violation; the paper uses 0.95."""
     shift: float
-    """Added to every reward first: where one is negative, ending early would pay."""
+    """Added to every reward before scaling; with negative rewards, ending early would pay."""
     stage: Literal["training", "both"]
-    """Where it acts; what is evaluated is the task as it is, unless it is both."""
+    """Stage at which constraints end episodes; `training` leaves evaluations unchanged."""
 
     def __post_init__(self) -> None:
         require_some(self.constraints, NAME)
         for setting in ("probability", "scale"):
-            given = getattr(self, setting)
-            if isinstance(given, Mapping):
-                self._check_names(setting, given)
+            value = getattr(self, setting)
+            if isinstance(value, Mapping):
+                self._check_names(setting, value)
         if isinstance(self.probability, Mapping) and (
             missing := [n for n in self.constraints if n not in self.probability]
         ):
@@ -55,8 +55,8 @@ class ConstraintsAsTerminations:
                 "to each constraint, or a single number to all"
             )
 
-    def _check_names(self, setting: str, given: Mapping[str, float]) -> None:
-        for name in given:
+    def _check_names(self, setting: str, values: Mapping[str, float]) -> None:
+        for name in values:
             if name not in self.constraints:
                 raise ConfigError.unknown(
                     f"environment.components.{NAME}.{setting} is about '{name}', which is no "
@@ -77,31 +77,32 @@ class ConstraintsAsTerminations:
 
     @property
     def splits(self) -> bool:
-        """It helps to learn; evaluation holds nothing out."""
+        """False: evaluation uses the same distribution as training."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment, ended by violations where that acts.
+        """Return the environment whose episodes may end at violations, or unchanged.
 
         Raises:
             ConfigError: A constraint does not fit the environment.
         """
-        check_places(self.constraints, environment, NAME)
+        check_entries(self.constraints, environment, NAME)
         if stage is not Stage.TRAINING and self.stage != "both":
             return environment
         return TerminatingEnvironment(environment, self)
 
     def highest(self, name: str) -> float:
-        """The probability of a constraint at its worst violation."""
-        given = self.probability
-        return given[name] if isinstance(given, Mapping) else given
+        """Return the probability that the worst violation of a constraint ends an episode."""
+        probability = self.probability
+        return probability[name] if isinstance(probability, Mapping) else probability
 
 
 class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose episodes end where constraints are violated, by chance.
+    """Ends episodes at random where constraints are violated.
 
-    What it learns of the worst violations outlives an episode: a run that was killed begins anew
-    then. Where every scale is given, it goes on from its checkpoint.
+    Learnt worst violations are kept over episodes, and a replay of the current episode cannot
+    restore them: a killed run then starts from scratch. With a scale for every constraint, a killed
+    run continues from its checkpoint.
     """
 
     def __init__(self, env: Env, settings: ConstraintsAsTerminations) -> None:
@@ -112,9 +113,9 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._worst: dict[str, float] = {}
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset; what was worst in the episode before moves what counts as worst.
+        """Reset, and update the learnt worst violations with those of the last episode.
 
-        The paper averages so over batches of steps from thousands of environments.
+        The paper updates them with batches of steps from thousands of environments.
         """
         decay = self._settings.decay
         for name, worst in self._worst.items():
@@ -135,10 +136,10 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             terminated = terminated or bool(self.np_random.random() < chance)
         return observation, shifted * (1 - chance), terminated, truncated, info
 
-    def _chance(self, found: Mapping[str, float]) -> float:
-        """The highest chance of an end that a violation brings about."""
+    def _chance(self, step_violations: Mapping[str, float]) -> float:
+        """Return the largest probability over constraints that this step ends the episode."""
         highest = 0.0
-        for name, violation in found.items():
+        for name, violation in step_violations.items():
             worst = self._fixed.get(name) or self._learn(name, violation)
             if violation > 0:
                 share = min(1.0, violation / worst)
@@ -146,7 +147,7 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return highest
 
     def _learn(self, name: str, violation: float) -> float:
-        """The worst violation to compare with: that of episodes before, or of this one so far."""
+        """Return the worst violation so far: of earlier episodes, else of the current one."""
         self._worst[name] = max(self._worst.get(name, 0.0), violation)
         return self._learnt.get(name) or self._worst[name]
 

@@ -1,4 +1,4 @@
-"""What one parameter of a context may be: a range, a list of values, or one value."""
+"""Distributions of a context parameter: a range, a list of values, or a constant."""
 
 import math
 from dataclasses import dataclass
@@ -11,59 +11,59 @@ from rlexp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Every number between two bounds, in units of the parameter."""
+    """All numbers between two bounds, in units of the parameter."""
 
     low: float
     high: float
     scale: Literal["uniform", "log_uniform"] = "uniform"
-    """Whether equal differences or equal factors are equally likely."""
+    """Whether the number itself (`uniform`) or its logarithm (`log_uniform`) is uniform."""
 
 
 Distribution = Range | tuple[float, ...] | float
-"""A range, values that are equally likely, or a constant."""
+"""A range, a list of equally likely values, or a constant."""
 
 
-def check_distribution(distribution: Distribution, place: str) -> None:
-    """Refuse a distribution that holds nothing, or no finite number.
+def check_distribution(distribution: Distribution, key: str) -> None:
+    """Refuse an empty distribution and one with infinite, unordered or repeated numbers.
 
     Args:
-        distribution: Of one parameter.
-        place: Its name in the configuration.
+        distribution: The distribution of one parameter.
+        key: Its configuration key, for the error.
 
     Raises:
-        ConfigError: Says what is wrong with it.
+        ConfigError: The distribution is invalid; the message says why.
     """
     numbers = _numbers(distribution)
     if not numbers:
-        raise ConfigError(f"{place}=[] holds no value: name one at least")
+        raise ConfigError(f"{key}=[] holds no value: name one at least")
     for number in numbers:
         if not math.isfinite(number):
-            raise ConfigError(f"{place}: {number} is no finite number")
+            raise ConfigError(f"{key}: {number} is no finite number")
     if isinstance(distribution, Range):
         low, high = distribution.low, distribution.high
         if low >= high:
             raise ConfigError(
-                f"{place}: low={low} must be below high={high}; one value is written as a number"
+                f"{key}: low={low} must be below high={high}; one value is written as a number"
             )
         if distribution.scale == "log_uniform" and low <= 0:
-            raise ConfigError(f"{place}: low={low} must be above 0 where scale=log_uniform")
+            raise ConfigError(f"{key}: low={low} must be above 0 where scale=log_uniform")
     elif len(set(numbers)) < len(numbers):
-        raise ConfigError(f"{place}={list(numbers)} names a value twice")
+        raise ConfigError(f"{key}={list(numbers)} names a value twice")
 
 
 def bounds(distribution: Distribution) -> tuple[float, float]:
-    """The least and the greatest number."""
+    """Return the least and the greatest number."""
     numbers = _numbers(distribution)
     return min(numbers), max(numbers)
 
 
 def values(distribution: Distribution) -> tuple[float, ...] | None:
-    """All numbers that there are; nothing for a range."""
+    """Return all values, or None for a range."""
     return None if isinstance(distribution, Range) else _numbers(distribution)
 
 
 def axis(distribution: Distribution, points: int) -> tuple[float, ...]:
-    """Numbers from one end to the other: `points` of a range, else all that there are."""
+    """Return evenly spaced numbers: `points` of a range, else all values."""
     if not isinstance(distribution, Range):
         return _numbers(distribution)
     low, high = distribution.low, distribution.high
@@ -71,16 +71,17 @@ def axis(distribution: Distribution, points: int) -> tuple[float, ...]:
     if points == 1:
         return (_rounded(spaced(low, high, 3)[1]),)
     inner = spaced(low, high, points)[1:-1]
-    # geomspace may miss its ends by a rounding.
+    # The bounds themselves, because geomspace may miss its ends by a rounding error.
     return (low, *map(_rounded, inner), high)
 
 
 def draw(distribution: Distribution, generator: np.random.Generator) -> float:
-    """One number; of a single one nothing is drawn."""
+    """Draw a number; a constant is returned without a draw from the generator."""
     if isinstance(distribution, Range):
         low, high = distribution.low, distribution.high
         if distribution.scale == "uniform":
             return float(generator.uniform(low, high))
+        # Rounding of exp and log may leave the range by a bit.
         drawn = math.exp(generator.uniform(math.log(low), math.log(high)))
         return min(max(drawn, low), high)
     numbers = _numbers(distribution)
@@ -88,12 +89,12 @@ def draw(distribution: Distribution, generator: np.random.Generator) -> float:
 
 
 def is_drawn(distribution: Distribution) -> bool:
-    """Whether there is more than one number."""
+    """Whether the distribution has more than one number."""
     return isinstance(distribution, Range) or len(_numbers(distribution)) > 1
 
 
 def normalised(distribution: Distribution, number: float) -> float:
-    """A number on a scale on which the distribution goes from -1 to 1; a single number is 0."""
+    """Scale a number so that the distribution ranges from -1 to 1; a constant becomes 0."""
     low, high = bounds(distribution)
     if low == high:
         return (number - low) / (abs(low) or 1.0)
@@ -103,14 +104,14 @@ def normalised(distribution: Distribution, number: float) -> float:
 
 
 def nearest(distribution: Distribution, number: float) -> float:
-    """The number of a list that is nearest; of a range it is the number itself."""
+    """Return the nearest value of a list; for a range, the number itself."""
     if isinstance(distribution, Range):
         return number
-    return min(_numbers(distribution), key=lambda known: abs(known - number))
+    return min(_numbers(distribution), key=lambda value: abs(value - number))
 
 
 def _rounded(number: float) -> float:
-    """Without what the last bits add to 0.6: such numbers are read, and compared."""
+    """Round to 12 digits, so that people read 0.6 instead of 0.6000000000000001."""
     return float(f"{number:.12g}")
 
 

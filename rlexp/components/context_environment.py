@@ -1,4 +1,4 @@
-"""An environment in which every episode has a context of its own."""
+"""The wrapper that gives every episode a context: values of physical parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from rlexp.components.context_distributions import (
     nearest,
     normalised,
 )
-from rlexp.components.context_fields import Field, follow
+from rlexp.components.context_fields import Field, update_derived_values
 from rlexp.environments import MEASURES
 from rlexp.errors import ConfigError
 
@@ -27,7 +27,7 @@ Contexts = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dial:
-    """One parameter of an environment: where it acts, and what training makes of it."""
+    """One context parameter: the fields that it sets, and its training distribution."""
 
     name: str
     fields: tuple[Field, ...]
@@ -36,7 +36,7 @@ class Dial:
 
 
 class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """Draws a context at each reset, or takes the next of a list; it holds for the episode."""
+    """Sets a context at each reset, drawn or the next of a list, for the whole episode."""
 
     def __init__(
         self, env: Env, dials: Sequence[Dial], listed: Contexts | None, *, visible: bool
@@ -45,20 +45,20 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
 
         Args:
             env: The environment.
-            dials: Its parameters.
-            listed: Contexts that are played in this order, again and again; none: they are drawn
-                from the distributions of training.
-            visible: Whether observations end with the context.
+            dials: Its context parameters.
+            listed: Contexts to play in this order, repeatedly; None draws contexts from the
+                training distributions.
+            visible: Whether the context is appended to observations.
 
         Raises:
-            ConfigError: Observations are no row of numbers, so that none can be appended.
+            ConfigError: The context is visible, and observations are not flat arrays.
         """
         super().__init__(env)
         box = np.array([bounds(dial.training) for dial in dials])
         self.context_names: tuple[str, ...] = tuple(dial.name for dial in dials)
-        """Parameters of a context, in its order."""
+        """Names of the parameters, in the order of a context."""
         self.context_low, self.context_high = box[:, 0], box[:, 1]
-        """Bounds of training; shape: parameters."""
+        """Bounds of the training distributions; shape: parameters."""
         self._dials = tuple(dials)
         self._fields = tuple(field for dial in dials for field in dial.fields)
         self._listed = listed
@@ -70,24 +70,27 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
             self.observation_space = _with_context(env.observation_space, len(dials))
 
     def deal(self, position: int, of: int) -> None:
-        """Play every `of`-th of the list, from `position` on."""
+        """Play every `of`-th context of the list, from `position` on."""
         self._position, self._stride = position, of
         if self.env.has_wrapper_attr("deal"):
             self.env.get_wrapper_attr("deal")(position, of)
 
     def plan_next(self, context: NDArray[np.float64]) -> None:
-        """Let the next reset play this context (shape: parameters)."""
+        """Set the context of the next episode (shape: parameters)."""
         self._planned = np.array(context, dtype=np.float64).reshape(len(self._dials))
 
     def as_trained(self, context: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest context of training: of a list of values only those are (shape: parameters)."""
+        """Return the nearest context of the training distributions (shape: parameters).
+
+        A parameter with a list of training values takes only these values.
+        """
         pairs = zip(self._dials, context, strict=True)
         return np.array([nearest(dial.training, float(value)) for dial, value in pairs])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset in another context."""
+        """Reset with the next context."""
         context = self._next()
         if context is None:
             if seed is not None and any(is_drawn(dial.training) for dial in self._dials):
@@ -95,6 +98,7 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
                 self.env.reset(seed=seed, options=options)
                 seed = None
             context = np.array([draw(dial.training, self.np_random) for dial in self._dials])
+        # Written before the reset, which computes the first state from the fields.
         self._apply(context)
         observation, info = self.env.reset(seed=seed, options=options)
         for dial, value in zip(self._dials, context, strict=True):
@@ -103,16 +107,16 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return self._shown(observation), info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; the last one tells the context."""
+        """Step; the last step of an episode reports the context as measures."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated or truncated:
-            told = info.setdefault(MEASURES, {})
+            measures = info.setdefault(MEASURES, {})
             for name, value in zip(self.context_names, self._context, strict=True):
-                told[f"context/{name}"] = float(value)
+                measures[f"context/{name}"] = float(value)
         return self._shown(observation), reward, terminated, truncated, info
 
     def _next(self) -> NDArray[np.float64] | None:
-        """What was planned, or stands in the list; nothing if the context is to be drawn."""
+        """Return the next context of the list or the planned one, or None to draw a context."""
         if self._listed is not None:
             context: NDArray[np.float64] = self._listed[self._position % len(self._listed)]
             self._position += self._stride
@@ -121,12 +125,13 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return planned
 
     def _apply(self, context: NDArray[np.float64]) -> None:
+        # Recomputing the constants of a MuJoCo model takes time: skip it for an unchanged context.
         if np.array_equal(context, self._context):
             return
         for dial, value in zip(self._dials, context, strict=True):
             for field in dial.fields:
                 field.write(self.unwrapped, float(value), relative=dial.relative)
-        follow(self.unwrapped, self._fields)
+        update_derived_values(self.unwrapped, self._fields)
         self._context = context
 
     def _shown(self, observation: Any) -> Any:

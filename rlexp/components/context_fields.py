@@ -1,4 +1,9 @@
-"""Where a context's parameters are in an environment: attributes, and arrays of MuJoCo's model."""
+"""Fields of an environment that a context parameter sets: attributes and arrays of MuJoCo models.
+
+`find_field` resolves the text of the configuration (`gravity`, `model.body_mass[torso]`) to a
+`Field`, `Field.write` sets its value, and `update_derived_values` recomputes what the environment
+has derived from it.
+"""
 
 import inspect
 import re
@@ -20,51 +25,51 @@ _KINDS = {
     "actuator": ("actuator", "nu"),
     "tendon": ("tendon", "ntendon"),
 }
-"""What names an entry of an array, and how many there are, by the first word of the array's name."""
+"""Kind of MuJoCo object and attribute of its count, by the first part of the name of an array."""
 
 
 def model_of(environment: Any) -> Any:
-    """The model of an environment of MuJoCo; nothing for another."""
+    """Return the model of a MuJoCo environment, or None for other environments."""
     model = getattr(environment, "model", None)
     return model if type(model).__module__.partition(".")[0] == "mujoco" else None
 
 
 def entry_of(model: Any, array: str, name: str) -> int:
-    """The row of an array that belongs to a body, a geom, a joint and so on.
+    """Return the row of an array for a body, geom, joint or other object by name.
 
     Raises:
-        ConfigError: There is none of this name; says which there are.
+        ConfigError: No object has this name; the message lists existing names.
     """
     if array.partition("_")[0] not in _KINDS:
         raise ConfigError(f"context field: the entries of {array} have no names, use numbers")
     kind, count = _KINDS[array.partition("_")[0]]
-    known = [getattr(model, kind)(i).name for i in range(getattr(model, count))]
-    if name not in known:
-        named = [each for each in known if each]
+    names = [getattr(model, kind)(i).name for i in range(getattr(model, count))]
+    if name not in names:
+        non_empty = [each for each in names if each]
         raise ConfigError(
-            f"context field: MuJoCo's model has no {kind} {name!r}{did_you_mean(name, named)} "
-            f"(there are: {', '.join(named) or 'none with a name'})"
+            f"context field: MuJoCo's model has no {kind} {name!r}{did_you_mean(name, non_empty)} "
+            f"(there are: {', '.join(non_empty) or 'none with a name'})"
         )
-    row = known.index(name)
+    row = names.index(name)
+    # A joint may have several degrees of freedom: `jnt_dofadr` holds the row of its first.
     return int(model.jnt_dofadr[row]) if array.startswith("dof_") else row
 
 
 def names_of(model: Any) -> list[str]:
-    """Every number and every array of numbers of a model."""
-    places = {"model.": model, "model.opt.": model.opt}
+    """Return the paths of all floats and float arrays of a model."""
+    owners = {"model.": model, "model.opt.": model.opt}
     return [
-        place + name
-        for place, owner in places.items()
+        prefix + name
+        for prefix, owner in owners.items()
         for name in dir(owner)
         if not name.startswith("_") and _is_number(getattr(owner, name))
     ]
 
 
-def follow_in(model: Any) -> None:
-    """Compute again what the model was compiled with.
+def recompile_constants(model: Any) -> None:
+    """Recompute the constants that MuJoCo derives from the fields of a model (`mj_setConst`).
 
-    That is the mass of subtrees, inverse inertias at joints and the like, with which contacts are
-    solved (`mj_setConst`).
+    Examples are masses of subtrees and inverse inertias at joints, which the contact solver uses.
     """
     import mujoco
 
@@ -82,47 +87,48 @@ _NOT_BELOW_ZERO = re.compile(
     r".*(friction|damping|armature|density|viscosity|power).*|force(_mag)?"
 )
 _LISTED = 16
-"""Fields that an error lists at most."""
+"""Largest number of fields that an error lists."""
 _COMPUTED = ("total_mass", "polemass_length")
-"""What CartPole computes from its masses and its length."""
+"""Attributes that CartPole computes from its masses and its length."""
 
 Index = tuple[int | slice, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One place of an environment that holds a number, or an array of them."""
+    """A field of an environment that holds a number or an array of numbers."""
 
     text: str
-    """As the configuration names it: `length`, `model.body_mass[torso]`."""
+    """The field as the configuration names it: `length`, `model.body_mass[torso]`."""
     path: tuple[str, ...]
     index: Index
     nominal: NDArray[np.float64]
-    """What it held at first; shape: that of the place."""
+    """Value before any context was set; shape: that of the field."""
 
     def write(self, environment: Any, value: float, *, relative: bool) -> None:
-        """Put a value there, or the nominal one times a factor."""
+        """Set the field to a value, or to its nominal value times a factor."""
         filled = self.nominal * value if relative else np.full_like(self.nominal, value)
         owner = _owner(environment, self.path)
         held = getattr(owner, self.path[-1])
         if not self.index and not isinstance(held, np.ndarray):
-            # A number of Python's, as environments have them: those of NumPy widen float32.
+            # A Python float, as environments have them: a NumPy float64 would turn float32
+            # results into float64.
             setattr(owner, self.path[-1], float(filled))
             return
-        # A copy, because an array may belong to all environments of a class.
+        # A copy, because environments of a class may share the array.
         is_array = isinstance(held, np.ndarray)
         whole = held.copy() if is_array else np.array(list(held), dtype=np.float64)
         whole[self.index or ...] = filled
         setattr(owner, self.path[-1], whole if is_array else tuple(whole.tolist()))
 
     def check_kept(self, environment: Any, value: float, *, relative: bool) -> None:
-        """Refuse an environment that has put another value there since.
+        """Refuse an environment that has changed the field at its reset.
 
         Raises:
-            EnvironmentFault: Says so.
+            EnvironmentFault: The field holds another value.
         """
-        wanted = self.nominal * value if relative else np.full_like(self.nominal, value)
-        if not np.allclose(_read(environment, self.path, self.index), wanted, rtol=1e-5):
+        expected = self.nominal * value if relative else np.full_like(self.nominal, value)
+        if not np.allclose(_read(environment, self.path, self.index), expected, rtol=1e-5):
             raise EnvironmentFault(
                 f"the environment sets {self.text} itself at each reset, so that it cannot be a "
                 "context parameter: name the field from which it is set"
@@ -130,15 +136,15 @@ class Field:
 
 
 def find_field(environment: Any, text: str) -> Field:
-    """Find the place that a text names.
+    """Return the field that a text names.
 
     Args:
         environment: The bare environment, without wrappers.
-        text: Names of attributes with dots between, and perhaps an index, of which names of
-            MuJoCo's objects may be parts: `gravity`, `model.geom_friction[floor,0]`.
+        text: Attribute names separated by dots, with an optional index of numbers, `:` and names
+            of MuJoCo objects: `gravity`, `model.geom_friction[floor,0]`.
 
     Raises:
-        ConfigError: There is no such place, or no number is there; says what there is.
+        ConfigError: The field does not exist or holds no number; the message lists fields.
     """
     match = _FIELD.fullmatch(text)
     if match is None:
@@ -147,7 +153,7 @@ def find_field(environment: Any, text: str) -> Field:
         )
     path = tuple(match["path"].split("."))
     try:
-        _check_own(environment, path)
+        _check_settable(environment, path)
         held = _numbers(getattr(_owner(environment, path), path[-1]))
     except (AttributeError, TypeError, ValueError) as error:
         raise ConfigError(_unknown(environment, match["path"])) from error
@@ -162,19 +168,20 @@ def find_field(environment: Any, text: str) -> Field:
 
 
 def check_value(field: Field, value: float, *, relative: bool) -> None:
-    """Refuse a value that the place cannot hold.
+    """Refuse a value that the field cannot hold.
 
     Raises:
-        ConfigError: A mass, length … would be below zero, or several numbers would become one.
+        ConfigError: A mass, length or similar would be negative, or one absolute value would
+            overwrite several numbers.
     """
     if not relative and not field.index and field.nominal.size > 1:
         raise ConfigError(
-            f"context field {field.text!r} is {field.nominal.size} numbers: say which of them in "
+            f"context field {field.text!r} has {field.nominal.size} numbers: select some in "
             "brackets ([:] for all), or set relative=true"
         )
     if relative and not field.nominal.any():
         raise ConfigError(
-            f"context field {field.text!r} is 0: a factor changes nothing, set relative=false"
+            f"context field {field.text!r} is 0, which no factor changes: set relative=false"
         )
     name, result = field.path[-1], field.nominal * value if relative else np.array(value)
     above = _ABOVE_ZERO.fullmatch(name) is not None
@@ -186,16 +193,16 @@ def check_value(field: Field, value: float, *, relative: bool) -> None:
         )
 
 
-def follow(environment: Any, fields: Iterable[Field]) -> None:
-    """Let what the environment computed once, from its fields, follow their values.
+def update_derived_values(environment: Any, fields: Iterable[Field]) -> None:
+    """Recompute the values that an environment derived from its fields when it was created.
 
-    CartPole keeps sums and products of its masses and its length, MuJoCo's model even more.
+    CartPole stores sums and products of its masses and length; MuJoCo models store many more.
     """
     if all(hasattr(environment, name) for name in _COMPUTED):
         environment.total_mass = environment.masspole + environment.masscart
         environment.polemass_length = environment.masspole * environment.length
     if any(field.path[0] == "model" for field in fields):
-        follow_in(model_of(environment))
+        recompile_constants(model_of(environment))
 
 
 def _owner(environment: Any, path: Sequence[str]) -> Any:
@@ -218,13 +225,14 @@ def _numbers(held: Any) -> NDArray[np.float64]:
     return np.asarray(list(held) if is_row else held, dtype=np.float64)
 
 
-def _check_own(environment: Any, path: Sequence[str]) -> None:
-    """Refuse what other environments share, or what is no part of the dynamics."""
+def _check_settable(environment: Any, path: Sequence[str]) -> None:
+    """Refuse fields that other environments share or that are not part of the dynamics."""
     if path[0] in {*_NOT_DYNAMICS, *_COMPUTED}:
         raise AttributeError(path[0])
     for name in path[:-1]:
-        own = getattr(environment, "__dict__", None)
-        if own is not None and name not in own:
+        # An object in the class, not in the instance, is shared by all environments.
+        attributes = getattr(environment, "__dict__", None)
+        if attributes is not None and name not in attributes:
             raise AttributeError(name)
         environment = getattr(environment, name)
 
@@ -248,24 +256,24 @@ def _entry(environment: Any, name: str, part: str) -> int | slice:
 
 
 def _unknown(environment: Any, path: str) -> str:
-    known = _known(environment)
-    plain = [name for name in known if "." not in name]
-    more = ", …" if len(plain) > _LISTED else ""
-    listed = ", ".join(plain[:_LISTED]) + more
+    fields = _candidate_fields(environment)
+    attributes = [name for name in fields if "." not in name]
+    more = ", …" if len(attributes) > _LISTED else ""
+    listed = ", ".join(attributes[:_LISTED]) + more
     if model_of(environment) is not None:
         listed += ", and arrays of its model such as model.body_mass, model.opt.gravity"
     return (
         f"context field {path!r} is no number of {type(environment).__name__}"
-        f"{did_you_mean(path, known)} (there are: {listed.removeprefix(', ') or 'none'})"
+        f"{did_you_mean(path, fields)} (there are: {listed.removeprefix(', ') or 'none'})"
     )
 
 
-def _known(environment: Any) -> list[str]:
-    """Numbers among the attributes, and arrays of MuJoCo's model."""
+def _candidate_fields(environment: Any) -> list[str]:
+    """Return the numeric attributes of an environment and the arrays of its MuJoCo model."""
     names = [name for name in dir(environment) if not name.startswith("_")]
-    # Statically: to ask some properties, as that of the generator, changes the environment.
+    # `getattr_static`, because reading a property such as `np_random` changes the environment.
     static = {name: inspect.getattr_static(environment, name, None) for name in names}
-    found = [
+    numbers = [
         name
         for name, value in static.items()
         if isinstance(value, int | float | np.number)
@@ -273,4 +281,4 @@ def _known(environment: Any) -> list[str]:
         and name not in _COMPUTED
     ]
     model = model_of(environment)
-    return found if model is None else [*found, *names_of(model)]
+    return numbers if model is None else [*numbers, *names_of(model)]

@@ -1,4 +1,4 @@
-"""Contexts: parameters of the dynamics that differ from episode to episode, some of them held out.
+"""Contexts: parameters of the dynamics that vary over episodes; evaluation uses held-out values.
 
 The protocols are those of contextual reinforcement learning (CARL; Benjamins et al. 2023,
 Contextualize Me – The Case for Context in Reinforcement Learning) and of robust evaluation over an
@@ -30,72 +30,72 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
 MOST = 10_000
-"""Test contexts."""
+"""Largest number of test contexts."""
 _TRAINING_SAMPLE = 1
-"""What tells the sample of training contexts from that of test contexts, with one seed."""
+"""Added to the seed, so that samples of training and test contexts differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """One number of a context."""
+class ContextParameter:
+    """One parameter of a context and its distributions."""
 
     field: str | tuple[str, ...]
-    """Where it is in the environment (`length`, `model.body_mass[torso]`); several follow it alike."""
+    """Field of the environment (`length`, `model.body_mass[torso]`), or several fields."""
     relative: bool = False
-    """Whether it is a factor of what the field holds at first, or its value."""
+    """Whether values are factors of the nominal value of the field."""
     training: Distribution
-    """What training draws from."""
+    """Distribution of training contexts."""
     test: Distribution
-    """What evaluations are played on."""
+    """Distribution of test contexts."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All its fields."""
+        """The fields as a tuple."""
         return (self.field,) if isinstance(self.field, str) else self.field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contexts:
-    """Training plays contexts that it draws; evaluations play a fixed list of others, in all runs."""
+    """Training draws contexts; evaluations of all runs play one fixed list of test contexts."""
 
     identity: ClassVar = Identity("component", "contexts")
 
-    parameters: dict[str, Parameter]
+    parameters: dict[str, ContextParameter]
     evaluation: Literal["grid", "sample"]
-    """Whether the list is every combination of values, or drawn from the test distributions."""
+    """Whether the list is a grid of all combinations, or drawn from the test distributions."""
     points: Annotated[int, Ge(1)]
-    """Of a grid: values along each range. Of a sample: contexts."""
+    """Values along each range of a grid, or number of contexts of a sample."""
     seed: Annotated[int, Ge(0)]
-    """Draws the sample, and the order of the list; never that of a run."""
+    """Seed of the sample and of the order of the list, the same for all runs."""
     visible: bool
-    """Whether observations end with the context, on a scale from -1 to 1 in training."""
+    """Whether the context, scaled to [-1, 1] over training, is appended to observations."""
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("component.parameters is empty: name one parameter at least")
         for name, parameter in self.parameters.items():
-            place = f"component.parameters.{name}"
+            key = f"component.parameters.{name}"
             if not name.isidentifier():
-                raise ConfigError(f"{place} is no name: use letters, digits and _")
+                raise ConfigError(f"{key} is no name: use letters, digits and _")
             if not parameter.fields:
-                raise ConfigError(f"{place}.field=[] names no field")
-            check_distribution(parameter.training, f"{place}.training")
-            check_distribution(parameter.test, f"{place}.test")
-            self._check_visible(place, parameter)
+                raise ConfigError(f"{key}.field=[] names no field")
+            check_distribution(parameter.training, f"{key}.training")
+            check_distribution(parameter.test, f"{key}.test")
+            self._check_visible(key, parameter)
         self._check_number()
         self._check_held_out()
 
     @property
     def splits(self) -> bool:
-        """Evaluations hold out a distribution."""
+        """True: evaluations use held-out test distributions."""
         return True
 
     def wrap(self, environment: gym.Env[Any, Any], stage: Stage) -> gym.Env[Any, Any]:
         """Return the environment with a context in every episode.
 
         Raises:
-            ConfigError: A field does not exist or cannot hold a value, or observations cannot show
-                the context.
+            ConfigError: A field does not exist or cannot hold a value, or the context cannot be
+                appended to observations.
         """
         dials = [self._dial(environment.unwrapped, name) for name in self.parameters]
         listed = {
@@ -106,9 +106,9 @@ class Contexts:
         return ContextEnvironment(environment, dials, listed, visible=self.visible)
 
     def test_contexts(self) -> NDArray[np.float64]:
-        """What evaluations are played on (contexts × parameters).
+        """Return the test contexts (contexts × parameters).
 
-        In an order that was drawn, so that an evaluation of few episodes plays no corner of it.
+        A grid is shuffled, so that an evaluation with few episodes covers more than one corner.
         """
         generator = np.random.default_rng(self.seed)
         if self.evaluation == "grid":
@@ -118,16 +118,16 @@ class Contexts:
         return np.array([[draw(part, generator) for part in parts] for _ in range(self.points)])
 
     def training_contexts(self) -> NDArray[np.float64]:
-        """As many from the distributions of training, the same for all runs."""
+        """Return a sample of training contexts of equal size, the same for all runs."""
         generator = np.random.default_rng([self.seed, _TRAINING_SAMPLE])
         parts = [parameter.training for parameter in self.parameters.values()]
         return np.array([[draw(part, generator) for part in parts] for _ in range(self._number())])
 
-    def _check_visible(self, place: str, parameter: Parameter) -> None:
+    def _check_visible(self, key: str, parameter: ContextParameter) -> None:
         scale = getattr(parameter.training, "scale", None)
         if self.visible and scale == "log_uniform" and bounds(parameter.test)[0] <= 0:
             raise ConfigError(
-                f"{place}.test must be above 0, for observations show it on the logarithmic scale "
+                f"{key}.test must be above 0, for observations show it on the logarithmic scale "
                 "of training: choose other values, or visible=false"
             )
 
@@ -135,11 +135,11 @@ class Contexts:
         return [axis(parameter.test, self.points) for parameter in self.parameters.values()]
 
     def _number(self) -> int:
-        """How many test contexts there are."""
+        """Return the number of test contexts."""
         if self.evaluation == "sample":
             return self.points
-        known = [values(parameter.test) for parameter in self.parameters.values()]
-        return math.prod(self.points if some is None else len(some) for some in known)
+        lists = [values(parameter.test) for parameter in self.parameters.values()]
+        return math.prod(self.points if each is None else len(each) for each in lists)
 
     def _check_number(self) -> None:
         if self._number() > MOST:
@@ -149,13 +149,13 @@ class Contexts:
             )
 
     def _check_held_out(self) -> None:
-        """Refuse where training plays every test context for certain: nothing is held out."""
+        """Refuse test contexts that are all training contexts, so that nothing is held out."""
         for parameter in self.parameters.values():
             trained, tested = values(parameter.training), values(parameter.test)
             if trained is None or tested is None or not set(tested) <= set(trained):
                 return
         raise ConfigError(
-            "component.parameters: every test context is one that training plays, so that nothing "
+            "component.parameters: every test context is also a training context, so that nothing "
             "is held out: give one parameter other test values"
         )
 

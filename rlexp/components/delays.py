@@ -1,4 +1,4 @@
-"""Delays: what comes now is used some steps later, and newer news displaces older."""
+"""Delays of actions and observations, fixed or random."""
 
 from collections import deque
 from copy import deepcopy
@@ -11,20 +11,20 @@ from annotated_types import Ge
 from rlexp.components.stages import Staged
 from rlexp.errors import ConfigError
 
-Each = Literal["episode", "step"]
-"""How often a random delay is drawn."""
+RedrawEvery = Literal["episode", "step"]
+"""When a random delay is drawn: once per episode, or at every step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """How many steps a delay takes: a number from `least` to `most`, all of them as likely."""
+    """A delay in steps, uniform from `least` to `most`."""
 
     least: int
     most: int
-    each: Each
+    each: RedrawEvery
 
     def draw(self, generator: np.random.Generator) -> int:
-        """A delay; one that is known is not drawn."""
+        """Return a delay in steps; a constant delay uses no random number."""
         if self.least == self.most:
             return self.least
         return int(generator.integers(self.least, self.most, endpoint=True))
@@ -32,37 +32,37 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed(Staged):
-    """The settings of a component that delays."""
+    """Base of components that delay actions or observations."""
 
     least: Annotated[int, Ge(0)]
-    """Steps that it takes at least."""
+    """Smallest delay in steps."""
     most: Annotated[int, Ge(0)]
-    """Steps that it takes at most; where that is more, each number is as likely."""
-    each: Each
-    """How often a random delay is drawn: once an episode, or at every step."""
+    """Largest delay in steps; delays between both are equally likely."""
+    each: RedrawEvery
+    """When a random delay is drawn: once per episode, or at every step."""
 
     @property
     def delay(self) -> Delay:
-        """How many steps it takes."""
+        """The delay in steps."""
         return Delay(least=self.least, most=self.most, each=self.each)
 
     def check_order(self, component: str) -> None:
-        """Refuse a range without numbers.
+        """Refuse an empty range of delays.
 
         Raises:
-            ConfigError: The least is more than the most.
+            ConfigError: `least` is greater than `most`.
         """
         if self.least > self.most:
             raise ConfigError(
                 f"environment.components.{component}: least={self.least} is more than "
-                f"most={self.most}; let most be as large"
+                f"most={self.most}: raise most or lower least"
             )
 
 
-class Line:
-    """What is under way; of all that has arrived, the newest is used (Bouteiller et al. 2021).
+class DelayLine:
+    """A queue of delayed items that returns the newest arrived one (Bouteiller et al. 2021).
 
-    With random delays what was sent later may arrive earlier: then what it overtook is lost.
+    With random delays a later item may arrive earlier; the items that it overtakes are lost.
     """
 
     def __init__(self, delay: Delay) -> None:
@@ -72,24 +72,26 @@ class Line:
         self.steps = 0
 
     def begin(self, first: Any, age: int, generator: np.random.Generator) -> None:
-        """Forget the last episode.
+        """Start an episode.
 
         Args:
-            first: What is used until something arrives.
-            age: For how many steps it has been used already.
+            first: The item to return until another one arrives.
+            age: Age of the first item in steps.
             generator: Draws the delay of an episode.
         """
         self.under_way.clear()
+        # As if the first item had been sent `age` times before, so that indices by age exist.
         self.under_way.extend([deepcopy(first)] * (age + 1))
         self.age = age
         if self.delay.each == "episode":
             self.steps = self.delay.draw(generator)
 
     def pass_on(self, item: Any, generator: np.random.Generator) -> Any:
-        """Send something, and get what is used now."""
+        """Send an item; returns the newest item that has arrived."""
         if self.delay.each == "step":
             self.steps = self.delay.draw(generator)
-        # Copies, for an environment may work in arrays that it gave or was given.
+        # Copies, because an environment may reuse arrays that it returned or received.
         self.under_way.append(deepcopy(item))
+        # The newest arrived item ages by one step unless a newer one arrives now.
         self.age = min(self.age + 1, self.steps)
         return deepcopy(self.under_way[-1 - self.age])

@@ -1,4 +1,4 @@
-"""Guides: policies of finished runs, which act or show the way in the environments of another run."""
+"""Guides: policies of completed runs that act in the training environments of another run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 Env = gym.Env[Any, Any]
 MOST_NAMED = 5
 BESIDE = "+"
-"""Stands between the digests of weights, of statistics with which they see, and of settings."""
+"""Separator between the digests of weights, of normalisation statistics and of settings."""
 ACTING = ("activation", "policy_kwargs")
-"""Settings of an agent with which equal weights act otherwise."""
+"""Settings of an agent that change the actions of equal weights."""
 USUAL_CLIP = 10.0
-"""Where observations are clipped that are normalised, unless a run says otherwise."""
+"""Default clipping of normalised observations."""
 MISFIT = "does not fit this run"
-"""What is said of parameters that a policy of this environment does not have."""
+"""Part of the error message for parameters that do not fit a policy of this environment."""
 
 
 def final_weights(run: str, component: str) -> str:
-    """The digest of the final weights of a run that may guide.
+    """Return the digest of the final policy of a run.
 
     Args:
-        run: Its folder, or that of an experiment with one run.
-        component: Who asks, for the error.
+        run: The folder of the run, or of an experiment with one run.
+        component: Name of the component, for errors.
 
     Raises:
-        ConfigError: It is no completed run with a policy of its own; says why.
+        ConfigError: The run is not completed or has no policy; the message says why.
     """
     paths = _run(run, component)
     try:
@@ -56,19 +56,21 @@ def final_weights(run: str, component: str) -> str:
 
 
 def load_guide(run: str, weights: str | None, environment: Env, component: str) -> "Guide":
-    """The final policy of a run, as it acts in an environment. Nothing is unpickled or drawn.
+    """Return the final policy of a run, ready to act in `environment`.
+
+    Loading unpickles no file and leaves the global generators unchanged.
 
     Args:
-        run: The run's folder, or that of an experiment with one run.
-        weights: The digest that its parameters must have.
-        environment: In which it is to act; of the run's own environment nothing is made.
-        component: Who asks, for the error.
+        run: The folder of the run, or of an experiment with one run.
+        weights: The digest that the policy must have, or None.
+        environment: The environment to act in; the environment of the run is never created.
+        component: Name of the component, for errors.
 
     Raises:
-        ConfigError: The policy does not fit the environment, or is another one by now.
+        ConfigError: The policy does not fit the environment, or has another digest.
     """
-    from rlexp.training.draws import undisturbed_globals
     from rlexp.training.restore import restore
+    from rlexp.training.rng_state import undisturbed_globals
 
     paths = _run(run, component, weights)
     try:
@@ -82,7 +84,7 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
                 weights=weights and weights.partition(BESIDE)[0],
             )
         if weights is not None:
-            _check_beside(paths, spec, weights, component)
+            _check_statistics_and_settings(paths, spec, weights, component)
     except (RlexpError, ValueError, AssertionError) as error:
         reason = " ".join(str(error).split())
         if MISFIT in reason:
@@ -93,19 +95,20 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
 
 
 class Guide:
-    """A policy that acts without chance, in one episode after the other."""
+    """A deterministic policy that acts in one episode after the other."""
 
     def __init__(self, learner: "Learner") -> None:
         self._learner = learner
+        # The hidden state of a recurrent policy.
         self._memory: Any = None
         self._starts = True
 
     def begin(self) -> None:
-        """Forget the episode before."""
+        """Start an episode: clear the hidden state of a recurrent policy."""
         self._memory, self._starts = None, True
 
     def act(self, observation: Any) -> Any:
-        """The action that the policy takes at an observation of the environment."""
+        """Return the action of the policy for an observation."""
         from rlexp.training.vectorise import as_seen
 
         actions, self._memory = self._learner.predict(
@@ -119,8 +122,8 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lent:
-    """An environment that is there already, for a policy to be built on."""
+class _ExistingEnvironment:
+    """A task that returns an existing environment, so that a learner can be built on it."""
 
     environment: Env
     vector: Vector
@@ -128,25 +131,30 @@ class _Lent:
     reference: Reference = Reference()  # noqa: RUF009
 
     def make(self, render: str | None = None, inner: Callable[[Env], Env] | None = None) -> Env:
-        """Return it."""
+        """Return the existing environment."""
         del render
         return self.environment if inner is None else inner(self.environment)
 
 
 def _training(spec: RunSpec, environment: Env) -> Any:
-    """The parts of a guide's run, on an environment that is there: none of its own code is run."""
+    """Return the parts of the guide's run on an existing environment.
+
+    The environment of that run is not created, so that none of its code is executed.
+    """
     from rlexp.config.validate import build, validate_settings
     from rlexp.protocol.budget import Budget, Compute
     from rlexp.training.parts import Training
 
     vector = validate_settings(Vector, spec.environment.get("vector") or {}, "vector.")
     if vector.frame_stack > 1:
-        raise ConfigError("it sees stacked frames, which only a vector of environments has")
-    lent: Environment = _Lent(environment, vector)
+        raise ConfigError(
+            "its policy needs stacked frames, which only a vector of environments provides"
+        )
+    existing: Environment = _ExistingEnvironment(environment, vector)
     return Training(
         agent=build(spec.agent, "agent"),
         algorithm=build(spec.algorithm, "algorithm"),
-        environment=lent,
+        environment=existing,
         budget=Budget(**spec.budget),
         compute=Compute(threads=1, device="cpu"),
         streams=spec.streams,
@@ -154,15 +162,16 @@ def _training(spec: RunSpec, environment: Env) -> Any:
 
 
 def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
-    """The run that is meant: of several in a folder, one whose weights are known."""
+    """Return the run in a folder; of several, the one whose policy has the digest `weights`."""
     folder = Path(run)
-    found = [folder] if RunPaths(folder).spec.is_file() else _runs_in(folder)
-    if weights is not None and len(found) > 1:
-        found = [each for each in found if _has(RunPaths(each), weights)][:1] or found
-    if len(found) == 1:
-        return RunPaths(found[0])
+    folders = [folder] if RunPaths(folder).spec.is_file() else _runs_in(folder)
+    if weights is not None and len(folders) > 1:
+        # Runs with equal digests have equal policies, so any one of them will do.
+        folders = [each for each in folders if _has(RunPaths(each), weights)][:1] or folders
+    if len(folders) == 1:
+        return RunPaths(folders[0])
     several = (
-        f" (it has: {', '.join(each.name for each in found[:MOST_NAMED])} …)" if found else ""
+        f" (it has: {', '.join(each.name for each in folders[:MOST_NAMED])} …)" if folders else ""
     )
     raise ConfigError(
         f"{_setting(component)}={run!r} is no run's folder{several}: name one that is completed, "
@@ -180,14 +189,15 @@ def _has(paths: RunPaths, digest: str) -> bool:
 
 
 def _digest(paths: RunPaths, spec: RunSpec, weights: str) -> str:
-    """What a policy acts with: its final weights, and what is beside them if there is anything."""
-    return BESIDE.join((weights, *_beside(paths, spec))).rstrip(BESIDE)
+    """Return the digests of weights, statistics and settings of a policy, joined by `BESIDE`."""
+    return BESIDE.join((weights, *_other_digests(paths, spec))).rstrip(BESIDE)
 
 
-def _beside(paths: RunPaths, spec: RunSpec) -> tuple[str, str]:
-    """Digests of the statistics of normalisation, and of settings that are not the usual ones."""
+def _other_digests(paths: RunPaths, spec: RunSpec) -> tuple[str, str]:
+    """Return the digests of normalisation statistics and of settings other than the defaults."""
     path = paths.normalisation
     statistics = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    # Default settings add nothing, so that the digest of most policies is that of their weights.
     settings = {key: spec.agent[key] for key in ACTING if spec.agent.get(key)}
     clip = (spec.environment.get("vector") or {}).get("clip_observations", USUAL_CLIP)
     if statistics and clip != USUAL_CLIP:
@@ -195,11 +205,13 @@ def _beside(paths: RunPaths, spec: RunSpec) -> tuple[str, str]:
     return statistics, sha256(canonical(settings).encode()).hexdigest() if settings else ""
 
 
-def _check_beside(paths: RunPaths, spec: RunSpec, digest: str, component: str) -> None:
+def _check_statistics_and_settings(
+    paths: RunPaths, spec: RunSpec, digest: str, component: str
+) -> None:
     statistics, _, settings = digest.partition(BESIDE)[2].partition(BESIDE)
     files = (paths.normalisation, paths.spec)
-    found = zip(files, _beside(paths, spec), (statistics, settings), strict=True)
-    for file, now, then in found:
+    digests = zip(files, _other_digests(paths, spec), (statistics, settings), strict=True)
+    for file, now, then in digests:
         if now != then:
             raise ConfigError(
                 f"{file} is not what it was: put it back, or set "

@@ -1,7 +1,7 @@
-"""Jump-start: a guide begins each episode, and leaves it to the learner earlier and earlier.
+"""Jump-start: a guide takes the first steps of each training episode, fewer and fewer over time.
 
 Uchendu et al. 2022, "Jump-Start Reinforcement Learning", algorithm 1 (curriculum) and its variant
-in which the steps of the guide are drawn (JSRL-Random).
+in which the number of steps of the guide is drawn (JSRL-Random).
 """
 
 from collections import deque
@@ -22,42 +22,42 @@ NAME = "jump_start"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JumpStart:
-    """The guide takes the first steps of episodes in training; what it earns there counts nowhere."""
+    """A guide takes the first steps of training episodes; the learner never sees these steps."""
 
     identity: ClassVar = Identity("component", "jump_start", excluded=("guide",))
 
     guide: str
-    """The folder of a completed run, or of an experiment with one, whose final policy guides."""
+    """The folder of a completed run, or of an experiment with one run, whose policy guides."""
     weights: str | None
-    """The digest of that policy; null takes, and records, the one that is there."""
+    """The digest of that policy; null records the digest of the present policy."""
     steps: Annotated[int, Ge(0)]
-    """Steps that the guide takes at the beginning; 0 leaves everything to the learner."""
+    """Steps that the guide takes in the first stage; 0 disables the guide."""
     schedule: Literal["curriculum", "random"]
-    """Fewer steps once the learner is good enough; or drawn anew, evenly, in every episode."""
+    """`curriculum` lowers the steps when the learner is good enough; `random` draws them."""
     stages: Annotated[int, Ge(1)]
-    """In how many stages the steps go down to none (curriculum)."""
+    """Number of stages in which the steps are lowered to 0 (curriculum)."""
     window: Annotated[int, Ge(1)]
-    """Episodes whose mean return is compared (curriculum)."""
+    """Number of episodes in a mean return (curriculum)."""
     tolerance: Annotated[float, Interval(ge=0, lt=1)]
-    """By which share of the best mean so far the present one may be lower (curriculum)."""
+    """Share of the best mean by which the current mean may be lower (curriculum)."""
 
     @property
     def splits(self) -> bool:
-        """It helps to learn; evaluation holds nothing out."""
+        """False: evaluation uses the same distribution as training."""
         return False
 
     def pinned(self) -> "JumpStart":
-        """The same with the digest of its guide.
+        """Return this component with the digest of its guide.
 
         Raises:
-            ConfigError: There is no such policy.
+            ConfigError: The policy does not exist.
         """
         if self.weights or not self.steps:
             return self
         return replace(self, weights=final_weights(self.guide, NAME))
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with a guide, where it trains.
+        """Return the environment with a guide for training, else unchanged.
 
         Raises:
             ConfigError: The guide does not fit the environment.
@@ -69,7 +69,7 @@ class JumpStart:
 
 
 class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose episodes begin where the guide leaves them."""
+    """An environment in which the guide takes the first steps of each episode."""
 
     resets_again = True
 
@@ -83,12 +83,12 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
 
     @property
     def horizon(self) -> int:
-        """Steps that the guide takes at most."""
+        """Largest number of steps of the guide in the current stage."""
         left = 1 - self._stages_done / self._settings.stages
         return round(self._settings.steps * left)
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and let the guide go first."""
+        """Reset, let the guide act, and return the observation where the learner takes over."""
         result = self.env.reset(**settings)
         self._return = 0.0
         steps = self.horizon
@@ -97,7 +97,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return self._led(result, steps)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; at the end of an episode, see whether the learner can do with less."""
+        """Step; at the end of an episode, update the curriculum."""
         result = self.env.step(action)
         self._return += float(result[1])
         if (result[2] or result[3]) and self._settings.schedule == "curriculum":
@@ -105,7 +105,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return result
 
     def _led(self, result: tuple[Any, dict[str, Any]], steps: int) -> tuple[Any, dict[str, Any]]:
-        """Where the guide has come to; it begins anew, and leaves at once, where an episode ends."""
+        """Let the guide take `steps` steps; if the episode ends before, reset and stop."""
         self._guide.begin()
         observation, info = result
         for _ in range(steps):
@@ -118,11 +118,12 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def _learn(self, value: float) -> None:
-        """Algorithm 1: go on to the next stage when the mean is as good as the best so far."""
+        """Algorithm 1: enter the next stage when the mean return reaches the best one so far."""
         self._returns.append(value)
         if len(self._returns) < self._settings.window or self.horizon == 0:
             return
         mean = fmean(self._returns)
+        # The first mean has nothing to be compared with, and passes.
         best = mean if self._best is None else self._best
         if mean >= best - self._settings.tolerance * abs(best):
             self._stages_done += 1

@@ -1,4 +1,4 @@
-"""Levels: a finite set of seeds to train on, and other seeds to be scored on (Cobbe et al. 2020).
+"""Levels: one finite set of seeds for training, another for evaluation (Cobbe et al. 2020).
 
 Leveraging Procedural Generation to Benchmark Reinforcement Learning, section 3.
 """
@@ -16,36 +16,36 @@ from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 MOST = 2**30
-"""Levels of a set: all seeds stay below 2**32."""
+"""Largest number of levels of a set, so that all seeds stay below 2**32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """Training plays levels of one set, evaluations the levels of another, in order.
+    """Training draws levels from one set; evaluations play the levels of another set in order.
 
-    A level is what the environment makes of a seed at a reset: a maze, a track, a start. What
-    happens by chance after that is not part of it.
+    A level is what a reset creates from a seed: a maze, a track, a start state. Random events
+    after the reset are not part of the level.
     """
 
     identity: ClassVar = Identity("component", "levels")
 
     training: Annotated[int, Interval(ge=1, le=MOST)]
-    """Levels that training draws from: the seeds `start` …"""
+    """Number of training levels: the seeds from `start` on."""
     test: Annotated[int, Interval(ge=1, le=MOST)]
-    """Levels that evaluations play: the seeds that follow."""
+    """Number of test levels: the seeds after those of training."""
     start: Annotated[int, Interval(ge=0, le=MOST)]
-    """The first seed."""
+    """Seed of the first training level."""
 
     @property
     def splits(self) -> bool:
-        """Evaluations play levels that training never sees."""
+        """True: evaluations play levels that training never sees."""
         return True
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with a level in every episode.
 
         Raises:
-            ConfigError: A component inside resets to seeds that are no levels.
+            ConfigError: A component inside would reset to seeds that are not levels.
         """
         if environment.has_wrapper_attr(RESETS_AGAIN):
             raise ConfigError(
@@ -59,7 +59,7 @@ class Levels:
 
 
 class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """Each reset plays a level that is drawn, or the next one in order."""
+    """Resets to a drawn level, or to the next level in order."""
 
     def __init__(self, env: Env, levels: range, *, drawn: bool) -> None:
         super().__init__(env)
@@ -77,21 +77,22 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset to another level.
+        """Reset to the next level.
 
-        The level has a generator of its own. That of the environment goes on after it as if there
-        had been none: it draws the levels, and what happens by chance in an episode.
+        The seed of the level creates the level only. Afterwards the environment's generator
+        continues from its state before the reset, and draws levels and random events.
         """
         if seed is not None:
             self.env.reset(seed=seed, options=options)
         self._level = self._next()
+        # Without this, equal levels would also have equal random events in their episodes.
         state = self.np_random.bit_generator.state
         observation, info = self.env.reset(seed=self._level, options=options)
         self.np_random.bit_generator.state = state
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; the last one tells the level."""
+        """Step; the last step of an episode reports the level as a measure."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated or truncated:
             info.setdefault(MEASURES, {})["context/level"] = float(self._level)

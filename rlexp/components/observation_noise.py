@@ -1,11 +1,11 @@
-"""Observation noise: a sensor that errs (Dulac-Arnold et al. 2021)."""
+"""Observation noise: imprecise sensors (Dulac-Arnold et al. 2021)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.gaussian import Gaussian, Noise
+from rlexp.components.gaussian_noise import GaussianNoise, NoiseComponent
 from rlexp.environments import Stage
 from rlexp.protocol.identity import Identity
 
@@ -13,16 +13,16 @@ Env = gym.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationNoise(Noise):
-    """Independent Gaussian noise on every entry of every observation, within the space."""
+class ObservationNoise(NoiseComponent):
+    """Independent Gaussian noise on every entry of every observation, clipped to the space."""
 
     identity: ClassVar = Identity("component", "observation_noise")
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with noisy observations, where there is noise.
+        """Return the environment with noisy observations, or unchanged if there is no noise.
 
         Raises:
-            ConfigError: Observations are no arrays of numbers, or have no range.
+            ConfigError: Observations are not arrays of numbers, or an entry has no range.
         """
         noise = self.gaussian(
             environment.observation_space, component="observation_noise", what="observations"
@@ -33,19 +33,20 @@ class ObservationNoise(Noise):
 
 
 class NoisyObservations(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment seen through noise; it draws from the environment's own generator."""
+    """Adds noise to observations, drawn from the environment's own generator."""
 
-    def __init__(self, env: Env, noise: Gaussian) -> None:
+    def __init__(self, env: Env, noise: GaussianNoise) -> None:
         super().__init__(env)
         self._noise = noise
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, which seeds the generator, and look."""
+        """Reset, and return a noisy observation."""
+        # The reset comes first, because it seeds the generator that draws the noise.
         observation, info = self.env.reset(**settings)
         return self._noise.add(observation, self.np_random), info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and look."""
+        """Step, and return a noisy observation."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         noisy = self._noise.add(observation, self.np_random)
         return noisy, reward, terminated, truncated, info

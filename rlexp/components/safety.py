@@ -1,7 +1,7 @@
-"""Safety: what constraints cost in an episode, beside its return (Ray et al. 2019).
+"""Safety: the costs of constraints in each evaluated episode (Ray et al. 2019).
 
-It measures evaluations as the cost of a constrained Markov decision process (Altman 1999), and
-changes nothing.
+The costs are those of a constrained Markov decision process (Altman 1999). The component measures
+episodes and does not change them.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
 
-from rlexp.components.constraints import Constraint, check_places, require_some, violations
+from rlexp.components.constraints import Constraint, check_entries, require_some, violations
 from rlexp.environments import MEASURES, Stage
 from rlexp.protocol.identity import Identity
 
@@ -20,29 +20,30 @@ Env = gym.Env[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safety:
-    """Measures of each episode that is evaluated: `cost`, `cost/NAME` and `violations`."""
+    """Measures `cost`, `cost/NAME` and `violations` of each evaluated episode."""
 
     identity: ClassVar = Identity("component", "safety")
 
     constraints: dict[str, Constraint]
-    """What is to stay within bounds, by name."""
+    """The constraints by name."""
 
     def __post_init__(self) -> None:
         require_some(self.constraints, "safety")
 
     @property
     def splits(self) -> bool:
-        """It changes no distribution."""
+        """False: the component changes no distribution."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment, measured where it is evaluated.
+        """Return the environment with measures for evaluation, else unchanged.
 
         Raises:
             ConfigError: A constraint does not fit the environment.
         """
-        check_places(self.constraints, environment, "safety")
-        # A key that info lacks should be told at the first step, not at the first evaluation.
+        check_entries(self.constraints, environment, "safety")
+        # With constraints on info keys, also wrap training: a missing key then fails at the first
+        # step instead of at the first evaluation.
         named = any(constraint.key is not None for constraint in self.constraints.values())
         if stage is Stage.TRAINING and not named:
             return environment
@@ -50,10 +51,10 @@ class Safety:
 
 
 class MeasuredEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that tells at the end of an episode what its constraints cost.
+    """Adds the costs of constraints to the info dictionary at the end of an episode.
 
-    `cost/NAME` is the sum over steps of what is beyond the bounds, in units of the number; `cost`
-    is the sum of those; `violations` is the share of steps with any.
+    `cost/NAME` is the sum of violations over steps, in units of the number; `cost` is the sum of
+    these; `violations` is the share of steps with any violation.
     """
 
     def __init__(self, env: Env, constraints: Mapping[str, Constraint]) -> None:
@@ -63,19 +64,19 @@ class MeasuredEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._violated = self._steps = 0
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and begin to count anew."""
+        """Reset, and set all sums to 0."""
         self._costs.clear()
         self._violated = self._steps = 0
         return self.env.reset(**settings)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, count, and tell at the end."""
+        """Step, add up violations, and report measures at the end of the episode."""
         result = self.env.step(action)
         observation, _, terminated, truncated, info = result
-        found = violations(self._constraints, observation, action, info)
-        self._costs.update(found)
+        step_violations = violations(self._constraints, observation, action, info)
+        self._costs.update(step_violations)
         self._steps += 1
-        self._violated += any(found.values())
+        self._violated += any(step_violations.values())
         if terminated or truncated:
             info.setdefault(MEASURES, {}).update(self._measures())
         return result

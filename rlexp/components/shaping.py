@@ -1,4 +1,4 @@
-"""Potential-based shaping, which leaves the best policies as they are (Ng, Harada & Russell 1999)."""
+"""Potential-based shaping, which keeps optimal policies optimal (Ng, Harada & Russell 1999)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,33 +19,33 @@ Potential = Callable[[Any], SupportsFloat]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A summand of a potential: a power of an entry of the flattened observation, weighed."""
+    """A term of a potential: weight times a power of an entry of the flattened observation."""
 
     weight: float
     entry: Annotated[int, Ge(0)]
     power: Annotated[int, Ge(1)]
 
     def value(self, observation: Any) -> float:
-        """The summand."""
+        """Return the value of the term."""
         return self.weight * float(observation.flat[self.entry]) ** self.power
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
-    """Adds the growth of a potential to rewards in training; scores stay those of the task."""
+    """Adds the change of a potential to training rewards; scores use the rewards of the task."""
 
     identity: ClassVar = Identity("component", "shaping")
 
     terms: tuple[Term, ...]
-    """The potential as a polynomial of observations; empty where a function is it."""
+    """The potential as a polynomial of observations; empty if `function` is set."""
     function: str | None
-    """The potential as `module:function` of an imported package: observation to number."""
+    """The potential as `module:function` of an imported package; takes an observation."""
     scale: float
-    """A factor of the potential; 0 leaves rewards as they are."""
+    """Factor of the potential; 0 disables shaping."""
     discount: Annotated[float, Interval(ge=0, le=1)]
-    """That of the learner: with another one, the best policies change."""
+    """Discount of the learner; another discount changes the optimal policies."""
     imports: tuple[str, ...]
-    """Modules that the configuration imports, of which the function may be."""
+    """Modules that the configuration imports, from which the function may come."""
 
     def __post_init__(self) -> None:
         if bool(self.terms) == (self.function is not None):
@@ -59,11 +59,11 @@ class Shaping:
 
     @property
     def splits(self) -> bool:
-        """It helps to learn; evaluation holds nothing out."""
+        """False: evaluation uses the same distribution as training."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment, shaped where it trains.
+        """Return the environment with shaped rewards for training, else unchanged.
 
         Raises:
             ConfigError: The function cannot be loaded, or observations have no such entries.
@@ -88,10 +88,10 @@ class Shaping:
 
 
 class ShapedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that rewards the growth of a potential too.
+    """Adds the change of a potential to rewards.
 
-    The potential of a terminal state is 0. Where an episode is cut by a time limit the state is
-    not terminal, and the learner goes on with its value: there the potential counts.
+    The potential of a terminal state is 0. A state at which an episode is truncated is not
+    terminal: the learner bootstraps from its value, so its potential counts.
     """
 
     def __init__(self, env: Env, potential: Potential, scale: float, discount: float) -> None:
@@ -100,13 +100,13 @@ class ShapedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._before = 0.0
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset; the first potential is that of the first observation."""
+        """Reset, and compute the potential of the first observation."""
         observation, info = self.env.reset(**settings)
         self._before = self._scale * float(self._potential(observation))
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and add the discounted potential of now less that of before."""
+        """Step, and add the discounted potential now minus the potential before."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         now = 0.0 if terminated else self._scale * float(self._potential(observation))
         shaped = float(reward) + self._discount * now - self._before
@@ -133,11 +133,11 @@ def _check_allowed(function: str, imports: tuple[str, ...]) -> None:
 def _load(function: str) -> Potential:
     module_name, _, name = function.partition(":")
     module = imported(module_name)
-    known = {key: value for key, value in vars(module).items() if callable(value)}
-    if name not in known:
+    functions = {key: value for key, value in vars(module).items() if callable(value)}
+    if name not in functions:
         raise ConfigError(
             f"environment.components.shaping.function: '{name}' is no function of "
-            f"{module_name}{did_you_mean(name, known)}"
+            f"{module_name}{did_you_mean(name, functions)}"
         )
-    found: Potential = known[name]
-    return found
+    potential: Potential = functions[name]
+    return potential

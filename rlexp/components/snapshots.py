@@ -1,7 +1,7 @@
 """Start states from a guide's snapshots (Zhao et al. 2024, "Snapshot Reinforcement Learning").
 
-A snapshot is kept as how it came about, a seed and actions, and reached by repeating them: so it
-works in every environment that repeats itself from a seed, and needs no way to set a state.
+A snapshot is stored as a seed and a list of actions, and reached by replaying them. It therefore
+works in every environment that is reproducible from a seed, without a method to set its state.
 """
 
 from dataclasses import dataclass, replace
@@ -20,53 +20,53 @@ from rlexp.protocol.identity import Identity
 Env = gym.Env[Any, Any]
 NAME = "snapshots"
 MOST_STEPS = 100_000
-"""Of one trajectory."""
+"""Largest number of steps of a trajectory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshots:
-    """Episodes in training begin where a guide has been; evaluation begins as the task does."""
+    """Training episodes begin at states of a guide; evaluation episodes begin as the task does."""
 
     identity: ClassVar = Identity("component", "snapshots", excluded=("guide",))
 
     guide: str
-    """The folder of a completed run, or of an experiment with one, whose final policy acts."""
+    """The folder of a completed run, or of an experiment with one run, whose policy guides."""
     weights: str | None
-    """The digest of that policy; null takes, and records, the one that is there."""
+    """The digest of that policy; null records the digest of the present policy."""
     probability: Annotated[float, Interval(ge=0, le=1)]
-    """That an episode begins at a snapshot; 0 leaves every start to the task."""
+    """Probability that an episode begins at a snapshot; 0 disables snapshots."""
     trajectories: Annotated[int, Ge(1)]
-    """Episodes of the guide."""
+    """Number of episodes that the guide plays."""
     every: Annotated[int, Ge(1)]
-    """Steps of a trajectory between snapshots."""
+    """Steps between two snapshots of a trajectory."""
     choice: Literal["uniform", "clusters"]
-    """Each snapshot alike, or each cluster of observations alike (status classification)."""
+    """Draw snapshots uniformly, or first a cluster of observations (status classification)."""
     clusters: Annotated[int, Ge(1)]
-    """How many clusters there are at most."""
+    """Largest number of clusters."""
     truncate: Annotated[int, Ge(1)] | None
-    """Steps after which an episode from a snapshot is cut (student trajectory truncation)."""
+    """Steps after which an episode from a snapshot is truncated (student trajectory truncation)."""
     until: Annotated[int, Ge(1)] | None
-    """Steps of an environment after which episodes begin as the task does; null: they never do."""
+    """Steps of an environment after which snapshots are no longer used; null sets no limit."""
     seed: Annotated[int, Ge(0)]
-    """Of the trajectories, so that all runs begin at the same snapshots."""
+    """Seed of the trajectories, so that all runs use the same snapshots."""
 
     @property
     def splits(self) -> bool:
-        """It helps to learn; evaluation holds nothing out."""
+        """False: evaluation uses the same distribution as training."""
         return False
 
     def pinned(self) -> "Snapshots":
-        """The same with the digest of its guide.
+        """Return this component with the digest of its guide.
 
         Raises:
-            ConfigError: There is no such policy.
+            ConfigError: The policy does not exist.
         """
         if self.weights or not self.probability:
             return self
         return replace(self, weights=final_weights(self.guide, NAME))
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with start states of the guide, where it trains.
+        """Return the environment with start states of the guide for training, else unchanged.
 
         Raises:
             ConfigError: The guide does not fit the environment.
@@ -86,7 +86,7 @@ class Snapshots:
 
 
 class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose episodes may begin in the middle of the guide's."""
+    """An environment whose episodes may begin in the middle of a guide's trajectory."""
 
     resets_again = True
 
@@ -101,7 +101,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._steps = 0
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset as the task does, or to a snapshot that is drawn."""
+        """Reset as the task does, or to a drawn snapshot."""
         if self._guide is not None:
             self._explore(self._guide)
             self._guide = None
@@ -115,7 +115,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return self._reached(int(trajectory), int(step))
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; an episode from a snapshot may be cut."""
+        """Step; an episode from a snapshot may be truncated."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._steps += 1
         if self._left is not None:
@@ -129,35 +129,36 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return not len(self._places) or (until is not None and self._steps >= until)
 
     def _reached(self, trajectory: int, step: int) -> tuple[Any, dict[str, Any]]:
-        """Go where the guide was; what is drawn afterwards is drawn by our own generator again."""
+        """Replay a trajectory up to a step, and restore the generator afterwards."""
         bare = self.env.unwrapped
+        # A reset with a seed replaces the generator object, so keep the object, not its state.
         generator = bare.np_random
         seed, actions = self._trajectories[trajectory]
         observation, info = self.env.reset(seed=seed)
         for action in actions[:step]:
             observation, _, terminated, truncated, info = self.env.step(action)
             if terminated or truncated:
-                # An environment that does not repeat itself begins as its task does.
+                # The environment is not reproducible from a seed: begin as the task does.
                 bare.np_random = generator
                 return self.env.reset()
         bare.np_random = generator
         return observation, info
 
     def _explore(self, guide: Guide) -> None:
-        """Let the guide play, and keep its actions and where the snapshots are."""
+        """Let the guide play, and store its actions and the positions of the snapshots."""
         numbers = np.random.SeedSequence(self._settings.seed).generate_state(
             self._settings.trajectories
         )
-        places: list[tuple[int, int]] = []
+        positions: list[tuple[int, int]] = []
         seen: list[Any] = []
         for number, seed in enumerate(map(int, numbers)):
             actions, observations = self._trajectory(guide, seed)
             self._trajectories.append((seed, actions))
-            # The last step of a trajectory leads to its end, from where nothing can begin.
+            # The last step ends the episode, so no episode can begin there.
             steps = range(self._settings.every, len(actions), self._settings.every)
-            places += [(number, step) for step in steps]
+            positions += [(number, step) for step in steps]
             seen += [observations[step] for step in steps]
-        self._places = np.asarray(places, dtype=np.int64).reshape(-1, 2)
+        self._places = np.asarray(positions, dtype=np.int64).reshape(-1, 2)
         self._members = self._clustered(seen)
 
     def _trajectory(self, guide: Guide, seed: int) -> tuple[list[Any], list[Any]]:
@@ -180,10 +181,10 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return actions, observations
 
     def _clustered(self, seen: list[Any]) -> list[NDArray[np.int64]]:
-        """Numbers of snapshots by cluster; of one cluster where all are alike."""
-        everything = np.arange(len(seen))
+        """Return the numbers of the snapshots of each cluster; one cluster for uniform draws."""
+        numbers = np.arange(len(seen))
         if self._settings.choice == "uniform" or len(seen) < 2:
-            return [everything]
+            return [numbers]
         from scipy.cluster.vq import kmeans2
 
         flat = np.stack([np.asarray(each, dtype=np.float64).ravel() for each in seen])
@@ -192,5 +193,5 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         count = min(self._settings.clusters, len(np.unique(scaled, axis=0)))
         generator = np.random.default_rng(self._settings.seed)
         _, labels = kmeans2(scaled, count, minit="++", seed=generator)
-        groups = [everything[labels == label] for label in range(count)]
+        groups = [numbers[labels == label] for label in range(count)]
         return [group for group in groups if group.size]

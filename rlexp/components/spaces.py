@@ -1,4 +1,4 @@
-"""Spaces that a component asks for."""
+"""The check of the spaces of an environment that components share."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from rlexp.errors import ConfigError
 
 
 def require_box(space: gym.Space[Any], component: str, what: str) -> gym.spaces.Box:
-    """The space, where it is an array of numbers.
+    """Return the space if it is a Box.
 
     Args:
-        space: What the environment has.
-        component: Who asks, for the error.
-        what: Of which kind its members are: observations or actions.
+        space: A space of the environment.
+        component: Name of the component, for the error.
+        what: "observations" or "actions", for the error.
 
     Raises:
-        ConfigError: It is of another kind.
+        ConfigError: The space is not a Box.
     """
     if not isinstance(space, gym.spaces.Box):
         raise ConfigError(

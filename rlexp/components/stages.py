@@ -1,4 +1,4 @@
-"""At which stages a component that changes the task acts."""
+"""The base of components that may act in training only or in evaluation only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,23 +6,23 @@ from typing import Literal
 from rlexp.environments import Stage
 
 Acting = Literal["both", "training", "evaluation"]
-"""Both, where it is part of the task; else only while learning, or only where it is scored."""
+"""`both` makes the component part of the task; else it acts in training or evaluation only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A component that may act at some stages only."""
+    """Base of components with a setting for the stages at which they act."""
 
     stage: Acting
-    """Where it acts: both, training or evaluation."""
+    """Stages at which the component acts: both, training or evaluation."""
 
     @property
     def splits(self) -> bool:
-        """Whether evaluation plays another distribution than training."""
+        """Whether evaluation uses another distribution than training."""
         return self.stage != "both"
 
     def acts(self, stage: Stage) -> bool:
-        """Whether it acts at a stage; what is in distribution is as training has it."""
+        """Whether the component acts at a stage; IN_DISTRIBUTION counts as training."""
         if self.stage == "both":
             return True
         return (stage is Stage.EVALUATION) == (self.stage == "evaluation")

@@ -1,4 +1,4 @@
-"""Sticky actions: now and then the action before is repeated (Machado et al. 2018, section 5)."""
+"""Sticky actions: the last action is repeated at random (Machado et al. 2018, section 5)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, SupportsFloat
@@ -15,22 +15,22 @@ Env = gym.Env[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyActions(Staged):
-    """With a probability the environment takes the action of the step before, not the present one."""
+    """Takes the action of the last step instead of the current one with some probability."""
 
     identity: ClassVar = Identity("component", "sticky_actions")
 
     probability: Annotated[float, Interval(ge=0, lt=1)]
-    """That an action is replaced; the paper's is 0.25."""
+    """Probability that an action is replaced; the paper uses 0.25."""
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with sticky actions, where they act."""
+        """Return the environment with sticky actions, or unchanged at other stages."""
         if not self.acts(stage):
             return environment
         return StickyEnvironment(environment, self.probability)
 
 
 class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose actions stick; it draws from the environment's own generator."""
+    """Repeats actions at random, drawn from the environment's own generator."""
 
     def __init__(self, env: Env, probability: float) -> None:
         super().__init__(env)
@@ -38,12 +38,12 @@ class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._before: Any = None
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset; the first action never sticks."""
+        """Reset; the first action of an episode is never replaced."""
         self._before = None
         return self.env.reset(**settings)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step with this action or with the one before."""
+        """Step with this action or with the last one."""
         if self._before is not None and self.np_random.random() < self._probability:
             action = self._before
         self._before = action

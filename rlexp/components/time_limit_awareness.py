@@ -1,7 +1,8 @@
 """Time-limit awareness: the remaining time is part of the observation (Pardo et al. 2018).
 
-That is for tasks whose time limit is part of them. Where it only cuts episodes short, nothing is to
-be added: stable-baselines3 goes on with the value of the last observation, as the paper advises.
+Use it for tasks whose time limit is part of the task. If the limit only truncates episodes, do not
+add it: stable-baselines3 then bootstraps from the value of the last observation, as the paper
+advises.
 """
 
 from dataclasses import dataclass
@@ -22,20 +23,20 @@ NAME = "time_limit_awareness"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimitAwareness:
-    """The share of time that remains, from 1 to 0, follows the other entries of an observation."""
+    """Appends the remaining share of time, from 1 to 0, to observations."""
 
     identity: ClassVar = Identity("component", "time_limit_awareness")
 
     @property
     def splits(self) -> bool:
-        """It acts at every stage, for it changes the space."""
+        """False: the component acts at every stage, because it changes the space."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:  # noqa: ARG002
         """Return the environment with the remaining time in its observations.
 
         Raises:
-            ConfigError: Observations are no flat arrays of numbers, or episodes have no limit.
+            ConfigError: Observations are not flat arrays of numbers, or there is no time limit.
         """
         space = require_box(environment.observation_space, NAME, "observations")
         if len(space.shape) != 1 or space.dtype.kind != "f":
@@ -48,10 +49,10 @@ class TimeLimitAwareness:
 
 
 class TimedEnvironment(gym.ObservationWrapper[Any, Any, Any]):
-    """An environment that shows the share of time that remains.
+    """Appends the remaining share of time to observations.
 
-    Where several limits stand around it, the tightest counts; a limit inside wrappers that skip
-    frames counts frames.
+    With several time limits, the tightest counts. A limit inside of wrappers that skip frames
+    counts frames.
     """
 
     def __init__(self, env: Env, space: gym.spaces.Box) -> None:
@@ -64,7 +65,7 @@ class TimedEnvironment(gym.ObservationWrapper[Any, Any, Any]):
         )
 
     def observation(self, observation: Any) -> NDArray[Any]:
-        """The observation and the remaining share of time; shape: entries + 1."""
+        """Return the observation with the remaining share of time; shape: entries + 1."""
         remaining = min(
             1.0 - limit._elapsed_steps / limit._max_episode_steps  # noqa: SLF001
             for limit in self._limits
@@ -73,19 +74,19 @@ class TimedEnvironment(gym.ObservationWrapper[Any, Any, Any]):
 
 
 def _limits(env: Env) -> list[Any]:
-    """The time limits around an environment, which count the steps of an episode.
+    """Return the time limit wrappers of an environment.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no time limit.
     """
-    found = []
+    limits = []
     while isinstance(env, gym.Wrapper):
         if isinstance(env, gym.wrappers.TimeLimit):
-            found.append(env)
+            limits.append(env)
         env = env.env
-    if not found:
+    if not limits:
         raise ConfigError(
             f"component {NAME} needs a time limit, and episodes have none: set "
             "environment.max_episode_steps"
         )
-    return found
+    return limits

@@ -1,4 +1,4 @@
-"""Environments: how one environment of a task is made."""
+"""Environments: tasks that agents are trained and scored on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 MEASURES = "measures"
-"""Key of an info dictionary under which wrappers put numbers of an episode, by name, as it ends."""
+"""Key of the info dictionary for measures: at the end of an episode, wrappers put numbers there."""
 
 
 class Stage(StrEnum):
-    """What an environment is made for."""
+    """The use of an environment: training, scoring, or scoring on the training distribution."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"
     IN_DISTRIBUTION = "in_distribution"
-    """The final policy is played on what it was trained on, without what only helps learning."""
+    """Evaluation of the final policy on the training distribution, without learning aids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """How many environments train side by side, and what is done to their numbers."""
+    """The number of parallel training environments, and the transformation of their numbers."""
 
     count: Annotated[int, Ge(1)]
     kind: Literal["dummy", "subprocess"]
@@ -39,7 +39,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Known scores of the task, in units of its return: anchors, never part of a run's identity."""
+    """Known scores of the task, in units of its return; never part of the identity of a run."""
 
     random: float | None = None
     threshold: float | None = None
@@ -49,7 +49,7 @@ class Reference:
 
 
 class Environment(Protocol):
-    """A task: makes one environment at a time; seeds, monitors and vectors come from outside.
+    """A task, which makes one environment at a time; callers add seeds, monitors and vectors.
 
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
     without one is named by its module path.
@@ -62,7 +62,7 @@ class Environment(Protocol):
 
     @property
     def vector(self) -> Vector:
-        """How training vectorises it."""
+        """The vector of environments for training."""
         ...
 
     @property
@@ -79,10 +79,11 @@ class Environment(Protocol):
 
         Args:
             render: A render mode of the environment (`rgb_array`), or none.
-            inner: Wraps the bare environment before any wrapper of the configuration does:
-                what it sees is the task's own reward, which no shaping has touched.
+            inner: Wraps the bare environment before any wrapper of the configuration does, so
+                that it sees the task's own reward, before any shaping.
 
         Raises:
-            ConfigError: The id, a wrapper or an import does not exist; says which, and what does.
+            ConfigError: The id, a wrapper or an import does not exist; the message names it and
+                existing ones.
         """
         ...

@@ -1,4 +1,4 @@
-"""Observations of environments that do not keep the bounds that they declare."""
+"""A wrapper for environments whose observations leave their declared bounds."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ Env = gymnasium.Env[Any, Any]
 
 
 class UnboundedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Declares an observation without bounds, and leaves its numbers as they are."""
+    """Declares observations without bounds; leaves the observations unchanged."""
 
     def __init__(self, env: Env) -> None:
         """Wrap `env`.
 
         Raises:
-            ValueError: Its observations are no vectors or arrays of floating-point numbers.
+            ValueError: Its observations are not arrays of floating-point numbers.
         """
         super().__init__(env)
         space = env.observation_space
@@ -25,5 +25,5 @@ class UnboundedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, space.shape, kind)
 
     def observation(self, observation: Any) -> Any:
-        """Return the observation itself."""
+        """Return the observation unchanged."""
         return observation

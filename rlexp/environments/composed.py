@@ -1,4 +1,4 @@
-"""A task inside components: what changes it, measures it, or helps to learn it."""
+"""A task inside components, which change it, measure it, or help to learn it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 
 RESETS_AGAIN = "resets_again"
-"""Attribute of wrappers that reset what is inside them more than once as an episode begins: what
-chooses how an episode begins has to be inside of them."""
+"""Attribute of wrappers that reset the environment inside them several times per episode.
+
+Wrappers that choose how an episode begins must be inside of them."""
 
 
 class Component(Protocol):
-    """Wraps the environments of a task, perhaps in other ways for training and for evaluation.
+    """A plug-in that wraps the environments of a task; the wrapper may depend on the stage.
 
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
     without one is named by its module path.
@@ -24,29 +25,29 @@ class Component(Protocol):
 
     @property
     def splits(self) -> bool:
-        """Whether evaluation holds out a distribution that training does not see."""
+        """Whether evaluation uses a distribution that training does not see."""
         ...
 
     def wrap(
         self, environment: "gymnasium.Env[Any, Any]", stage: Stage
     ) -> "gymnasium.Env[Any, Any]":
-        """Return the environment inside this component, or itself where that does nothing.
+        """Return the environment inside this component, or the environment itself.
 
-        Spaces must be the same at every stage: one policy plays at all of them.
+        Spaces must be the same at every stage, because one policy plays at all stages.
 
         Args:
-            environment: With all wrappers of the configuration, and the components before.
-            stage: What it is made for.
+            environment: The environment inside all wrappers and all earlier components.
+            stage: The use of the environment.
 
         Raises:
-            ConfigError: The component does not fit the environment; says why.
+            ConfigError: The component does not fit the environment; the message says why.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands around an environment, and is the same task."""
+    """Base of classes that wrap the environments of a task and keep its name and settings."""
 
     environment: Environment
 
@@ -57,7 +58,7 @@ class Around:
 
     @property
     def vector(self) -> Vector:
-        """How training vectorises it."""
+        """The vector of environments for training."""
         return self.environment.vector
 
     @property
@@ -68,7 +69,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class ComposedTask(Around):
-    """A task inside components, the innermost first; `at` gives it as it is at a stage."""
+    """A task inside components, the innermost first; `at` returns it for a stage."""
 
     components: Mapping[str, Component]
     stage: Stage = Stage.TRAINING
@@ -85,29 +86,29 @@ class ComposedTask(Around):
             inner: Wraps the bare environment before any wrapper does.
 
         Raises:
-            ConfigError: The environment or a component cannot be made; says why.
+            ConfigError: The environment or a component cannot be made; the message says why.
         """
-        made = self.environment.make(render, inner)
+        environment = self.environment.make(render, inner)
         for component in self.components.values():
-            made = component.wrap(made, self.stage)
-        return made
+            environment = component.wrap(environment, self.stage)
+        return environment
 
 
 def at(environment: Environment, stage: Stage) -> Environment:
-    """The environment as it is at a stage."""
+    """Return the task for a stage."""
     return (
         replace(environment, stage=stage) if isinstance(environment, ComposedTask) else environment
     )
 
 
 def pinned(environment: Environment) -> Environment:
-    """The environment, whose components say exactly which files they depend on.
+    """Return the task with components that hold the digests of the files they depend on.
 
-    A component that has a method `pinned` returns itself with their digests, so that these are part
-    of a run's identity.
+    A component with a method `pinned` returns itself with these digests, so that they are part of
+    the identity of a run.
 
     Raises:
-        ConfigError: There is no such file.
+        ConfigError: A file does not exist.
     """
     if not isinstance(environment, ComposedTask):
         return environment
@@ -119,7 +120,7 @@ def pinned(environment: Environment) -> Environment:
 
 
 def splits(environment: Environment) -> bool:
-    """Whether evaluation holds out a distribution that training does not see."""
+    """Whether evaluation uses a distribution that training does not see."""
     return isinstance(environment, ComposedTask) and any(
         component.splits for component in environment.components.values()
     )

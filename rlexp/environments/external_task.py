@@ -1,4 +1,4 @@
-"""A task that only an external trainer knows."""
+"""A task that only an external training script can make."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTask:
-    """A task by its name: the script that trains on it makes it."""
+    """A task by its name; the training script makes its environments."""
 
     identity: ClassVar = Identity("environment", "external")
 
     name: str
     """The name under which scores are compared."""
     arguments: dict[str, Any]
-    """Settings of the task, of whatever names the script knows."""
+    """Settings of the task, with the names that the script uses."""
     reference: Reference
     """Known scores of the task."""
 
@@ -32,7 +32,7 @@ class ExternalTask:
 
     @property
     def vector(self) -> Vector:
-        """One environment, as it is: how many there are is the script's to decide."""
+        """One environment without transformation; the script decides how many it makes."""
         return Vector(
             count=1,
             kind="dummy",
@@ -48,7 +48,7 @@ class ExternalTask:
         render: str | None = None,
         inner: Callable[["gymnasium.Env[Any, Any]"], "gymnasium.Env[Any, Any]"] | None = None,
     ) -> "gymnasium.Env[Any, Any]":
-        """Raise a ConfigError: nobody but the script can make it."""
+        """Raise a ConfigError, because only the script can make the environment."""
         del render, inner
         raise ConfigError(
             f"environment=external: only a script can train on {self.name}: choose "

@@ -1,4 +1,4 @@
-"""Measures of an episode: numbers that its return does not tell."""
+"""Measures of an episode: numbers besides its return, such as success."""
 
 import math
 from typing import Any, Literal, SupportsFloat, get_args
@@ -10,10 +10,11 @@ from rlexp.errors import EnvironmentFault
 
 Env = gymnasium.Env[Any, Any]
 Take = Literal["last", "sum", "mean", "largest"]
+"""How the values of all steps become one number."""
 
 
-class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Makes a measure of a key of the info dictionary: one number for each episode."""
+class EpisodeMeasure(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Turns the values of an info key into one measure per episode (`rlexp:Measured`)."""
 
     def __init__(self, env: Env, name: str, key: str, take: Take = "last") -> None:
         """Wrap `env`.
@@ -22,11 +23,11 @@ class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
             env: The environment.
             name: The name of the measure (`success`).
             key: The key of the info dictionary (`is_success`); a truth value counts as 0 or 1.
-            take: Which number stands for the episode: that of its last step, or the sum, the
-                mean or the largest of all steps that have one.
+            take: The number of the episode: the value of its last step, or the sum, the mean or
+                the largest of all steps that have the key.
 
         Raises:
-            ValueError: `take` is none of these.
+            ValueError: `take` is another word.
         """
         super().__init__(env)
         if take not in get_args(Take):
@@ -37,12 +38,12 @@ class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._values: list[float] = []
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and forget the last episode."""
+        """Reset, and discard the values of the last episode."""
         self._values.clear()
         return self.env.reset(**settings)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and hand over the measure as the episode ends."""
+        """Step; at the end of the episode, add the measure to the info dictionary."""
         result = self.env.step(action)
         *_, terminated, truncated, info = result
         if self._key in info:
@@ -60,7 +61,7 @@ class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise EnvironmentFault(
                 f"measure {self._name}: info['{self._key}'] is {value!r}, no single number"
             ) from error
-        # Most take the last: of long episodes, nothing else is kept.
+        # Only the last value is needed here, so long episodes use no memory.
         if self._take == "last":
             self._values = [number]
         else:
@@ -78,8 +79,8 @@ class Measured(gymnasium.Wrapper[Any, Any, Any, Any]):
                 return max(self._values)
 
     def _missing(self, info: dict[str, Any]) -> str:
-        known = ", ".join(sorted(str(key) for key in info if key != MEASURES))
+        keys = ", ".join(sorted(str(key) for key in info if key != MEASURES))
         return (
             f"measure {self._name}: info has no key '{self._key}' as the episode ends; "
-            f"it has {known or 'none'}"
+            f"it has {keys or 'none'}"
         )

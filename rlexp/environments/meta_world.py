@@ -1,4 +1,4 @@
-"""Tasks of Meta-World: one, or several that one policy learns together."""
+"""Tasks of Meta-World: a single one, or several that one policy learns together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ class MetaWorldTask:
     """Tasks of Meta-World (Yu et al. 2020), each with its fifty goals (MT1, MT10, MT50).
 
     Meta-World itself ignores the seed of a reset, and draws goals from NumPy's global generator.
-    Here `goals` decides which goals there are, the same for training and evaluation as in its
-    benchmarks, and the seed of a reset decides which of them is played.
+    Here the setting `goals` determines the goals, which training and evaluation share as in the
+    benchmarks of Meta-World; the generator of the environment draws the goal of each episode.
     """
 
     identity: ClassVar = Identity("environment", "meta_world")
 
     name: str | None
-    """The name under which scores are compared; null takes that of the only task."""
+    """The name under which scores are compared; null takes the name of a single task."""
     tasks: Annotated[tuple[str, ...], MinLen(1)]
-    """Names of Meta-World (`reach-v3`); several give each observation a one-hot tail."""
+    """Names in Meta-World (`reach-v3`); with several, a one-hot vector ends each observation."""
     goals: Annotated[int, Ge(0)]
     """The seed from which the fifty goals of each task are drawn."""
     max_episode_steps: Annotated[int, Ge(1), Le(500)]
-    """Steps after which an episode is cut; Meta-World itself goes up to 500."""
+    """Steps after which an episode is truncated; the limit of Meta-World is 500."""
     wrappers: tuple[Wrapper, ...]
     """Wrappers, the innermost first."""
     vector: Vector
-    """How training vectorises it."""
+    """The vector of environments for training."""
     reference: Reference
     """Known scores of the task."""
 
@@ -69,14 +69,15 @@ class MetaWorldTask:
         Raises:
             ConfigError: Meta-World is not installed, or has no such task.
         """
-        from rlexp.environments.several_tasks import several_tasks
+        # Imported here: that module needs gymnasium, which configurations load without.
+        from rlexp.environments.meta_world_env import make_meta_world
 
-        known = imported("metaworld").ALL_V3_ENVIRONMENTS
+        available = imported("metaworld").ALL_V3_ENVIRONMENTS
         for name in self.tasks:
-            if name not in known:
+            if name not in available:
                 raise ConfigError(
                     f"environment.tasks: '{name}' is no task of Meta-World"
-                    f"{did_you_mean(name, known)}"
+                    f"{did_you_mean(name, available)}"
                 )
-        environment = several_tasks(self.tasks, self.goals, render, self.max_episode_steps)
+        environment = make_meta_world(self.tasks, self.goals, render, self.max_episode_steps)
         return inside(environment, self.wrappers, frozenset(), inner)

@@ -1,4 +1,4 @@
-"""Tasks with a vector of rewards, scalarised by weights; the vector return is kept as measures."""
+"""Tasks with vector rewards: their weighted sum is the reward, the vector return a measure."""
 
 import math
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiObjectiveTask(RegisteredTask):
-    """An environment of MO-Gymnasium; its weighted sum of rewards is the task's own reward.
+    """An environment of MO-Gymnasium whose reward is a weighted sum of its objectives.
 
-    Other weights make another task: they are part of its name, unless it is given one.
+    Other weights define another task, so the default name of the task contains the weights.
     """
 
     identity: ClassVar = Identity("environment", "multi_objective")
 
     weights: Annotated[tuple[float, ...], MinLen(1)]
-    """One for each objective, in the order of the reward vector."""
+    """Weight of each objective, in the order of the reward vector."""
     objectives: tuple[str, ...] | None
     """Names of the objectives, in the same order; null numbers them from 0."""
 
@@ -44,14 +44,14 @@ class MultiObjectiveTask(RegisteredTask):
     @property
     def task(self) -> str:
         """The name under which scores are compared."""
-        told = ",".join(f"{weight:g}" for weight in self.weights)
-        return self.name or f"{self.registered}({told})"
+        weights = ",".join(f"{weight:g}" for weight in self.weights)
+        return self.name or f"{self.registered}({weights})"
 
     def bare(self, render: str | None) -> "gymnasium.Env[Any, Any]":
         """Return the environment with its rewards scalarised.
 
         Raises:
-            ConfigError: It cannot be made, or has another number of objectives than of weights.
+            ConfigError: It cannot be made, or the number of weights is not that of objectives.
         """
         from rlexp.environments.scalarised import Scalarised
 
@@ -64,8 +64,8 @@ class MultiObjectiveTask(RegisteredTask):
             )
         if space.shape != (len(self.weights),):
             raise ConfigError(
-                f"environment.weights={list(self.weights)} are {len(self.weights)} for the "
-                f"{space.shape[0]} objectives of {self.registered}: give one for each"
+                f"environment.weights={list(self.weights)} are {len(self.weights)} weights "
+                f"for the {space.shape[0]} objectives of {self.registered}: give one for each"
             )
         return Scalarised(environment, self.weights, self._names())
 

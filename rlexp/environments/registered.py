@@ -1,4 +1,4 @@
-"""A task that Gymnasium makes by its registered id: what the plug-ins for such tasks share."""
+"""The base of plug-ins for tasks that Gymnasium makes by a registered id."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from rlexp.environments import Reference, Vector
 from rlexp.environments.suites import (
-    installing,
+    install_hint,
     is_installed,
     obstacle,
     suite_of_entry,
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import gymnasium
 
 _ID = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<id>(?:[\w-]+/)?[\w.-]+)")
-_OURS = {"id", "max_episode_steps", "disable_env_checker", "render_mode"}
+_RESERVED = {"id", "max_episode_steps", "disable_env_checker", "render_mode"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredTask:
-    """An environment by its id, with keyword arguments and wrappers."""
+    """An environment by its registered id, with keyword arguments and wrappers."""
 
     id: str
     """A registered id (`CartPole-v1`), or `module:Id` where the module registers it."""
@@ -38,11 +38,11 @@ class RegisteredTask:
     arguments: dict[str, Any]
     """Keyword arguments of the environment."""
     max_episode_steps: Annotated[int, Ge(1)] | None
-    """Steps after which an episode is cut; null leaves the registered limit."""
+    """Steps after which an episode is truncated; null keeps the registered limit."""
     wrappers: tuple[Wrapper, ...]
     """Wrappers, the innermost first."""
     vector: Vector
-    """How training vectorises it."""
+    """The vector of environments for training."""
     reference: Reference
     """Known scores of the task."""
 
@@ -58,7 +58,7 @@ class RegisteredTask:
                     f"environment.imports: {module!r} is no module: write package or "
                     "package.module"
                 )
-        for name in sorted(_OURS.intersection(self.arguments)):
+        for name in sorted(_RESERVED.intersection(self.arguments)):
             raise ConfigError(
                 f"environment.arguments.{name} is set by rlexp: use environment.id, "
                 "environment.max_episode_steps or the commands that render"
@@ -111,6 +111,7 @@ class RegisteredTask:
         if self.max_episode_steps is not None:
             options["max_episode_steps"] = self.max_episode_steps
         try:
+            # The checker slows down steps and prints warnings; `rlexp doctor` checks instead.
             return gymnasium.make(
                 registered, disable_env_checker=True, **options, **self.arguments
             )
@@ -126,19 +127,19 @@ class RegisteredTask:
         return frozenset(module.partition(".")[0] for module in modules if module)
 
 
-def _unknown(registered: str, known: dict[str, Any]) -> str:
-    """Say in one line that an id is unknown, and which package would register it."""
-    told = f"environment.id={registered!r} is not registered in Gymnasium"
+def _unknown(registered: str, registry: dict[str, Any]) -> str:
+    """Return the error for an unknown id, with the package that would register it."""
+    message = f"environment.id={registered!r} is not registered in Gymnasium"
     suite = suite_of_id(registered)
     if suite is not None and not is_installed(suite):
-        return f"{told}; the package that registers such ids is missing: {installing(suite)}"
-    hint = did_you_mean(registered, known)
+        return f"{message}; the package that registers such ids is missing: {install_hint(suite)}"
+    hint = did_you_mean(registered, registry)
     package = "a package that registers it" if suite is None else f"'{suite.module}'"
-    return f"{told}{hint} ({package} goes into environment.imports)"
+    return f"{message}{hint} ({package} goes into environment.imports)"
 
 
 def _refusal(registered: str, error: Exception) -> str:
-    """Say in one line why an environment was not made, and what to install if that is why."""
+    """Return the error for an environment that cannot be made, with a package to install."""
     import gymnasium
 
     suite = suite_of_entry(str(gymnasium.registry[registered].entry_point))
@@ -146,7 +147,7 @@ def _refusal(registered: str, error: Exception) -> str:
     if absent and suite is not None:
         return (
             f"environment.id={registered!r} needs packages that are not installed: "
-            f"{installing(suite)}"
+            f"{install_hint(suite)}"
         )
     reason = " ".join(str(error).split()) or type(error).__name__
     if suite is not None and (cause := obstacle(suite)):

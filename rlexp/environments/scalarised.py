@@ -1,4 +1,4 @@
-"""Vector rewards as one number, with the return of each objective kept."""
+"""The wrapper that turns vector rewards into a weighted sum and measures each objective."""
 
 import math
 from typing import Any, SupportsFloat
@@ -12,7 +12,7 @@ Env = gymnasium.Env[Any, Any]
 
 
 class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Rewards with the weighted sum, and tells the return of each objective as an episode ends."""
+    """Returns the weighted sum as reward, and the return of each objective as a measure."""
 
     def __init__(self, env: Env, weights: tuple[float, ...], names: tuple[str, ...]) -> None:
         """Wrap `env`, whose rewards are vectors as long as `weights` and `names`."""
@@ -22,12 +22,12 @@ class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rewards: list[tuple[float, ...]] = []
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and begin the sums anew."""
+        """Reset, and clear the rewards of the last episode."""
         self._rewards.clear()
         return self.env.reset(**settings)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and weigh the rewards."""
+        """Step, and return the weighted sum of the reward vector."""
         result: Any = self.env.step(action)
         observation, vector, terminated, truncated, info = result
         rewards = tuple(map(float, vector))
@@ -37,6 +37,7 @@ class Scalarised(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         self._rewards.append(rewards)
         if terminated or truncated:
+            # Exact sums, as for the return of the episode itself.
             returns = map(math.fsum, zip(*self._rewards, strict=True))
             info.setdefault(MEASURES, {}).update(
                 {f"return/{name}": sum_ for name, sum_ in zip(self._names, returns, strict=True)}

@@ -1,4 +1,4 @@
-"""Suites of environments: the extra that brings each, and what to install where one is missing."""
+"""Suites of environments: the extra of rlexp that installs each, and hints for missing ones."""
 
 import re
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from packaging.specifiers import SpecifierSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Environments that one extra of ours brings."""
+    """The environments that one extra of rlexp installs."""
 
     extra: str
-    """Its name in `rlexp[…]`."""
+    """Name of the extra in `rlexp[…]`."""
     module: str
-    """What is imported where the extra is installed."""
+    """Module that can be imported if the extra is installed."""
     home: str
-    """The package whose entry points are of the suite."""
+    """Package of the entry points of the suite."""
     ids: str = "(?!)"
-    """A pattern of ids that `module` registers once it is imported."""
+    """Pattern of the ids that `module` registers when it is imported."""
     others: tuple[str, ...] = ()
-    """Further modules that only this extra brings."""
+    """Further modules that only this extra installs."""
     beside: tuple[str, str] | None = None
-    """A package that the suite cannot live beside, and the versions of it that are harmless."""
+    """A package that conflicts with the suite, and the versions of it that do not."""
     apart: str = ""
-    """Why it cannot."""
+    """Reason of the conflict."""
 
 
 SUITES = (
@@ -85,18 +85,18 @@ SUITES = (
 
 
 def suite_of_module(module: str) -> Suite | None:
-    """The suite that brings a module."""
+    """Return the suite that installs a module, or None."""
     top = module.partition(".")[0]
     return next((s for s in SUITES if top in {s.module, *s.others}), None)
 
 
 def suite_of_entry(entry: str) -> Suite | None:
-    """The suite that an entry point of Gymnasium's registry belongs to."""
+    """Return the suite of an entry point in Gymnasium's registry, or None."""
     return next((s for s in SUITES if re.match(rf"{re.escape(s.home)}[.:]", entry)), None)
 
 
 def suite_of_id(registered: str) -> Suite | None:
-    """The suite that registers an id of this look."""
+    """Return the suite whose pattern matches an id, or None."""
     return next((s for s in SUITES if re.fullmatch(s.ids, registered)), None)
 
 
@@ -106,20 +106,20 @@ def is_installed(suite: Suite) -> bool:
 
 
 def obstacle(suite: Suite) -> str:
-    """Why the suite cannot be installed beside what is here, naming both, or nothing."""
+    """Return the conflict of the suite with an installed package, or an empty string."""
     if suite.beside is None:
         return ""
     package, harmless = suite.beside
     try:
-        found = version(package)
+        installed = version(package)
     except PackageNotFoundError:
         return ""
-    fits = SpecifierSet(harmless).contains(found, prereleases=True)
-    return "" if fits else f"{suite.apart}, and {package} {found} is installed"
+    fits = SpecifierSet(harmless).contains(installed, prereleases=True)
+    return "" if fits else f"{suite.apart}, and {package} {installed} is installed"
 
 
-def installing(suite: Suite) -> str:
-    """What to do to have the suite: one command, or why it needs a virtual environment first."""
+def install_hint(suite: Suite) -> str:
+    """Return the command that installs the suite, with any conflict that it would cause."""
     command = f"pip install 'rlexp[{suite.extra}]'"
     if reason := obstacle(suite):
         return f"{command} in a virtual environment of its own: {reason}"

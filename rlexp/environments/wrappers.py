@@ -1,4 +1,4 @@
-"""Wrappers by name, loaded only from where the configuration allows it."""
+"""Gymnasium wrappers by name, loaded only from packages that the configuration allows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rlexp.environments.suites import installing, suite_of_module
+from rlexp.environments.suites import install_hint, suite_of_module
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -14,20 +14,22 @@ if TYPE_CHECKING:
 
 _GYMNASIUM = "gymnasium.wrappers"
 _OURS = {
-    "rlexp:Measured": "rlexp.environments.measures:Measured",
+    "rlexp:Measured": "rlexp.environments.measures:EpisodeMeasure",
     "rlexp:SeededEpisodes": "rlexp.environments.seeding:SeededEpisodes",
     "rlexp:UnboundedObservation": "rlexp.environments.bounds:UnboundedObservation",
 }
-"""Where wrappers of rlexp are. Their names are part of runs' identities, and stay when they move."""
+"""Paths of rlexp's own wrappers by name. Names are part of run identities and never change."""
+_FORMER_PATHS = {"rlexp.environments.measures:Measured": "rlexp:Measured"}
+"""Former paths of rlexp's wrappers, which configurations may still name."""
 _ALWAYS_ALLOWED = {
     "stable_baselines3.common.atari_wrappers",
-    *(place.partition(":")[0] for place in _OURS.values()),
+    *(path.partition(":")[0] for path in _OURS.values()),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """A wrapper around the environment, and around the wrappers before it."""
+    """A wrapper of the environment, outside of the wrappers listed before it."""
 
     name: str
     """A class of `gymnasium.wrappers`, `module:Class` of an imported package, or `rlexp:Class`."""
@@ -35,10 +37,9 @@ class Wrapper:
     """Keyword arguments of the class."""
 
     def __post_init__(self) -> None:
-        """Call a wrapper of rlexp by its name, not by the place where it is."""
-        for name, place in _OURS.items():
-            if self.name == place:
-                object.__setattr__(self, "name", name)
+        """Replace the path of one of rlexp's wrappers by its stable name."""
+        stable_names = _FORMER_PATHS | {path: name for name, path in _OURS.items()}
+        object.__setattr__(self, "name", stable_names.get(self.name, self.name))
 
 
 def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
@@ -49,7 +50,7 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
         packages: Names of the packages that the configuration imports.
 
     Raises:
-        ConfigError: Its package is none of them.
+        ConfigError: Its package is not in `packages`.
     """
     module, _ = _split(wrapper.name)
     package = module.partition(".")[0]
@@ -62,7 +63,7 @@ def check_allowed(wrapper: Wrapper, packages: frozenset[str]) -> None:
 
 
 def module_of(name: str) -> str:
-    """The module that a wrapper's name would have imported, where that needs to be allowed."""
+    """Return the module of a wrapper if its import needs permission, else an empty string."""
     module, _ = _split(name)
     return "" if module in {_GYMNASIUM, *_ALWAYS_ALLOWED} else module
 
@@ -77,10 +78,10 @@ _REFUSED = {
 
 
 def check_faithful(wrapper: Wrapper) -> None:
-    """Refuse a wrapper under which a score would not be that of the task.
+    """Refuse a wrapper with which scores would not be those of the task.
 
     Raises:
-        ConfigError: Says why, and what to use instead.
+        ConfigError: The wrapper is refused; the message gives the reason and a substitute.
     """
     _, name = _split(wrapper.name)
     if name in _REFUSED:
@@ -123,13 +124,13 @@ def inside(
     packages: frozenset[str],
     inner: Callable[["gymnasium.Env[Any, Any]"], "gymnasium.Env[Any, Any]"] | None,
 ) -> "gymnasium.Env[Any, Any]":
-    """Return the bare environment inside all that is put around it.
+    """Return the bare environment inside `inner` and all wrappers.
 
     Args:
-        environment: The bare one.
-        wrappers: Of the configuration, the innermost first.
+        environment: The bare environment.
+        wrappers: Wrappers of the configuration, the innermost first.
         packages: Names of the packages that the configuration imports.
-        inner: Wraps it before any of them does.
+        inner: The innermost wrapper, or None.
 
     Raises:
         ConfigError: A wrapper is not allowed, does not exist or refuses its arguments.
@@ -145,7 +146,7 @@ def imported(module: str) -> ModuleType:
     """Import a module that the configuration names.
 
     Raises:
-        ConfigError: It does not import; says why.
+        ConfigError: The import fails; the message says why.
     """
     try:
         return import_module(module)
@@ -154,7 +155,7 @@ def imported(module: str) -> ModuleType:
         if suite is None:
             raise ConfigError(_not_imported(module, error)) from error
         raise ConfigError(
-            f"environment.imports: '{error.name}' is not installed: {installing(suite)}"
+            f"environment.imports: '{error.name}' is not installed: {install_hint(suite)}"
         ) from error
     except Exception as error:
         raise ConfigError(_not_imported(module, error)) from error
@@ -169,11 +170,11 @@ def _not_imported(module: str, error: Exception) -> str:
 
 
 def _lacking(wrapper: Wrapper, error: Exception) -> str:
-    """Say in one line what to install for a wrapper."""
-    # Gymnasium raises its own error from the one that names the module.
+    """Return the error for a wrapper whose packages are missing, with what to install."""
+    # Gymnasium raises its own error; only its cause, the ImportError, names the module.
     cause = error.__cause__
     suite = suite_of_module(cause.name or "") if isinstance(cause, ImportError) else None
-    reason = " ".join(str(error).split()) if suite is None else installing(suite)
+    reason = " ".join(str(error).split()) if suite is None else install_hint(suite)
     return f"wrapper '{wrapper.name}' needs packages that are not installed: {reason}"
 
 
@@ -187,9 +188,9 @@ def _split(name: str) -> tuple[str, str]:
 def _load(name: str) -> object:
     module_name, kind = _split(name)
     module = imported(module_name or _GYMNASIUM)
-    known = [key for key, value in vars(module).items() if isinstance(value, type)]
-    if kind not in known:
+    classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+    if kind not in classes:
         raise ConfigError(
-            f"wrapper '{kind}' is no class of {module.__name__}{did_you_mean(kind, known)}"
+            f"wrapper '{kind}' is no class of {module.__name__}{did_you_mean(kind, classes)}"
         )
     return getattr(module, kind)

@@ -1,4 +1,4 @@
-"""Training: builds the parts of a run, learns, evaluates, and tells a listener what happens."""
+"""Training: builds the parts of a run, trains, evaluates, and reports events to a listener."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +9,9 @@ from rlexp.records.events import Event, StopRequest
 
 
 class Listener(Protocol):
-    """What a training tells the world, and what the world may ask of it.
+    """Receives the events of a training, and gives it stop requests and the time.
 
-    One thread calls it: the one that trains.
+    Only the training thread calls it.
     """
 
     def emit(self, event: Event) -> None:
@@ -19,23 +19,26 @@ class Listener(Protocol):
         ...
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
-        """Publish a file of the run under `name`, whole or not at all."""
+        """Publish a file of the run under `name` atomically."""
         ...
 
     def checkpoint(self, checkpoint: Checkpoint) -> int:
-        """Publish a checkpoint, whole or not at all; returns the bytes written."""
+        """Publish a checkpoint atomically; returns the bytes written."""
         ...
 
     def goes_on_from(self, step: int | None) -> None:
-        """The attempt goes on from the checkpoint at `step`, or begins anew: then it keeps them all."""
+        """Receive the step of the restored checkpoint; None says that training starts from scratch.
+
+        Without a restored checkpoint the listener keeps all checkpoints of earlier attempts.
+        """
         ...
 
     def beat(self, step: int) -> None:
-        """Say that the run is alive and has taken `step` environment steps."""
+        """Record a heartbeat at `step` environment steps."""
         ...
 
     def stopping(self) -> StopRequest | None:
-        """How and why the run is to end at this step, or nothing; cheap enough for every step."""
+        """The pending stop request, or None; cheap enough to call at every step."""
         ...
 
     def now(self) -> float:
@@ -43,5 +46,5 @@ class Listener(Protocol):
         ...
 
     def elapsed(self) -> float:
-        """Seconds since the attempt began, by a clock that nobody sets."""
+        """Seconds since the attempt began, measured by a monotonic clock."""
         ...

@@ -1,4 +1,4 @@
-"""Turns the calls of stable-baselines3 into events: the one callback there is."""
+"""The only callback of a training: turns the calls of stable-baselines3 into events."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,23 +9,23 @@ from stable_baselines3.common.logger import KVWriter
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
-from rlexp.training.keeping import Keeper
-from rlexp.training.parameters import all_finite, lost_loss
+from rlexp.training.checkpointing import CheckpointScheduler
+from rlexp.training.parameters import all_finite, diverged_loss
 from rlexp.training.snapshot import Restored
-from rlexp.training.stopping import heed
+from rlexp.training.stopping import heartbeat_and_check_stop
 
 CHECK_EVERY = 100
 """Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""
 LONG_ROLLOUT = 100
-"""Calls in a rollout from which on the weights are checked at every one."""
+"""Calls in a rollout; weights are checked at each rollout of at least this length."""
 
 
 class Diverged(Exception):  # noqa: N818
-    """A loss or a parameter is no number any more."""
+    """A loss or a parameter is NaN or infinite."""
 
 
 class MetricWriter(KVWriter):
-    """A sink of stable-baselines3's logger that emits what is logged, at the logger's cadence."""
+    """An output of stable-baselines3's logger that emits logged values as events."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -39,15 +39,16 @@ class MetricWriter(KVWriter):
         """Emit the numbers among the logged values."""
         del key_excluded
         metrics = {k: float(v) for k, v in key_values.items() if isinstance(v, int | float)}
+        # Scalars of NumPy and of torch are neither int nor float, but have no dimensions.
         metrics |= {k: float(v) for k, v in key_values.items() if getattr(v, "ndim", None) == 0}
         self._listener.emit(Measured(time=self._listener.now(), step=step, metrics=metrics))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the listener outlives the logger."""
 
 
 class Recorder(BaseCallback):
-    """Watches a training: heartbeats, evaluations, checkpoints, faults, requests to stop."""
+    """Triggers heartbeats, evaluations, checkpoints and divergence checks of a training."""
 
     def __init__(
         self,
@@ -55,14 +56,14 @@ class Recorder(BaseCallback):
         budget: Budget,
         *,
         evaluate: Callable[[], object],
-        keeper: Keeper,
+        scheduler: CheckpointScheduler,
         restored: Restored | None,
     ) -> None:
         super().__init__()
         self._listener = listener
         self._budget = budget
         self._evaluate = evaluate
-        self._keeper = keeper
+        self._scheduler = scheduler
         self._restored = restored
         self._earlier = restored.progress.seconds if restored else 0.0
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
@@ -70,18 +71,23 @@ class Recorder(BaseCallback):
         self._last_rollout = 0
 
     def _evaluations_due(self, step: int) -> int:
-        """Evaluations up to a step. A last rollout may go past the budget; they do not."""
+        """Number of evaluations due up to a step; steps beyond the budget do not count.
+
+        The last rollout may end after the budget.
+        """
         every = self._budget.evaluation_every
         return min(step, self._budget.steps) // every if every is not None else 0
 
     def _on_rollout_start(self) -> None:
         if self._restored is not None:
+            # `learn` may draw random numbers before its first rollout (gSDE does), so the
+            # generators are restored only here.
             self._restored.begin_rollout()
             self._restored = None
         else:
-            self._keeper.rollout_starts(self.num_timesteps)
-            if self._keeper.asked_at is not None:
-                self._heed()
+            self._scheduler.rollout_starts(self.num_timesteps)
+            if self._scheduler.asked_at is not None:
+                self._heartbeat_and_check_stop()
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
@@ -89,24 +95,24 @@ class Recorder(BaseCallback):
 
     def check_numbers(self) -> None:
         """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
-        if name := lost_loss(self.model.logger.name_to_value):
+        if name := diverged_loss(self.model.logger.name_to_value):
             raise Diverged(f"{name} is no finite number at step {self.num_timesteps}")
         if not all_finite(self.model):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:
-        self._heed()
+        self._heartbeat_and_check_stop()
         due = self._evaluations_due(self.num_timesteps)
         if due > self._evaluated:
             self._evaluated = due
             self._evaluate()
         return True
 
-    def _heed(self) -> None:
-        heed(
+    def _heartbeat_and_check_stop(self) -> None:
+        heartbeat_and_check_stop(
             self._listener,
             self._budget,
             self.num_timesteps,
-            obey=self._keeper.may_end,
+            obey=self._scheduler.may_end,
             earlier=self._earlier,
         )

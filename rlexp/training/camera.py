@@ -1,4 +1,4 @@
-"""Films an episode without a display."""
+"""Records a video of an episode, with or without a display."""
 
 import os
 import sys
@@ -18,11 +18,11 @@ from rlexp.environments import Environment, Stage
 from rlexp.environments.composed import Around, at
 from rlexp.errors import ConfigError
 from rlexp.training.evaluate import Episodes, Evaluator
-from rlexp.training.film import DEFAULT_RATE, Frame, open_film
+from rlexp.training.film import DEFAULT_RATE, Frame, open_video
 
 
 class Camera(gym.Wrapper[Any, Any, Any, Any]):
-    """Shows every frame of the first episode."""
+    """Passes every frame of the first episode to a function."""
 
     def __init__(self, env: gym.Env[Any, Any], show: Callable[[Frame], object]) -> None:
         super().__init__(env)
@@ -30,13 +30,13 @@ class Camera(gym.Wrapper[Any, Any, Any, Any]):
         self._over = False
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset and show the first frame."""
+        """Reset, and pass on the first frame."""
         result = self.env.reset(**settings)
         self._shoot()
         return result
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step and show the frame."""
+        """Step, and pass on the frame."""
         result = self.env.step(action)
         self._shoot()
         self._over |= bool(result[2] or result[3])
@@ -48,8 +48,8 @@ class Camera(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Filmed(Around):
-    """An environment with a camera."""
+class WithCamera(Around):
+    """A task whose environments have a camera."""
 
     show: Callable[[Frame], object]
 
@@ -58,16 +58,17 @@ class Filmed(Around):
         render: str | None = None,
         inner: Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]] | None = None,
     ) -> gym.Env[Any, Any]:
-        """Return one fresh environment behind a camera."""
+        """Return one fresh environment with a camera."""
         return Camera(self.environment.make(render, inner), self.show)
 
 
 def without_display() -> None:
-    """Let the libraries that draw do so without a screen; call it before they are imported."""
+    """Configure rendering without a screen; call it before the rendering libraries are imported."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    # OSMesa renders on the CPU and is slow, so it is only used without EGL.
     library = "egl" if find_library("EGL") or not find_library("OSMesa") else "osmesa"
     os.environ.setdefault("MUJOCO_GL", library)
     os.environ.setdefault("PYOPENGL_PLATFORM", library)
@@ -82,17 +83,18 @@ def film(
     sampling: int,
     deterministic: bool,
 ) -> Episodes:
-    """Play and film one episode; returns it.
+    """Play one episode and record its video; returns the episode.
 
     Raises:
-        ConfigError: The environment cannot be rendered here; says why.
+        ConfigError: The environment cannot be rendered here; the message says why.
     """
     try:
-        with closing(open_film(path)) as movie, warnings.catch_warnings():
+        with closing(open_video(path)) as movie, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            filmed = Filmed(at(environment, Stage.EVALUATION), movie.add)
-            evaluator = Evaluator(filmed, 1, render="rgb_array")
+            recorded = WithCamera(at(environment, Stage.EVALUATION), movie.add)
+            evaluator = Evaluator(recorded, 1, render="rgb_array")
             with closing(evaluator):
+                # Known only once the environment exists; set before the first frame.
                 movie.rate = _rate(evaluator)
                 return evaluator.evaluate(
                     model,
@@ -105,7 +107,8 @@ def film(
     except Exception as error:
         reason = " ".join(str(error).split()).rstrip(":") or type(error).__name__
         raise ConfigError(
-            f"{environment.task} cannot be filmed here: {reason}; evaluate it without --video"
+            f"no video of {environment.task} can be recorded here: {reason}; run the command "
+            "without --video"
         ) from error
 
 
@@ -116,7 +119,7 @@ def _rate(evaluator: Evaluator) -> float:
 
 
 def _checked(frame: Any) -> Frame:
-    picture = np.asarray(frame)
-    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-        raise ConfigError("its render() returns no picture for render_mode='rgb_array'")
-    return picture
+    image = np.asarray(frame)
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise ConfigError("its render() returns no image for render_mode='rgb_array'")
+    return image

@@ -1,4 +1,4 @@
-"""Evaluation: the one code path for training, test and command line."""
+"""Evaluation of policies: the same code for training, final scores and the command line."""
 
 import inspect
 import math
@@ -26,18 +26,18 @@ class Episodes:
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    told: list[Mapping[str, float]] = field(default_factory=list)
+    measured: list[Mapping[str, float]] = field(default_factory=list)
 
     @property
     def measures(self) -> dict[str, tuple[float, ...]] | None:
-        """What wrappers measured, by name: one number for each episode, NaN where there is none."""
-        names = sorted({name for each in self.told for name in each})
-        found = {n: tuple(float(each.get(n, math.nan)) for each in self.told) for n in names}
-        return found or None
+        """Measures by name, one number per episode; NaN where an episode lacks the measure."""
+        names = sorted({name for each in self.measured for name in each})
+        columns = {n: tuple(float(each.get(n, math.nan)) for each in self.measured) for n in names}
+        return columns or None
 
 
 class Evaluator:
-    """Plays episodes with a policy, on environments of its own, disturbing no generator."""
+    """Plays episodes with a policy on separate environments; leaves every generator unchanged."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Evaluator:
         render: str | None = None,
         stage: Stage = Stage.EVALUATION,
     ) -> None:
-        """Make `count` environments that play side by side, as they are at a stage."""
+        """Make a vector of `count` environments for a stage."""
         self.vector, self._members = evaluation_vector(at(environment, stage), count, render)
 
     def evaluate(
@@ -59,20 +59,20 @@ class Evaluator:
         deterministic: bool,
         beat: Callable[[], object],
     ) -> Episodes:
-        """Play fresh episodes.
+        """Play new episodes and return their returns, lengths and measures.
 
-        Each environment plays its own share, fixed beforehand: taking whichever episodes end
-        first would favour short ones (stable-baselines3 issue 402). An environment that is through
-        with its share rests: the policy still acts in all of them at once, so that neither its
-        rounding nor what it draws depends on who rests, but nothing is simulated for it.
+        Each environment plays a number of episodes that is fixed in advance: taking the episodes
+        that end first would favour short ones (stable-baselines3 issue 402). An environment that
+        has played its episodes rests: the policy still computes an action for it, so that rounding
+        and random draws do not depend on which environments rest, but nothing is simulated.
 
         Args:
             model: The learner.
-            seeds: One for each environment; the same seeds give the same episodes.
-            sampling: Seed for what a stochastic policy draws.
-            episodes: How many in all.
+            seeds: Seed of each environment; the same seeds give the same episodes.
+            sampling: Seed for the draws of a stochastic policy.
+            episodes: Number of episodes over all environments.
             deterministic: Whether the policy acts without sampling.
-            beat: Called at each step, to show that the run is alive.
+            beat: Called at each step, as a heartbeat.
         """
         if model.env is not None:
             share_statistics(model.env, self.vector)
@@ -99,9 +99,11 @@ def _play(
     left = [episodes // count + (i < episodes % count) for i in range(count)]
     for member, share in zip(members, left, strict=True):
         member.play(share)
-    found: list[Episodes] = [Episodes() for _ in members]
+    played: list[Episodes] = [Episodes() for _ in members]
+    # Only MaskablePPO takes masks, and its `predict` allows every action without them.
     masked = "action_masks" in inspect.signature(model.predict).parameters
     observations = vector.reset()
+    # Hidden states of a recurrent policy, which `starts` clears at the beginning of an episode.
     states: Any = None
     starts = np.ones(count, dtype=bool)
     while any(left):
@@ -117,27 +119,27 @@ def _play(
         beat()
         for i in np.flatnonzero(starts):
             left[i] -= 1
-            found[i].returns.append(float(infos[i]["episode"]["r"]))
-            found[i].lengths.append(int(infos[i]["episode"]["l"]))
-            found[i].told.append(infos[i].get(MEASURES, {}))
+            played[i].returns.append(float(infos[i]["episode"]["r"]))
+            played[i].lengths.append(int(infos[i]["episode"]["l"]))
+            played[i].measured.append(infos[i].get(MEASURES, {}))
     return Episodes(
-        [value for each in found for value in each.returns],
-        [value for each in found for value in each.lengths],
-        [value for each in found for value in each.told],
+        [value for each in played for value in each.returns],
+        [value for each in played for value in each.lengths],
+        [value for each in played for value in each.measured],
     )
 
 
 def _masks(vector: VecEnv, playing: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which actions are allowed (environments × actions): all of them in those that rest."""
-    found = np.stack(vector.env_method("action_masks", indices=playing.tolist()))
-    masks = np.ones((vector.num_envs, *found.shape[1:]), dtype=bool)
-    masks[playing] = found
+    """Return the allowed actions (environments × actions); environments at rest allow all."""
+    active = np.stack(vector.env_method("action_masks", indices=playing.tolist()))
+    masks = np.ones((vector.num_envs, *active.shape[1:]), dtype=bool)
+    masks[playing] = active
     return masks
 
 
 @contextmanager
 def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
-    """Seed every generator that a policy may draw from, and put all of them back afterwards."""
+    """Seed every generator that a policy may draw from; restore all states at the end."""
     generator = model.action_space.np_random
     python, numpy, actions = (
         random.getstate(),
@@ -146,7 +148,7 @@ def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
     )
     with torch.random.fork_rng():
         random.seed(seed)
-        # Random actions of an exploring policy come from the generator of its action space.
+        # DQN draws its random actions from the generator of the action space.
         generator.bit_generator.state = np.random.PCG64(seed).state
         np.random.seed(seed)  # noqa: NPY002
         torch.manual_seed(seed)

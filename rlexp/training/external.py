@@ -1,4 +1,8 @@
-"""One training by a script: started, followed by what it writes, ended with all it started."""
+"""Training by an external script: starts it, reads its results file, and ends its processes.
+
+`Tail` reads the growing results file, `Results` checks its lines and turns them into events, and
+`train_by_script` supervises the process of the script.
+"""
 
 import json
 import math
@@ -18,15 +22,15 @@ from rlexp.training import Listener
 from rlexp.training.stopping import Stopped, TimedOut
 
 KEYS = ("step", "metrics", "returns", "lengths", "seconds", "measures", "final")
-OF_EPISODES = KEYS[2:]
+EVALUATION_KEYS = KEYS[2:]
 LEAST, MOST = 0.9, 2.0
-"""Of the budget: whole rollouts may end a little before it, or well after it."""
+"""Allowed final step as a factor of the budget; scripts that train in whole rollouts miss it."""
 LONGEST_LINE = 1 << 24
-"""Bytes."""
+"""Longest line of the results file, in bytes."""
 
 
-class Faulty(Exception):  # noqa: N818
-    """A script did not do what was asked of it."""
+class ScriptFault(Exception):  # noqa: N818
+    """A script crashed, or did not write valid results."""
 
     def __init__(self, failure: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -42,23 +46,25 @@ class Tail:
     _rest: bytes = b""
 
     def read(self, *, whole: bool = False) -> list[bytes]:
-        """Complete lines that were not read before; with `whole`, what is left over is one too.
+        """Return new complete lines; with `whole`, also an unterminated last line.
 
         Raises:
-            Faulty: The file was cut or removed, or a line is endless.
+            ScriptFault: The file was truncated or removed, or a line is too long.
         """
         try:
             if self.path.stat().st_size < self._offset:
-                raise Faulty(Failure.USER, "the results file was cut: append to it")
+                raise ScriptFault(Failure.USER, "the results file was cut: append to it")
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 content = file.read()
         except FileNotFoundError as error:
-            raise Faulty(Failure.USER, "the results file was removed: append to it") from error
+            raise ScriptFault(
+                Failure.USER, "the results file was removed: append to it"
+            ) from error
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
         if len(self._rest) > LONGEST_LINE:
-            raise Faulty(
+            raise ScriptFault(
                 Failure.USER, f"a line of the results file exceeds {LONGEST_LINE:,} bytes"
             )
         if whole:
@@ -68,14 +74,14 @@ class Tail:
 
 @dataclass(slots=True)
 class Results:
-    """Turns lines into events, in their order; what makes no sense is refused.
+    """Turns lines of a results file into events, and refuses invalid lines.
 
     Attributes:
-        budget: What the lines must keep to.
-        now: Seconds since 1970.
+        budget: The budget that steps and numbers of episodes are checked against.
+        now: Returns seconds since 1970.
         step: The step of the last line.
-        evaluations: Steps of the evaluations so far, the final one left out.
-        final: Whether the final evaluation has come.
+        evaluations: Steps of the evaluations so far, without the final one.
+        final: Whether the final evaluation was read.
     """
 
     budget: Budget
@@ -86,40 +92,40 @@ class Results:
     _number: int = 0
 
     def read(self, line: bytes) -> list[Measured | Evaluated]:
-        """The events that a line tells; one that has only a step is a sign of life.
+        """Return the events of a line; a line with only a step is a heartbeat and gives no event.
 
         Raises:
-            Faulty: Says what is wrong with it.
+            ScriptFault: The line is invalid; the message says why.
         """
         self._number += 1
-        plain = self._parsed(line)
+        entry = self._parsed(line)
         if self.final:
-            raise self._fault("it follows the final evaluation, after which nothing may")
-        self.step = self._checked_step(plain.get("step"))
+            raise self._fault("no line may follow the final evaluation")
+        self.step = self._checked_step(entry.get("step"))
         events: list[Measured | Evaluated] = []
-        if "metrics" in plain:
-            metrics = self._numbers(plain["metrics"], "metrics")
+        if "metrics" in entry:
+            metrics = self._numbers(entry["metrics"], "metrics")
             events.append(Measured(time=self.now(), step=self.step, metrics=metrics))
-        if "returns" in plain:
-            events.append(self._evaluated(plain))
-        elif given := [key for key in OF_EPISODES if key in plain]:
-            raise self._fault(f"{given[0]} without returns")
+        if "returns" in entry:
+            events.append(self._evaluated(entry))
+        elif orphans := [key for key in EVALUATION_KEYS if key in entry]:
+            raise self._fault(f"{orphans[0]} needs returns in the same line")
         return events
 
     def check_whole(self) -> None:
-        """Refuse results without the evaluations that the score is made of.
+        """Refuse results without the evaluations that the score needs.
 
         Raises:
-            Faulty: Says which are missing.
+            ScriptFault: An evaluation is missing; the message says which.
         """
         if not self.final:
-            raise Faulty(
+            raise ScriptFault(
                 Failure.USER,
                 f"the script ended at step {self.step} without a final evaluation: the last line "
                 'needs "returns" and "final": true',
             )
         if self.budget.score != "final" and not self.evaluations:
-            raise Faulty(
+            raise ScriptFault(
                 Failure.USER,
                 f"budget.score={self.budget.score} reads the evaluations during training, and the "
                 "script wrote none",
@@ -127,17 +133,17 @@ class Results:
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         try:
-            plain = json.loads(line)
+            entry = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise self._fault(f"it is no JSON: {_shown(line)}") from error
-        if not isinstance(plain, Mapping):
-            raise self._fault(f"it is no JSON object: {_shown(line)}")
-        for key in plain:
+            raise self._fault(f"it is not JSON: {_quoted(line)}") from error
+        if not isinstance(entry, Mapping):
+            raise self._fault(f"it is not a JSON object: {_quoted(line)}")
+        for key in entry:
             if key not in KEYS:
                 raise self._fault(
                     f"unknown key {key!r}{did_you_mean(key, KEYS)} (there are: {', '.join(KEYS)})"
                 )
-        return plain
+        return entry
 
     def _checked_step(self, step: Any) -> int:
         if type(step) is not int or step < 0:
@@ -149,33 +155,33 @@ class Results:
             raise self._fault(f"step {step} is far beyond budget.steps={self.budget.steps}")
         return step
 
-    def _evaluated(self, plain: Mapping[str, Any]) -> Evaluated:
-        final = plain.get("final", False)
+    def _evaluated(self, entry: Mapping[str, Any]) -> Evaluated:
+        final = entry.get("final", False)
         if type(final) is not bool:
             raise self._fault(f"final={final!r} is neither true nor false")
-        returns = self._returns(plain["returns"], final=final)
-        seconds = plain.get("seconds", 0.0)
+        returns = self._returns(entry["returns"], final=final)
+        seconds = entry.get("seconds", 0.0)
         if not _is_number(seconds) or not 0 <= seconds < math.inf:
             raise self._fault(f"seconds={seconds!r} is no duration")
         try:
-            measures = self._measures(plain.get("measures"))
+            measures = self._measures(entry.get("measures"))
             more = {} if measures is None else {"measures": measures}
             event = Evaluated(
                 time=self.now(),
                 step=self.step,
                 returns=returns,
-                lengths=self._lengths(plain.get("lengths"), len(returns)),
+                lengths=self._lengths(entry.get("lengths"), len(returns)),
                 seconds=float(seconds),
                 final=final,
                 **more,
             )
         except ValueError as error:
             raise self._fault(str(error)) from error
-        self._place(final=final)
+        self._note_evaluation(final=final)
         return event
 
-    def _place(self, *, final: bool) -> None:
-        """Take note of an evaluation, and refuse one at a step where none may be."""
+    def _note_evaluation(self, *, final: bool) -> None:
+        """Note an evaluation; refuse an early final one and a second one at the same step."""
         if final:
             self.final = True
             if self.step < LEAST * self.budget.steps:
@@ -190,20 +196,21 @@ class Results:
 
     def _returns(self, values: Any, *, final: bool) -> tuple[float, ...]:
         name = "final_episodes" if final else "evaluation_episodes"
-        wanted = getattr(self.budget, name)
+        expected = getattr(self.budget, name)
         if not isinstance(values, list) or not all(map(_is_number, values)):
             raise self._fault("returns must be a list of numbers, one for each episode")
-        if len(values) != wanted:
-            raise self._fault(f"{len(values)} returns, where budget.{name}={wanted}")
+        if len(values) != expected:
+            raise self._fault(f"{len(values)} returns, where budget.{name}={expected}")
         if not all(map(math.isfinite, values)):
-            raise Faulty(Failure.NAN, f"a return is no finite number at step {self.step}")
+            raise ScriptFault(Failure.NAN, f"a return is no finite number at step {self.step}")
         return tuple(map(float, values))
 
     def _lengths(self, values: Any, episodes: int) -> tuple[int, ...]:
         if values is None:
             return ()
-        sound = isinstance(values, list) and all(type(n) is int and n > 0 for n in values)
-        if not sound or len(values) != episodes:
+        # `type(n) is int` because JSON's true would pass as an int.
+        is_valid = isinstance(values, list) and all(type(n) is int and n > 0 for n in values)
+        if not is_valid or len(values) != episodes:
             raise self._fault("lengths must be a list of whole numbers, one for each episode")
         return tuple(values)
 
@@ -212,47 +219,48 @@ class Results:
             return None
         if not isinstance(values, Mapping):
             raise self._fault("measures must be a mapping from names to lists of numbers")
-        found = {}
+        measures = {}
         for name, column in values.items():
             if not isinstance(column, list) or not all(n is None or _is_number(n) for n in column):
                 raise self._fault(f"measures.{name} must be a list of numbers and nulls")
-            found[name] = tuple(math.nan if n is None else float(n) for n in column)
-        return found
+            measures[name] = tuple(math.nan if n is None else float(n) for n in column)
+        return measures
 
     def _numbers(self, values: Any, what: str) -> dict[str, float]:
         if not isinstance(values, Mapping) or not all(map(_is_number, values.values())):
             raise self._fault(f"{what} must be a mapping from names to numbers")
         return {name: float(value) for name, value in values.items()}
 
-    def _fault(self, reason: str) -> Faulty:
-        return Faulty(Failure.USER, f"line {self._number} of the results file: {reason}")
+    def _fault(self, reason: str) -> ScriptFault:
+        return ScriptFault(Failure.USER, f"line {self._number} of the results file: {reason}")
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
+        # JSON has whole numbers that are too large for a float.
         float(value)
     except OverflowError:
         return False
     return True
 
 
-def _shown(line: bytes) -> str:
+def _quoted(line: bytes) -> str:
     text = line.decode(errors="replace").strip()
     return repr(text if len(text) <= 80 else f"{text[:80]}…")
 
 
 VERSION = 1
-"""Of the configuration file."""
+"""Version of the format of the configuration file."""
 POLL = 0.05
-"""Seconds between looks at the results file."""
+"""Seconds between two reads of the results file."""
 GRACE = 5.0
-"""Seconds that a script gets to end itself once it is asked to."""
+"""Seconds between the request to terminate a script and killing it."""
 CLEARING = 5.0
-"""Seconds that the system gets to clear away what was killed."""
+"""Seconds to wait for killed processes to disappear."""
 SHELL = 128
-"""What a shell adds to the number of a signal that ended its command."""
+"""Exit code of a shell minus the signal number that ended its command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,14 +268,14 @@ class Script:
     """A script that is ready to be started.
 
     Attributes:
-        words: Its command.
-        variables: Every variable of its environment.
-        configuration: Where it is told what to do.
-        told: What it is told there, as JSON values.
-        results: Where it writes what it did.
-        folder: Where it may write whatever else it likes.
-        last_words: The last line that it printed, or nothing.
-        memory_kills: How often the kernel has killed a process for memory so far.
+        words: The command as a list of arguments.
+        variables: All environment variables of its process.
+        configuration: The configuration file that the script reads.
+        told: The content of the configuration file as JSON values.
+        results: The results file that the script appends to.
+        folder: A folder for any other files of the script.
+        last_words: Returns the last line that the script printed, or an empty string.
+        memory_kills: Returns how many processes the kernel has killed for lack of memory so far.
     """
 
     words: Sequence[str]
@@ -283,14 +291,14 @@ class Script:
 def told_to_script(
     spec: RunSpec, budget: Budget, *, task: str, results: Path, folder: Path
 ) -> dict[str, Any]:
-    """The content of a script's configuration file.
+    """Return the content of the configuration file of a script.
 
     Args:
         spec: The run.
-        budget: Its budget, with its time limit.
+        budget: The budget of the run, with its time limit.
         task: The name under which scores are compared.
-        results: Where to write results.
-        folder: Where to write whatever else.
+        results: The results file.
+        folder: A folder for any other files of the script.
     """
     streams = spec.streams
     count = spec.environment.get("vector", {}).get("count", 1)
@@ -325,17 +333,17 @@ def told_to_script(
 def train_by_script(
     script: Script, budget: Budget, listener: Listener, check: Callable[[], object] = lambda: None
 ) -> RunEnded:
-    """Let a script train one run to its end; every failure is a value, none an exception.
+    """Let a script train one run until it ends; failures are returned, never raised.
 
     Args:
-        script: What to start.
-        budget: What its results must keep to.
-        listener: Told of every event; the last is returned too.
-        check: Asked before the script is started; a RecordError interrupts the run.
+        script: The script to start.
+        budget: The budget that its results are checked against.
+        listener: Receives every event; the last event is also returned.
+        check: Called before the script is started; a RecordError interrupts the run.
     """
     results = Results(budget, listener.now)
     request: StopRequest | None = None
-    fault: Faulty | None = None
+    fault: ScriptFault | None = None
     listener.goes_on_from(None)
     try:
         check()
@@ -343,13 +351,15 @@ def train_by_script(
     except Stopped as stopped:
         request = stopped.request
     except TimedOut:
-        fault = Faulty(Failure.TIMEOUT, f"not done after {budget.timeout:g} s")
+        fault = ScriptFault(Failure.TIMEOUT, f"not done after {budget.timeout:g} s")
     except RecordError as error:
         request = StopRequest(Ending.INTERRUPTED, str(error))
     except OSError as error:
-        fault = Faulty(_failure_of(error), " ".join(f"{type(error).__name__}: {error}".split()))
-    except Faulty as error:
-        # What breaks while a run is being ended is no fault of the run.
+        fault = ScriptFault(
+            _failure_of(error), " ".join(f"{type(error).__name__}: {error}".split())
+        )
+    except ScriptFault as error:
+        # An error during a requested stop is caused by the stop, not by the script.
         request, fault = listener.stopping(), error
     if request is not None:
         ended = _ended(listener, results, request.ending, request.reason, rung=request.rung)
@@ -375,20 +385,21 @@ def _ended(
 
 
 def _follow(script: Script, results: Results, budget: Budget, listener: Listener) -> None:
-    """Start a script, and emit what it writes until it has ended."""
+    """Start a script, and emit the events of its results file until it has ended."""
     tail, kills, code = Tail(script.results), script.memory_kills(), None
     with _started(script) as process:
         listener.beat(0)
         while code is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLL)
-            # Asked before the file is read: what is there then is all there is.
+            # Poll before reading: if the script has ended, this read sees the complete file.
             code = process.poll()
-            # What a script that died has left unfinished is no line.
+            # A script that died may have left half a line, which must not hide its exit code.
             for line in tail.read(whole=code == 0):
                 for event in results.read(line):
                     listener.emit(event)
                 listener.beat(results.step)
+            # After the final evaluation the result is complete: let the script end by itself.
             if (request := listener.stopping()) is not None and not results.final:
                 raise Stopped(request)
             if budget.timeout is not None and listener.elapsed() > budget.timeout:
@@ -398,35 +409,40 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
     results.check_whole()
 
 
-def _died(code: int, script: Script, *, by_kernel: bool) -> Faulty:
-    """Why a script did not end well, with its last words."""
-    words = script.last_words()
+def _died(code: int, script: Script, *, by_kernel: bool) -> ScriptFault:
+    """Return the fault of a script that ended with an error, with the last line it printed."""
+    last_line = script.last_words()
     number = -code if code < 0 else code - SHELL
     try:
         name = Signals(number).name if number > 0 else ""
     except ValueError:
         name = ""
-    said = f": {words}" if words else ""
+    detail = f": {last_line}" if last_line else ""
     if not name:
-        return Faulty(Failure.USER, f"the script ended with code {code}{said}")
+        return ScriptFault(Failure.USER, f"the script ended with code {code}{detail}")
     memory = number == SIGKILL and by_kernel
     failure = Failure.OUT_OF_MEMORY if memory else Failure.CRASHED
-    return Faulty(failure, f"the script was killed by signal {number} ({name}){said}")
+    return ScriptFault(failure, f"the script was killed by signal {number} ({name}){detail}")
 
 
 @contextmanager
 def _started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a script, in the group of this process, with which it dies; in the end, end it."""
+    """Start a script in the process group of this process, and end it with all its children.
+
+    Killing the process group of the run therefore also kills the script.
+    """
     script.folder.mkdir(exist_ok=True)
     script.configuration.write_text(json.dumps(script.told, indent=2) + "\n")
+    # The file exists from the start, so that its absence means that the script removed it.
     script.results.touch()
     try:
+        # Without standard input, a script that asks a question fails instead of hanging.
         process = subprocess.Popen(
             list(script.words), env=dict(script.variables), stdin=subprocess.DEVNULL
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Faulty(
+        raise ScriptFault(
             Failure.USER,
             f"the command cannot be started: {script.words[0]}: {reason}; correct "
             "algorithm.command, whose files are seen from the folder of the rlexp command",
@@ -434,39 +450,41 @@ def _started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
     try:
         yield process
     finally:
-        end(process, GRACE)
+        terminate_with_children(process, GRACE)
 
 
 def _failure_of(error: OSError) -> Failure:
     return Failure.DISK if error.errno in DISK_ERRORS else Failure.USER
 
 
-def end(process: "subprocess.Popen[bytes]", grace: float) -> None:
-    """Ask a process and all it started to end, and kill after some seconds what still lives.
+def terminate_with_children(process: "subprocess.Popen[bytes]", grace: float) -> None:
+    """Terminate a process and its descendants, and kill those alive after `grace` seconds.
 
-    What was killed is gone when this returns, unless the system takes very long.
+    Killed processes are gone when this returns, unless the system needs more than `CLEARING`
+    seconds.
     """
     import psutil
 
     if process.poll() is not None:
         return
     try:
-        own = psutil.Process(process.pid)
-        family = [own, *own.children(recursive=True)]
+        leader = psutil.Process(process.pid)
+        # Listed before anything ends: orphans lose their link to the leader.
+        family = [leader, *leader.children(recursive=True)]
     except psutil.Error:
         process.wait()
         return
-    for one in family:
+    for member in family:
         with suppress(psutil.Error):
-            one.terminate()
+            member.terminate()
     _, alive = psutil.wait_procs(family, grace)
     killed = list(alive)
-    for one in alive:
+    for member in alive:
         with suppress(psutil.Error):
-            # What it has started since, too.
-            killed += one.children(recursive=True)
-    for one in killed:
+            # Processes that it has started since the first listing.
+            killed += member.children(recursive=True)
+    for member in killed:
         with suppress(psutil.Error):
-            one.kill()
+            member.kill()
     psutil.wait_procs(killed, CLEARING)
     process.wait()

@@ -1,4 +1,4 @@
-"""Video files that grow by a frame at a time: mp4 where ffmpeg is installed, else GIF."""
+"""Video files that are written frame by frame: mp4 if ffmpeg is installed, else GIF."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,19 +9,19 @@ import numpy as np
 from rlexp.errors import ConfigError
 
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
-"""A picture: height × width × 3, red, green and blue from 0 to 255."""
+"""An image: height × width × 3 (red, green, blue), 0 to 255."""
 
 DEFAULT_RATE = 30.0
-"""Frames per second where the environment does not say."""
+"""Frames per second if the environment declares none."""
 LARGEST_GIF = 400
-"""Pixels of the longer side of a GIF."""
+"""Length of the longer side of a GIF, in pixels."""
 MOST_GIF_FRAMES = 1500
 GIF_RATE = 25.0
-"""Frames per second beyond which viewers do not play a GIF at its own speed."""
+"""Largest number of frames per second that viewers play at the right speed."""
 
 
-class Film(Protocol):
-    """A video file in the making."""
+class VideoFile(Protocol):
+    """A video file that is being written."""
 
     rate: float
     """Frames per second; may be set until the first frame is added."""
@@ -36,7 +36,7 @@ class Film(Protocol):
 
 
 class Mp4:
-    """A video by ffmpeg, frame by frame."""
+    """An mp4 video, written by ffmpeg."""
 
     def __init__(self, path: Path) -> None:
         self.rate = DEFAULT_RATE
@@ -44,7 +44,7 @@ class Mp4:
         self._writer: Any = None
 
     def add(self, frame: Frame) -> None:
-        """Append a frame; the format takes even sides only, so an odd one gains a row."""
+        """Append a frame; an odd side is extended by one pixel, as the format requires."""
         height, width = frame.shape[:2]
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._writer is None:
@@ -66,12 +66,13 @@ class Mp4:
             macro_block_size=2,
             ffmpeg_log_level="error",
         )
+        # The writer is a generator: this runs it up to its first frame.
         writer.send(None)
         return writer
 
 
 class Gif:
-    """A small animation; a long episode keeps fewer frames a second, not fewer seconds."""
+    """A small GIF; a long episode keeps fewer frames per second, but its whole duration."""
 
     def __init__(self, path: Path) -> None:
         self.rate = DEFAULT_RATE
@@ -81,7 +82,7 @@ class Gif:
         self._frames: list[Any] = []
 
     def add(self, frame: Frame) -> None:
-        """Append a frame, if it is one of those that are kept."""
+        """Append a frame, or skip it to keep the frame rate."""
         from PIL import Image
 
         if not self._seen:
@@ -92,6 +93,7 @@ class Gif:
             self._frames.append(image.quantize())
         self._seen += 1
         if len(self._frames) > MOST_GIF_FRAMES:
+            # A GIF is written at the end from memory: halve the frame rate to bound the size.
             self._frames, self._every = self._frames[::2], self._every * 2
 
     def close(self) -> None:
@@ -105,10 +107,10 @@ class Gif:
 
 
 def ending() -> str:
-    """The ending of the files that can be written here.
+    """The suffix of the video files that the installed packages can write.
 
     Raises:
-        ConfigError: Nothing that writes videos is installed.
+        ConfigError: No package that writes videos is installed.
     """
     if find_spec("imageio_ffmpeg"):
         return ".mp4"
@@ -121,6 +123,6 @@ def ending() -> str:
     )
 
 
-def open_film(path: Path) -> Film:
-    """Begin a film in the format that the path's ending names."""
+def open_video(path: Path) -> VideoFile:
+    """Open a video file in the format of the suffix of `path`."""
     return Mp4(path) if path.suffix == ".mp4" else Gif(path)

@@ -1,4 +1,10 @@
-"""What a learner knows besides its parameters, taken between two rollouts and put back there."""
+"""The state of a learner that stable-baselines3 leaves out of its saved files.
+
+A saved model of stable-baselines3 holds parameters and optimisers. To continue a training bit for
+bit, a checkpoint also needs the replay buffer, the random generators, and the counters, last
+observations and noise of the learner. All are captured between two rollouts and restored there.
+`pack` and `unpack` store them as npz files, without pickle.
+"""
 
 import io
 import json
@@ -30,32 +36,32 @@ ARRAY = "__array__"
 
 
 def pack(tree: Any) -> bytes:
-    """A tree of dictionaries, lists, arrays and JSON values as an npz file.
+    """Return a tree of dictionaries, lists, arrays and JSON values as an npz file.
 
     Raises:
-        TypeError: It holds anything else.
+        TypeError: The tree holds a value of another type.
     """
     arrays: list[np.ndarray[Any, Any]] = []
     text = json.dumps(_without_arrays(tree, arrays))
-    named = {str(position): array for position, array in enumerate(arrays)}
+    by_number = {str(position): array for position, array in enumerate(arrays)}
     buffer = io.BytesIO()
-    written = np.frombuffer(text.encode(), dtype=np.uint8)
-    np.savez(buffer, allow_pickle=False, **{TREE: written}, **named)
+    encoded = np.frombuffer(text.encode(), dtype=np.uint8)
+    np.savez(buffer, allow_pickle=False, **{TREE: encoded}, **by_number)
     return buffer.getvalue()
 
 
 def unpack(content: bytes) -> Any:
-    """The inverse of `pack`.
+    """Return the tree that `pack` stored.
 
     Raises:
-        ValueError: The content is no such file.
+        ValueError: The content was not written by `pack`.
     """
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return _with_arrays(json.loads(arrays.pop(TREE).tobytes()), arrays)
     except Exception as error:
-        raise ValueError(f"it is no packed tree: {error!r}") from error
+        raise ValueError(f"the content is not a packed tree: {error!r}") from error
 
 
 def _without_arrays(tree: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
@@ -88,13 +94,14 @@ def _with_arrays(tree: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     return tree
 
 
-KNOWN = (ReplayBuffer, DictReplayBuffer, NStepReplayBuffer)
-"""Buffers whose whole content is their arrays, with a position that counts up."""
+# Compared by exact type: a subclass may hold state outside of its arrays, as HER does.
+SUPPORTED_BUFFERS = (ReplayBuffer, DictReplayBuffer, NStepReplayBuffer)
+"""Replay buffers whose content is their arrays and one position that counts up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """Which transitions a buffer holds, counted in rows from the run's first on.
+class BufferExtent:
+    """The rows that a replay buffer holds, numbered from the first row of the run.
 
     A row holds one transition of each environment of the vector.
     """
@@ -104,36 +111,39 @@ class Extent:
 
 
 def buffer_of(model: BaseAlgorithm) -> ReplayBuffer | None:
-    """The learner's replay buffer, or nothing."""
+    """The learner's replay buffer, or None."""
     buffer: ReplayBuffer | None = getattr(model, "replay_buffer", None)
     return buffer
 
 
 def replay_obstacle(model: BaseAlgorithm) -> str | None:
-    """Why the experience of a learner cannot be saved row by row, or nothing."""
+    """The reason why the replay buffer cannot be saved row by row, or None."""
     buffer = buffer_of(model)
-    if buffer is None or type(buffer) in KNOWN:
+    if buffer is None or type(buffer) in SUPPORTED_BUFFERS:
         return None
-    return f"a {type(buffer).__name__} holds more than transitions"
+    return f"a replay buffer of class {type(buffer).__name__} cannot be saved by rlexp"
 
 
-def extent(model: BaseAlgorithm) -> Extent:
-    """What the buffer holds now; call it between rollouts.
+def buffer_extent(model: BaseAlgorithm) -> BufferExtent:
+    """Return the rows that the buffer holds; call it between two rollouts.
 
     Raises:
         ValueError: The buffer did not receive a row at each step.
     """
     buffer = buffer_of(model)
     if buffer is None:
-        return Extent(0, 0)
+        return BufferExtent(0, 0)
     end = model.num_timesteps // buffer.n_envs
     if end % buffer.buffer_size != buffer.pos or (end >= buffer.buffer_size) is not buffer.full:
-        raise ValueError(f"the replay buffer stands at {buffer.pos} after {end} rows")
-    return Extent(max(0, end - buffer.buffer_size), end)
+        raise ValueError(f"the replay buffer is at position {buffer.pos} after {end} rows")
+    return BufferExtent(max(0, end - buffer.buffer_size), end)
 
 
-def pending(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
-    """What the next row will find in its place: a lean buffer keeps its next observation there."""
+def pending_row(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
+    """Return a copy of the row at the write position, or an empty dictionary if it holds no data.
+
+    With `optimize_memory_usage`, stable-baselines3 stores the newest next observation in that row.
+    """
     buffer = buffer_of(model)
     if buffer is None or not buffer.optimize_memory_usage:
         return {}
@@ -141,14 +151,14 @@ def pending(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def first_row(model: BaseAlgorithm) -> int:
-    """The oldest row that is not overwritten by now."""
+    """The oldest row that the buffer still holds."""
     buffer = buffer_of(model)
     assert buffer is not None
     return max(0, model.num_timesteps // buffer.n_envs - buffer.buffer_size)
 
 
 def read_rows(model: BaseAlgorithm, begin: int, end: int) -> Transitions:
-    """The rows from `begin` to `end`, none of them overwritten."""
+    """Return the rows from `begin` to `end`; the buffer must still hold all of them."""
     buffer = buffer_of(model)
     assert buffer is not None
     rows = np.arange(begin, end) % buffer.buffer_size
@@ -161,7 +171,7 @@ def fill_buffer(
     stretches: Iterable[Transitions],
     next_row: dict[str, np.ndarray[Any, Any]],
 ) -> None:
-    """Fill a fresh buffer as it was when `model.num_timesteps` were taken.
+    """Restore the content of a fresh buffer at step `model.num_timesteps`.
 
     Raises:
         ValueError: Rows are missing, or they do not fit the buffer.
@@ -190,9 +200,10 @@ def _write(
     content: dict[str, np.ndarray[Any, Any]],
     buffer: ReplayBuffer,
 ) -> None:
+    # Checked before writing: NumPy would broadcast or cast arrays that do not fit.
     if set(content) != set(arrays):
         raise ValueError(f"transitions hold {sorted(content)} instead of {sorted(arrays)}")
-    # Of rows that share a place, the last stays.
+    # The buffer is a ring: of rows that share an index, only the newest is kept.
     rows = rows[-buffer.buffer_size :]
     for name, values in content.items():
         array = arrays[name]
@@ -202,19 +213,20 @@ def _write(
 
 
 def _arrays(buffer: ReplayBuffer) -> dict[str, np.ndarray[Any, Any]]:
-    """Every array with a row for each place, by name; those of dictionaries as `name/key`."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
+    """Return the arrays with `buffer_size` rows by name; in dictionaries, by `name/key`."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, value in vars(buffer).items():
         parts = value if isinstance(value, dict) else {"": value}
         for key, array in parts.items():
             if isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,):
-                found[f"{name}/{key}" if key else name] = array
-    return found
+                arrays[f"{name}/{key}" if key else name] = array
+    return arrays
 
 
 def capture_generators(model: BaseAlgorithm) -> dict[str, Any]:
-    """The states of Python's, NumPy's and torch's generators, and that of random actions."""
+    """Return the states of the generators of Python, NumPy, torch and the action space."""
     version, numbers, gauss = random.getstate()
+    # stable-baselines3 samples replay buffers with the legacy generator of NumPy.
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
     return {
         "python": {
@@ -236,7 +248,7 @@ def capture_generators(model: BaseAlgorithm) -> dict[str, Any]:
 
 
 def restore_generators(model: BaseAlgorithm, states: dict[str, Any]) -> None:
-    """Put every generator where it was."""
+    """Restore the states of all generators."""
     python, numpy = states["python"], states["numpy"]
     numbers = tuple(int(n) for n in python["numbers"])
     random.setstate((python["version"], numbers, python["gauss"]))
@@ -256,120 +268,126 @@ def restore_generators(model: BaseAlgorithm, states: dict[str, Any]) -> None:
 
 
 def _cuda_states() -> list[torch.Tensor]:
-    begun = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return torch.cuda.get_rng_state_all() if begun else []
+    # Reading the state would initialise CUDA in a run on the CPU, which costs memory and seconds.
+    initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.get_rng_state_all() if initialised else []
 
 
-_OF_THE_CALL = {
+_NOT_RESTORED = {
     "_num_timesteps_at_start",
     "_total_timesteps",
     "seed",
     "start_time",
     "verbose",
 }
-"""Numbers that belong to a call of `learn`, not to what was learned."""
+"""Numbers that each call of `learn` sets itself, or that the configuration sets."""
 _NUMBERS = (int, float, bool, np.integer, np.floating)
 
 
-def obstacle(model: BaseAlgorithm) -> str | None:
-    """Why a learner cannot go on in the middle of its training, or nothing."""
+def continuation_obstacle(model: BaseAlgorithm) -> str | None:
+    """The reason why a learner cannot continue in the middle of its training, or None."""
     if not hasattr(model, "collect_rollouts"):
-        return f"{type(model).__name__} draws what it tries next before it can be interrupted"
-    for noise in _noises(model):
+        # ARS evaluates all its random directions in one go, without rollouts between them.
+        return f"{type(model).__name__} has no rollouts between which it can be continued"
+    for noise in _action_noises(model):
         if type(noise) not in {NormalActionNoise, OrnsteinUhlenbeckActionNoise}:
-            return f"{type(noise).__name__} may remember what is not known here"
+            return f"{type(noise).__name__} may hold state that rlexp cannot save"
     return None
 
 
 def save_parameters(model: BaseAlgorithm) -> bytes:
-    """Parameters and optimisers, in the format of stable-baselines3."""
+    """Return parameters and optimisers in the file format of stable-baselines3."""
     buffer = io.BytesIO()
     model.save(buffer)
     return buffer.getvalue()
 
 
 def capture_learner(model: BaseAlgorithm) -> dict[str, Any]:
-    """Counters, last observations, statistics of episodes, noises; all copied."""
+    """Return copies of counters, last observations, episode statistics and noise."""
     return {
-        "numbers": {k: _plain(v) for k, v in vars(model).items() if _is_counter(k, v)},
-        "arrays": {k: _copied(v) for k, v in vars(model).items() if _is_arrays(v)},
+        "numbers": {k: _to_python(v) for k, v in vars(model).items() if _is_counter(k, v)},
+        # `_last_obs`, `_last_episode_starts` and the like: `learn` continues from them.
+        "arrays": {k: _copy(v) for k, v in vars(model).items() if _is_arrays(v)},
         "episodes": [_episode(e) for e in model.ep_info_buffer or ()],
-        "successes": [_plain(s) for s in model.ep_success_buffer or ()],
-        "lstm": [_array(t) for t in _recurrent(model)],
-        "noises": [getattr(noise, "noise_prev", np.zeros(0)).copy() for noise in _noises(model)],
-        "exploration": [[_array(t) for t in _matrices(d)] for d in _explorations(model)],
+        "successes": [_to_python(s) for s in model.ep_success_buffer or ()],
+        "lstm": [_array(t) for t in _lstm_states(model)],
+        "noises": [
+            getattr(noise, "noise_prev", np.zeros(0)).copy() for noise in _action_noises(model)
+        ],
+        "exploration": [[_array(t) for t in _matrices(d)] for d in _gsde_distributions(model)],
     }
 
 
 def prepare_learner(model: BaseAlgorithm, state: dict[str, Any]) -> None:
-    """Put back what `learn` looks at before its first rollout."""
+    """Restore the state that `learn` reads before its first rollout."""
     for name, value in state["numbers"].items():
+        # Some counters are NumPy scalars, and JSON returns Python numbers: keep the type.
         present = getattr(model, name, None)
         setattr(model, name, type(present)(value) if isinstance(present, _NUMBERS) else value)
     for name, value in state["arrays"].items():
-        setattr(model, name, _copied(value))
+        setattr(model, name, _copy(value))
     window = model._stats_window_size  # noqa: SLF001
     model.ep_info_buffer = deque(state["episodes"], maxlen=window)
     model.ep_success_buffer = deque(state["successes"], maxlen=window)
 
 
 def restore_learner(model: BaseAlgorithm, state: dict[str, Any]) -> None:
-    """Put back the rest, at the start of the rollout before which it was taken."""
-    for tensor, saved in zip(_recurrent(model), state["lstm"], strict=True):
+    """Restore the rest at the start of the first rollout, after `learn` has reset it."""
+    for tensor, saved in zip(_lstm_states(model), state["lstm"], strict=True):
         tensor.copy_(torch.from_numpy(saved))
-    for noise, previous in zip(_noises(model), state["noises"], strict=True):
+    for noise, previous in zip(_action_noises(model), state["noises"], strict=True):
         if hasattr(noise, "noise_prev"):
             noise.noise_prev = previous.copy()
-    for distribution, saved in zip(_explorations(model), state["exploration"], strict=True):
+    for distribution, saved in zip(_gsde_distributions(model), state["exploration"], strict=True):
         matrices = [torch.from_numpy(m.copy()).to(model.device) for m in saved]
         distribution.exploration_mat, distribution.exploration_matrices = matrices
 
 
 def _is_counter(name: str, value: Any) -> bool:
-    return isinstance(value, _NUMBERS) and name not in _OF_THE_CALL
+    return isinstance(value, _NUMBERS) and name not in _NOT_RESTORED
 
 
 def _is_arrays(value: Any) -> bool:
-    """Whether it is an array, or a dictionary of them."""
+    """Whether a value is an array or a non-empty dictionary of arrays."""
     if isinstance(value, dict):
         return bool(value) and all(isinstance(v, np.ndarray) for v in value.values())
     return isinstance(value, np.ndarray)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     return {k: v.copy() for k, v in value.items()} if isinstance(value, dict) else value.copy()
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _episode(episode: dict[str, Any]) -> dict[str, Any]:
-    return {key: _plain(value) for key, value in episode.items()}
+    return {key: _to_python(value) for key, value in episode.items()}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return tensor.detach().cpu().numpy().copy()
 
 
-def _recurrent(model: BaseAlgorithm) -> list[torch.Tensor]:
-    """The memory of recurrent policies: hidden and cell states of actor and critic."""
+def _lstm_states(model: BaseAlgorithm) -> list[torch.Tensor]:
+    """The hidden and cell states of actor and critic of a recurrent policy."""
     states = getattr(model, "_last_lstm_states", None)
     return [tensor for pair in states or () for tensor in pair]
 
 
-def _noises(model: BaseAlgorithm) -> list[Any]:
+def _action_noises(model: BaseAlgorithm) -> list[Any]:
     noise = model.action_noise
     if noise is None:
         return []
     return list(noise.noises) if isinstance(noise, VectorizedActionNoise) else [noise]
 
 
-def _explorations(model: BaseAlgorithm) -> list[StateDependentNoiseDistribution]:
-    """The distributions of state-dependent exploration, which keep what they drew."""
+def _gsde_distributions(model: BaseAlgorithm) -> list[StateDependentNoiseDistribution]:
+    """The distributions of gSDE, which keep their noise matrices over several steps."""
     owners = (model.policy, getattr(model.policy, "actor", None))
-    found = (getattr(owner, "action_dist", None) for owner in owners)
-    return [d for d in found if isinstance(d, StateDependentNoiseDistribution)]
+    distributions = (getattr(owner, "action_dist", None) for owner in owners)
+    return [d for d in distributions if isinstance(d, StateDependentNoiseDistribution)]
 
 
 def _matrices(distribution: StateDependentNoiseDistribution) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Watches one environment: seeds it, measures episodes, and stops bad numbers at the border."""
+"""Wrappers that seed an environment, record its episodes and refuse invalid numbers."""
 
 import math
 import time
@@ -16,36 +16,36 @@ from rlexp.errors import EnvironmentFault
 Env = gym.Env[Any, Any]
 _ARRAY = np.ndarray
 FAULT = "rlexp_fault"
-"""Key of an info dictionary under which an environment in another process hands over an error."""
+"""Key of the info dictionary in which an environment in another process reports an error."""
 
 
 class RewardTap(gym.Wrapper[Any, Any, Any, Any]):
-    """Innermost wrapper: sums the task's own reward, which no other wrapper has shaped."""
+    """Innermost wrapper: sums the task's own reward, before any other wrapper changes it."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
         self.since_last_look = 0.0
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step and add up."""
+        """Step, and add the reward to the sum."""
         result = self.env.step(action)
         try:  # noqa: SIM105  # a context manager costs as much as a step of CartPole
             self.since_last_look += float(result[1])
         except (TypeError, ValueError):
-            pass  # What is no number is named by the outermost wrapper, which knows the step.
+            pass  # The outermost wrapper reports a reward that is not a number, with its step.
         return result
 
     def look(self) -> float:
-        """The reward since the last look."""
+        """Return the sum of rewards since the last call, and reset it."""
         reward, self.since_last_look = self.since_last_look, 0.0
         return reward
 
 
 class WatchedEnvironment(Monitor):
-    """Outermost wrapper: hands out our seed once, checks every number, logs every episode.
+    """Outermost wrapper: seeds the first reset, checks every number, records every episode.
 
-    An episode's return is the sum of the task's own reward. Monitor's files and the `episode`
-    entry of the info dictionary stay as stable-baselines3 users know them.
+    The return of an episode is the sum of the task's own reward. Monitor's files and the `episode`
+    entry of the info dictionary have the format of stable-baselines3.
     """
 
     def __init__(
@@ -55,50 +55,56 @@ class WatchedEnvironment(Monitor):
 
         Args:
             env: The environment with all its wrappers.
-            tap: The innermost of them.
-            seed: Handed to the first reset, whatever others pass.
-            filename: Where to write `monitor.csv`, or nowhere.
-            defer: Report faults in the info dictionary instead of raising them, for an
-                environment in another process, whose exceptions would be lost.
+            tap: The innermost of these wrappers.
+            seed: Seed of the first reset; seeds that callers pass are ignored.
+            filename: Path prefix of `monitor.csv`, or None to write no file.
+            defer: Whether to report faults in the info dictionary instead of raising them, for
+                an environment in another process, whose exceptions would be lost.
         """
+        # Evaluations and the replay check also reset within an episode.
         super().__init__(env, filename, allow_early_resets=True)
         self._tap = tap
         self._seed: int | None = seed
         self._defer = defer
         self._fault: Exception | None = None
         self._observation: Any = None
-        # The last array of actions, and all actions of the present episode, arrays as bytes.
+        # The last array of actions, and all actions of the current episode, with arrays as bytes.
         self._action: Any = None
         self._past: deque[Any] | None = None
         box = isinstance(env.observation_space, gym.spaces.Box)
         self._shape = env.observation_space.shape if box else None
 
     def reseed(self, seed: int) -> None:
-        """Hand `seed` to the next reset."""
+        """Use `seed` for the next reset."""
         self._seed = seed
 
     def deal(self, position: int, of: int) -> None:
-        """Let what plays a fixed list of situations play every `of`-th of them, from `position` on."""
+        """Let a wrapper with a list of contexts play every `of`-th from `position` on."""
         if self.env.has_wrapper_attr("deal"):
             self.env.get_wrapper_attr("deal")(position, of)
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset with our own seed, the first time, and with none after that."""
+        """Reset, with this wrapper's seed the first time and without a seed afterwards.
+
+        Vectors of stable-baselines3 pass `seed + i`, and such seeds overlap between runs.
+        """
         settings["seed"], self._seed = self._seed, None
         try:
             observation, info = super().reset(**settings)
             self._check("reset", observation, 0.0)
         except Exception as error:  # noqa: BLE001
-            info = self._hand_over(error, "reset")
+            info = self._report_fault(error, "reset")
             return self.observation_space.sample(), info
         self._tap.look()
         self._observation = observation
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, check, and close the episode's books at its end."""
+        """Step, check every number, and record the episode when it ends."""
+        # A faulty environment is stepped no more, but its vector still expects valid results.
         if self._fault is not None:
             return self.observation_space.sample(), 0.0, False, True, {FAULT: self._fault}
+        # The caller may reuse its array, so the log keeps bytes.
         if (past := self._past) is not None:
             if type(action) is _ARRAY:
                 self._action = action
@@ -107,14 +113,14 @@ class WatchedEnvironment(Monitor):
                 past.append(action)
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
-            own = self._tap.look()
-            self._check("step", observation, reward, own)
+            task_reward = self._tap.look()
+            self._check("step", observation, reward, task_reward)
             if terminated or truncated:
                 self._check_measures(info.get(MEASURES, {}))
         except Exception as error:  # noqa: BLE001
-            info = self._hand_over(error, "step")
+            info = self._report_fault(error, "step")
             return self.observation_space.sample(), 0.0, False, True, info
-        self.rewards.append(own)
+        self.rewards.append(task_reward)
         self._observation = observation
         self.total_steps += 1
         if terminated or truncated:
@@ -122,7 +128,7 @@ class WatchedEnvironment(Monitor):
         return observation, reward, terminated, truncated, info
 
     def close(self) -> None:
-        """Close the environment, and the file whatever that does."""
+        """Close the environment, then the file, even if the environment raises an error."""
         try:
             self.env.close()
         finally:
@@ -131,6 +137,7 @@ class WatchedEnvironment(Monitor):
 
     def _close_episode(self, info: dict[str, Any]) -> None:
         self.needs_reset = True
+        # `fsum` is exact, so that a return does not depend on the order of rounding.
         episode = {"r": math.fsum(self.rewards), "l": len(self.rewards)}
         episode["t"] = round(time.time() - self.t_start, 6)
         self.episode_returns.append(episode["r"])
@@ -157,22 +164,22 @@ class WatchedEnvironment(Monitor):
                 raise EnvironmentFault(f"step {self.total_steps}: measure {name} is {value}")
 
     def _is_good(self, observation: Any) -> bool:
-        """Whether a plain array is as declared, at a fraction of the cost of saying what is wrong."""
+        """Whether an array has the declared shape and is finite; much faster than `_fault_of`."""
         return (
             type(observation) is np.ndarray
             and observation.shape == self._shape
             and (observation.dtype.kind != "f" or bool(np.isfinite(observation).all()))
         )
 
-    def _hand_over(self, error: Exception, where: str) -> dict[str, Any]:
-        """Raise what went wrong, or put it into an info dictionary."""
-        fault = self._named(error, where)
+    def _report_fault(self, error: Exception, where: str) -> dict[str, Any]:
+        """Raise a fault, or return it in an info dictionary if faults are deferred."""
+        fault = self._as_fault(error, where)
         if not self._defer:
             raise fault from error
         self._fault = fault
         return {FAULT: fault}
 
-    def _named(self, error: Exception, where: str) -> Exception:
+    def _as_fault(self, error: Exception, where: str) -> Exception:
         line = " ".join(f"{type(error).__name__}: {error}".split())
         match error:
             case EnvironmentFault():
@@ -184,26 +191,27 @@ class WatchedEnvironment(Monitor):
 
 
 class EvaluatedEnvironment(WatchedEnvironment):
-    """A watched environment that plays as many episodes as are wanted of it, and then rests.
+    """A watched environment that plays a given number of episodes and then rests.
 
-    A vector steps all of its environments until the last of them is through, and resets each at
-    the end of an episode. One that rests simulates nothing: it shows its last observation again.
+    A vector steps all its environments until the last one has played its episodes, and resets each
+    at the end of an episode. An environment at rest simulates nothing and repeats its last
+    observation.
     """
 
     _episodes_left = 0
 
     def play(self, episodes: int) -> None:
-        """Play so many episodes from the next reset on, then rest; `reset` begins each of them."""
+        """Play `episodes` episodes from the next reset on, then rest."""
         self._episodes_left = episodes
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin the next episode, if there is one."""
+        """Begin the next episode, or rest."""
         if self._episodes_left:
             return super().reset(**settings)
         return self._rest(), {}
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Go on with the episode, if there is one."""
+        """Step the current episode, or rest."""
         if not self._episodes_left:
             return self._rest(), 0.0, False, False, {}
         result = super().step(action)
@@ -212,14 +220,14 @@ class EvaluatedEnvironment(WatchedEnvironment):
         return result
 
     def _rest(self) -> Any:
-        """What a policy gets to see that acts for nothing."""
+        """Return the last observation, or any observation if there was no episode yet."""
         if self._observation is None:
             self._observation = self.observation_space.sample()
         return self._observation
 
 
 def _fault_of(value: Any, space: gym.Space[Any], path: str) -> str | None:
-    """What is wrong with an observation, naming the field, or nothing."""
+    """Return the fault of an observation with the path of the field, or None."""
     if isinstance(space, gym.spaces.Dict):
         return _first(value, space.spaces.items(), path, lambda v, k: k in v)
     if isinstance(space, gym.spaces.Tuple):

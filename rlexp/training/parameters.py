@@ -1,4 +1,4 @@
-"""Parameters of a learner, read from a saved file; nothing is ever unpickled."""
+"""Parameters of a learner: loading without pickle, checks for NaN, and their digest."""
 
 import json
 import zipfile
@@ -13,7 +13,10 @@ from stable_baselines3.common.save_util import load_from_zip_file, recursive_get
 
 
 def tensors(model: BaseAlgorithm) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every parameter and buffer of the policy, and what else the learner adapts, by name."""
+    """Yield the parameters and buffers of the policy, then other tensors that the learner adapts.
+
+    The latter are variables such as `log_ent_coef` of SAC, which `state_dict` leaves out.
+    """
     yield from sorted(model.policy.state_dict().items())
     for name in sorted(model._get_torch_save_params()[1]):  # noqa: SLF001
         value: Any = model
@@ -24,21 +27,22 @@ def tensors(model: BaseAlgorithm) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def all_finite(model: BaseAlgorithm) -> bool:
-    """Whether no parameter is NaN or infinite."""
+    """Whether every parameter is finite."""
+    # A sum is NaN or infinite if any entry is, and one stacked test costs a single device sync.
     sums = [tensor.sum() for _, tensor in tensors(model) if tensor.is_floating_point()]
     return not sums or bool(torch.isfinite(torch.stack(sums)).all())
 
 
-def lost_loss(values: Mapping[str, Any]) -> str | None:
-    """The name of a logged loss that is NaN or infinite, or nothing."""
+def diverged_loss(values: Mapping[str, Any]) -> str | None:
+    """Return the name of a logged loss that is NaN or infinite, or None."""
     for name, value in values.items():
-        if "loss" in name and isinstance(value, float) and value - value != 0:
+        if "loss" in name and isinstance(value, float) and value - value != 0:  # NaN or inf
             return name
     return None
 
 
 def weights_digest(model: BaseAlgorithm) -> str:
-    """The sha256 of all parameters, names and shapes included."""
+    """The sha256 of all parameters with their names, types and shapes."""
     total = sha256()
     for name, tensor in tensors(model):
         array = tensor.detach().cpu().contiguous().numpy()
@@ -47,13 +51,13 @@ def weights_digest(model: BaseAlgorithm) -> str:
     return total.hexdigest()
 
 
-def fill(learner: BaseAlgorithm, model: Path | IO[bytes]) -> None:
-    """Load parameters and optimisers, and what `set_parameters` leaves out.
+def load_parameters(learner: BaseAlgorithm, model: Path | IO[bytes]) -> None:
+    """Load parameters, optimisers, and the variables that `set_parameters` leaves out.
 
     Raises:
-        Exception: The file is damaged or does not fit; the library's own kinds.
+        Exception: The file is damaged or does not fit; the types are those of the library.
     """
-    # Not `set_parameters(path)`: ARS overrides it with one that unpickles.
+    # Not `set_parameters(path)`: the override of ARS unpickles the file.
     _, parameters, variables = load_from_zip_file(
         model,  # type: ignore[arg-type]
         device=learner.device,
@@ -66,7 +70,7 @@ def fill(learner: BaseAlgorithm, model: Path | IO[bytes]) -> None:
     if hasattr(learner, "exploration_rate"):
         learner.exploration_rate = _exploration_rate(model)
     if getattr(learner, "use_sde", False):
-        # The noise was drawn from the untrained standard deviation.
+        # The present noise was drawn with the standard deviation of the untrained policy.
         noise: Any = getattr(learner, "actor", None) or learner.policy
         noise.reset_noise()
 
@@ -78,7 +82,7 @@ def _like(variable: torch.Tensor, saved: torch.Tensor, name: str) -> torch.Tenso
 
 
 def _exploration_rate(model: Path | IO[bytes]) -> float:
-    """Read the rate at which the learner acted at random, from the JSON in the file."""
+    """Read the probability of random actions from the JSON in a saved file."""
     with zipfile.ZipFile(model) as archive:
         rate = json.loads(archive.read("data"))["exploration_rate"]
     return float(rate)

@@ -1,4 +1,4 @@
-"""Everything that one training is made of, and how its learner is built."""
+"""The parts of one training, and how its learner is built from them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from rlexp.training.vectorise import training_vector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Everything that one training is made of."""
+    """The parts of one training: plug-ins, budget, compute settings and seed streams."""
 
     agent: Agent
     algorithm: Algorithm
@@ -31,13 +31,13 @@ class Training:
         """Return a fresh learner on a fresh vector of environments.
 
         Args:
-            folder: Where the environments write their `monitor.csv`.
+            folder: Folder for the `monitor.csv` of each environment.
 
         Raises:
             ConfigError: The parts do not fit one another.
         """
         count = self.environment.vector.count
-        # An environment may draw from a global generator as it is made.
+        # An environment may draw from a global generator while it is made, so seed these first.
         set_random_seed(self.streams.policy)
         vector = training_vector(
             self.environment,
@@ -58,12 +58,17 @@ class Training:
         except BaseException:
             vector.close()
             raise
+        # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
 
 
 def _check_device(model: BaseAlgorithm, device: str) -> None:
-    """Refuse the silent change to another device: weights depend on it, and identity says so."""
+    """Refuse a learner on another device than requested.
+
+    stable-baselines3 falls back to the CPU silently, but weights depend on the device, which is
+    part of the identity of a run.
+    """
     if model.device.type != device.partition(":")[0]:
         raise ConfigError(
             f"compute.device={device} is not available, only {model.device.type}: "
@@ -72,5 +77,5 @@ def _check_device(model: BaseAlgorithm, device: str) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Let the learner compute with `count` threads: its weights depend on how many they are."""
+    """Let torch compute with `count` threads; the weights depend on this number."""
     torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Restores a trained policy into a freshly built learner; nothing is ever unpickled."""
+"""Restores a trained policy into a freshly built learner, without unpickling files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,12 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.environments import Stage
 from rlexp.environments.composed import at
 from rlexp.errors import ConfigError, RecordError
-from rlexp.training.parameters import fill, weights_digest
+from rlexp.training.parameters import load_parameters, weights_digest
 from rlexp.training.parts import Training
 from rlexp.training.vectorise import evaluation_vector, read_statistics
 
 Learner: TypeAlias = BaseAlgorithm
-"""A learner of the library, for those who only hand it on."""
+"""A learner of the library, for modules that must not import stable-baselines3."""
 LONGEST_REASON = 200
 
 
@@ -25,21 +25,22 @@ def restore(
     """Return a learner that acts as the saved one does.
 
     Args:
-        training: The parts of the run that saved it.
+        training: The parts of the run that saved the learner.
         model: The saved learner, in the format of stable-baselines3.
-        statistics: Those of normalised observations; read where the environment normalises.
-        weights: The digest that the parameters must have, where the run recorded it.
+        statistics: The file of normalisation statistics; read if the environment normalises.
+        weights: The digest that the parameters must have, or None if the run recorded none.
 
     Raises:
-        RecordError: A file is missing, damaged or does not fit; says which.
+        RecordError: A file is missing, damaged or does not fit; the message names it.
         ConfigError: The parts cannot be built.
     """
     learner = _fresh(training)
     try:
-        fill(learner, model)
+        load_parameters(learner, model)
     except Exception as error:
         raise _refusal(model, error) from error
     if weights is not None and weights_digest(learner) != weights:
+        # Without this check, a replaced file would be evaluated under the name of the run.
         raise RecordError(
             f"{model} does not hold the weights that the run ended with: it was changed or "
             "damaged; take it from a copy of the run, or evaluate a checkpoint",
@@ -49,13 +50,15 @@ def restore(
 
 
 def _fresh(training: Training) -> BaseAlgorithm:
-    """Build a learner on a single environment, with no room for experience."""
+    """Build a learner on a single environment, with a replay buffer of one row to save memory."""
     environment = training.environment
     algorithm: Any = training.algorithm
+    # A full replay buffer can take gigabytes, and acting needs none of it.
     if hasattr(algorithm, "buffer_size"):
         algorithm = replace(algorithm, buffer_size=1)
     vector, _ = evaluation_vector(at(environment, Stage.EVALUATION), 1)
-    # Rollouts are checked against the number of environments; acting does not need them.
+    # The learner checks its rollout size against the number of environments of the run, so
+    # the vector of one claims that number; acting does not use it.
     vector.num_envs = environment.vector.count
     learner: BaseAlgorithm = algorithm.build(
         training.agent.policy,
@@ -72,6 +75,7 @@ def _normalise(learner: BaseAlgorithm, statistics: Path) -> None:
     if learner.env is None or normalise is None:
         return
     expected = getattr(normalise, "obs_rms", None)
+    # Reading replaces the arrays, and arrays of other shapes would broadcast silently.
     shapes = _shapes(expected)
     try:
         read_statistics(learner.env, statistics)

@@ -1,4 +1,4 @@
-"""Whether the state of an environment can be put back to the byte, found out by doing it."""
+"""Checks by trial whether the state of an environment can be restored bit for bit by replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,22 +15,22 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import Environment
 from rlexp.errors import RlexpError
-from rlexp.training.draws import seed_globals, undisturbed_globals
-from rlexp.training.memory import Array, NotRepeatable, digest
-from rlexp.training.processes import EnvironmentDied
-from rlexp.training.situation import capture, restore
+from rlexp.training.episode_log import Array, NotReplayable, digest
+from rlexp.training.rng_state import seed_globals, undisturbed_globals
+from rlexp.training.subprocess_vec_env import EnvironmentDied
+from rlexp.training.vec_env_state import capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import training_vector
 
 EPISODES = 2
-"""That are played before the state is taken, so that what they leave behind shows."""
+"""Episodes played before the state is captured, so that state kept over episodes is noticed."""
 EPISODE_STEPS = 1250
-"""After which an episode that goes on is cut by a reset."""
+"""Steps after which a longer episode is ended by a reset."""
 EPISODE_SECONDS = 0.8
-"""The same, in time."""
+"""Seconds after which a longer episode is ended by a reset."""
 EARLY = 3
-"""Steps into an episode."""
+"""Step of an episode at which the state is captured the first time."""
 AFTERWARDS = 20
-"""Steps that are compared after the reset that ends the episode."""
+"""Steps of the next episode that are compared."""
 REPLAYABLE = (
     gym.spaces.Box,
     gym.spaces.Discrete,
@@ -38,9 +38,9 @@ REPLAYABLE = (
     gym.spaces.MultiDiscrete,
 )
 
-Outcome = dict[str, Any]
-History = list[tuple[Array | None, Outcome]]
-Draw = Callable[[], Array]
+StepResult = dict[str, Any]
+Trajectory = list[tuple[Array | None, StepResult]]
+ActionSampler = Callable[[], Array]
 
 
 def check_round_trip(
@@ -50,45 +50,45 @@ def check_round_trip(
     *,
     beat: Callable[[], object] = lambda: None,
 ) -> str | None:
-    """Play an environment, put its state into a fresh one, and see whether both go on alike.
+    """Play an environment, restore its state in a fresh one, and compare how both continue.
 
-    Its state is taken early and late in an episode, after two others. Both environments then
-    play on to the next episode with the same random actions. It takes seconds at most, longer
-    only where single steps do.
+    The state is captured early and late in an episode, after two other episodes. Both environments
+    then play into the next episode with the same random actions. The check takes a few seconds,
+    or longer if single steps do.
 
     Args:
-        environment: The task. One environment of it is tried, in a process of its own if those
-            of its vector have one.
+        environment: The task. One environment is checked, in a separate process if the
+            environments of its vector have one.
         gamma: Discount, for the normalisation of rewards.
-        seed: Of the environment and of the actions.
-        beat: Called at every step; what it raises ends the trial.
+        seed: Seed of the environment and of the actions.
+        beat: Called at every step; its exceptions end the check.
 
     Returns:
-        Why a state cannot be put back, in one line, or nothing.
+        The reason why a state cannot be restored, in one line, or None.
     """
     with undisturbed_globals(), TemporaryDirectory(prefix="rlexp-probe-") as folder:
-        trial = _Trial(environment, gamma, seed, Path(folder), beat)
+        check = _ReplayCheck(environment, gamma, seed, Path(folder), beat)
         try:
-            return trial.difference()
-        except NotRepeatable as error:
+            return check.difference()
+        except NotReplayable as error:
             return str(error).removeprefix("environment 0: ")
         except (RlexpError, EnvironmentDied) as error:
-            return f"it fails as this is tried: {error}"
+            return f"the environment fails during the replay check: {error}"
 
 
 @dataclass(slots=True)
 class _Player:
-    """A vector of one environment, and how far into an episode that is."""
+    """A vector of one environment, and the steps of its current episode."""
 
     vector: VecEnv
     length: int = 0
 
-    def take(self, action: Array | None) -> Outcome:
-        """Take an action, or reset where there is none; returns all that follows."""
+    def take(self, action: Array | None) -> StepResult:
+        """Take an action, or reset if it is None; returns everything that a learner sees."""
         if action is None:
             self.length = 0
             return {"observations": deepcopy(self.vector.reset())}
-        # A copy, for an environment may work in the array that it is given.
+        # A copy, because an environment may change the array that it receives.
         observations, rewards, dones, (info,) = self.vector.step(action.copy())
         self.length = 0 if dones[0] else self.length + 1
         episode = info.get("episode", {})
@@ -102,8 +102,8 @@ class _Player:
 
 
 @dataclass(slots=True)
-class _Trial:
-    """The trial of one environment."""
+class _ReplayCheck:
+    """The replay check of one environment."""
 
     environment: Environment
     gamma: float
@@ -112,61 +112,63 @@ class _Trial:
     beat: Callable[[], object]
 
     def difference(self) -> str | None:
-        """Where a state that was put back goes on differently, or nothing."""
+        """Return where a restored environment continues differently, or None."""
         with self._player() as player:
             space = player.vector.action_space
             if not isinstance(space, REPLAYABLE):
-                return f"actions of kind {type(space).__name__} cannot be repeated"
+                return f"{type(space).__name__} actions cannot be replayed"
             draw = random_actions(player.vector, self.seed)
             player.take(None)
+            # Counters and curricula only show after complete episodes.
             lengths = [len(self._episode(player, draw)) for _ in range(EPISODES)]
             for depth in (min(EARLY, *lengths), 3 * max(lengths) // 4):
                 self._reach(player, draw, depth)
-                if found := self._compare(player, draw):
-                    return found
+                if difference := self._compare(player, draw):
+                    return difference
         return None
 
-    def _episode(self, player: _Player, draw: Draw) -> History:
-        """Play until the episode ends, or is cut."""
+    def _episode(self, player: _Player, draw: ActionSampler) -> Trajectory:
+        """Play until the episode ends or reaches a limit."""
         deadline = time.monotonic() + EPISODE_SECONDS
-        history: History = []
+        trajectory: Trajectory = []
         while True:
-            history.append(self._step(player, draw()))
+            trajectory.append(self._step(player, draw()))
             if player.length == 0:
-                return history
-            if len(history) >= EPISODE_STEPS or time.monotonic() > deadline:
-                return [*history, self._step(player, None)]
+                return trajectory
+            if len(trajectory) >= EPISODE_STEPS or time.monotonic() > deadline:
+                return [*trajectory, self._step(player, None)]
 
-    def _reach(self, player: _Player, draw: Draw, depth: int) -> None:
-        """Play until an episode is as deep as is wanted, or as it can be."""
+    def _reach(self, player: _Player, draw: ActionSampler, depth: int) -> None:
+        """Play until the current episode has `depth` steps; shorter episodes lower the depth."""
         while player.length < depth:
             self._step(player, draw())
             if player.length == 0:
                 depth = 3 * depth // 4
 
-    def _compare(self, first: _Player, draw: Draw) -> str | None:
-        """Play on, and let another environment do the same from there."""
-        situation = capture(first.vector)
+    def _compare(self, first: _Player, draw: ActionSampler) -> str | None:
+        """Play on, and compare with a second environment that is restored to the same state."""
+        situation = capture_vec_env(first.vector)
+        # Environments may draw from global generators: both continue from the same states.
         seed_globals(self.seed)
-        history = self._episode(first, draw)
-        history += [self._step(first, draw()) for _ in range(AFTERWARDS)]
+        trajectory = self._episode(first, draw)
+        trajectory += [self._step(first, draw()) for _ in range(AFTERWARDS)]
         with self._player() as second:
-            restore(second.vector, situation)
+            restore_vec_env(second.vector, situation)
             seed_globals(self.seed)
-            for number, (action, expected) in enumerate(history, 1):
-                _, found = self._step(second, action)
+            for number, (action, expected) in enumerate(trajectory, 1):
+                _, result = self._step(second, action)
                 for name, value in expected.items():
-                    if digest(value) != digest(found[name]):
-                        return f"its {name} differ at step {number} after its state was put back"
+                    if digest(value) != digest(result[name]):
+                        return f"its {name} differ at step {number} after its state was restored"
         return None
 
-    def _step(self, player: _Player, action: Array | None) -> tuple[Array | None, Outcome]:
+    def _step(self, player: _Player, action: Array | None) -> tuple[Array | None, StepResult]:
         self.beat()
         return action, player.take(action)
 
     @contextmanager
     def _player(self) -> Iterator[_Player]:
-        """Make an environment, as a training does; what fails as it is closed is no matter."""
+        """Make an environment as a training does; errors while closing it are ignored."""
         seed_globals(self.seed)
         seeds = [self.seed]
         vector = training_vector(self.environment, seeds, seeds, self.gamma, self.folder)
@@ -177,8 +179,8 @@ class _Trial:
                 vector.close()
 
 
-def random_actions(vector: VecEnv, seed: int) -> Draw:
-    """Random actions for a vector of one, of those that are allowed; arrays of shape 1 × action."""
+def random_actions(vector: VecEnv, seed: int) -> ActionSampler:
+    """Return a sampler of random allowed actions for a vector of one (1 × shape of an action)."""
     space = deepcopy(vector.action_space)
     space.seed(seed)
     masked = vector.has_attr("action_masks")
@@ -191,7 +193,7 @@ def random_actions(vector: VecEnv, seed: int) -> Draw:
 
 
 def _as_gymnasium(space: gym.Space[Any], mask: Array | None) -> Any:
-    """The mask of a learner in the form that a space takes."""
+    """Convert the action mask of a learner to the form that `Space.sample` takes."""
     if mask is None or isinstance(space, gym.spaces.Discrete):
         return None if mask is None else mask.astype(np.int8)
     if isinstance(space, gym.spaces.MultiDiscrete):

@@ -1,4 +1,4 @@
-"""Everything a training needs to go on as if nothing had happened: taken, and put back."""
+"""Snapshots of a training: taken between two rollouts, and restored into a fresh learner."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,19 +21,19 @@ from rlexp.records.checkpoint import (
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
-from rlexp.training.parameters import fill
-from rlexp.training.situation import NotRepeatable, capture, restore
+from rlexp.training.parameters import load_parameters
 from rlexp.training.stopping import Stopped, TimedOut
+from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import write_statistics
 
 
 class CannotContinue(Exception):  # noqa: N818
-    """A checkpoint cannot be continued from; says why in one line."""
+    """A checkpoint cannot be restored; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What a training has done besides learning: its evaluations, and the seconds it took."""
+class TrainingProgress:
+    """The evaluations of a training so far, and the seconds that it took."""
 
     evaluations: tuple[Evaluated, ...]
     seconds: float
@@ -41,29 +41,31 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A training between two rollouts, kept in memory."""
+    """A copy of a training between two rollouts, held in memory."""
 
     step: int
     model: bytes
     normalisation: bytes | None
     state: dict[str, Any]
-    extent: learner_state.Extent
+    extent: learner_state.BufferExtent
 
     @classmethod
-    def take(cls, model: BaseAlgorithm, progress: Progress) -> "Snapshot":
-        """Copy everything; a training that cannot go on from there says why in its state."""
+    def take(cls, model: BaseAlgorithm, progress: TrainingProgress) -> "Snapshot":
+        """Return a copy of the training; `state["obstacle"]` says why it cannot be continued."""
         assert model.env is not None
-        obstacle = learner_state.obstacle(model) or learner_state.replay_obstacle(model)
+        obstacle = learner_state.continuation_obstacle(model) or learner_state.replay_obstacle(
+            model
+        )
         state: dict[str, Any] = {"obstacle": obstacle}
-        extent = learner_state.Extent(0, 0)
+        extent = learner_state.BufferExtent(0, 0)
         if obstacle is None:
-            extent = learner_state.extent(model)
+            extent = learner_state.buffer_extent(model)
             state |= {
                 "learner": learner_state.capture_learner(model),
                 "generators": capture_generators(model),
-                "environments": capture(model.env),
-                "next_row": learner_state.pending(model),
-                "evaluations": [_plain(e) for e in progress.evaluations],
+                "environments": capture_vec_env(model.env),
+                "next_row": learner_state.pending_row(model),
+                "evaluations": [_event_to_dict(e) for e in progress.evaluations],
                 "seconds": progress.seconds,
             }
         return cls(
@@ -75,15 +77,16 @@ class Snapshot:
         )
 
     def checkpoint(self, model: BaseAlgorithm, written: int) -> Checkpoint | None:
-        """As files, with the experience from row `written` on.
+        """Return the files of the checkpoint, with the experience from row `written` on.
 
         Returns:
-            Nothing where the buffer has lost some of that experience meanwhile.
+            None where the replay buffer has overwritten part of that experience since.
         """
         if not self.is_whole(model, written):
             return None
         begin, end = max(written, self.extent.oldest), self.extent.end
         fresh = learner_state.read_rows(model, begin, end) if begin < end else None
+        # Parameters stay a file of stable-baselines3, so that other tools can load it.
         files = {MODEL: self.model, STATE: pack(self.state)}
         if self.normalisation is not None:
             files[NORMALISATION] = self.normalisation
@@ -92,46 +95,46 @@ class Snapshot:
         )
 
     def is_whole(self, model: BaseAlgorithm, written: int) -> bool:
-        """Whether the buffer still has the experience from row `written` on."""
+        """Whether the replay buffer still holds the experience from row `written` on."""
         begin = max(written, self.extent.oldest)
         return begin >= self.extent.end or begin >= learner_state.first_row(model)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A training that was put back; `begin_rollout` finishes that at its first rollout."""
+    """A restored training; call `begin_rollout` at its first rollout to complete it."""
 
     step: int
-    progress: Progress
+    progress: TrainingProgress
     written: int
     begin_rollout: Callable[[], None]
 
 
-def put_back(
+def restore_training(
     model: BaseAlgorithm, saved: SavedCheckpoint, *, beat: Callable[[], object] = lambda: None
 ) -> Restored:
-    """Put a freshly built learner, and its environments, where the checkpoint was taken.
+    """Restore a checkpoint into a freshly built learner and its environments.
 
     Args:
-        model: As built.
-        saved: What is put back.
-        beat: Called again and again meanwhile; what it raises to end the training is passed on.
+        model: The fresh learner.
+        saved: The checkpoint.
+        beat: Called repeatedly; `Stopped` and `TimedOut` from it are passed on.
 
     Raises:
-        CannotContinue: That is not possible; says why. The learner is of no use any more.
+        CannotContinue: The checkpoint cannot be restored. The learner is unusable afterwards.
     """
     try:
-        return _put_back(model, saved, unpack(saved.files[STATE]), beat)
+        return _restore(model, saved, unpack(saved.files[STATE]), beat)
     except (CannotContinue, Stopped, TimedOut):
         raise
-    except (NotRepeatable, RecordError) as error:
+    except (NotReplayable, RecordError) as error:
         raise CannotContinue(str(error)) from error
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise CannotContinue(f"it does not fit this run ({reason})") from error
+        raise CannotContinue(f"the checkpoint does not fit this run ({reason})") from error
 
 
-def _put_back(
+def _restore(
     model: BaseAlgorithm,
     saved: SavedCheckpoint,
     state: dict[str, Any],
@@ -140,27 +143,30 @@ def _put_back(
     assert model.env is not None
     if state["obstacle"] is not None:
         raise CannotContinue(state["obstacle"])
-    fill(model, io.BytesIO(saved.files[MODEL]))
+    load_parameters(model, io.BytesIO(saved.files[MODEL]))
+    # Before the buffer, whose position follows from the restored number of steps.
     learner_state.prepare_learner(model, state["learner"])
     if model.num_timesteps != saved.step:
-        raise CannotContinue(f"it holds the state of step {model.num_timesteps}")
-    learner_state.fill_buffer(model, _beating(saved.transitions(), beat), state["next_row"])
-    restore(model.env, state["environments"], beat=beat)
-    written = learner_state.extent(model).end
+        raise CannotContinue(f"the checkpoint holds the state of step {model.num_timesteps}")
+    learner_state.fill_buffer(
+        model, _with_heartbeats(saved.transitions(), beat), state["next_row"]
+    )
+    restore_vec_env(model.env, state["environments"], beat=beat)
+    written = learner_state.buffer_extent(model).end
 
     def begin_rollout() -> None:
         learner_state.restore_learner(model, state["learner"])
-        # Last: whatever is done before may have drawn numbers.
+        # Last: building, replaying and `learn` itself may have drawn random numbers before.
         restore_generators(model, state["generators"])
 
-    progress = Progress(
-        evaluations=tuple(_evaluated(e) for e in state["evaluations"]),
+    progress = TrainingProgress(
+        evaluations=tuple(_event_from_dict(e) for e in state["evaluations"]),
         seconds=float(state["seconds"]),
     )
     return Restored(saved.step, progress, written, begin_rollout)
 
 
-def _beating(
+def _with_heartbeats(
     stretches: Iterable[Transitions], beat: Callable[[], object]
 ) -> Iterator[Transitions]:
     for stretch in stretches:
@@ -176,7 +182,7 @@ def _statistics(model: BaseAlgorithm) -> bytes | None:
     return buffer.getvalue()
 
 
-def _plain(event: Evaluated) -> dict[str, Any]:
+def _event_to_dict(event: Evaluated) -> dict[str, Any]:
     return {
         "time": event.time,
         "step": event.step,
@@ -189,14 +195,14 @@ def _plain(event: Evaluated) -> dict[str, Any]:
     }
 
 
-def _evaluated(plain: dict[str, Any]) -> Evaluated:
-    returns: Sequence[float] = plain["returns"].tolist()
-    measures = plain.get("measures")
+def _event_from_dict(as_dict: dict[str, Any]) -> Evaluated:
+    returns: Sequence[float] = as_dict["returns"].tolist()
+    measures = as_dict.get("measures")
     return Evaluated(
-        time=plain["time"],
-        step=plain["step"],
+        time=as_dict["time"],
+        step=as_dict["step"],
         returns=tuple(returns),
-        lengths=tuple(plain["lengths"].tolist()),
-        seconds=plain["seconds"],
+        lengths=tuple(as_dict["lengths"].tolist()),
+        seconds=as_dict["seconds"],
         measures=measures and {name: tuple(v.tolist()) for name, v in measures.items()},
     )

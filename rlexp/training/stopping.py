@@ -1,4 +1,4 @@
-"""Ends a training before its budget does, and says meanwhile that it is alive."""
+"""Heartbeats, stop requests and the time limit of a training."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from rlexp.training import Listener
 
 
 class Stopped(Exception):  # noqa: N818
-    """The run ends before its budget does: asked to, out of time, or pruned."""
+    """The training ends before its budget is used, because of a stop request."""
 
     def __init__(self, request: StopRequest) -> None:
         super().__init__(request.reason)
@@ -16,10 +16,10 @@ class Stopped(Exception):  # noqa: N818
 
 
 class TimedOut(Exception):  # noqa: N818
-    """The run's time is up."""
+    """The run has used up its time limit."""
 
 
-def heed(
+def heartbeat_and_check_stop(
     listener: Listener,
     budget: Budget,
     step: int,
@@ -27,18 +27,18 @@ def heed(
     obey: Callable[[StopRequest], bool] = lambda _: True,
     earlier: float = 0.0,
 ) -> None:
-    """Say that the run is alive; end it if its time is up, or if it is asked to and may.
+    """Send a heartbeat, then check for a stop request and for the time limit.
 
     Args:
-        listener: Told of the step.
+        listener: Receives the heartbeat and holds the stop request.
         budget: Holds the time limit.
         step: Environment steps so far.
-        obey: Whether to obey a request now.
+        obey: Whether the training may end now for this request.
         earlier: Seconds that the run took before this attempt.
 
     Raises:
-        Stopped: It is asked to end.
-        TimedOut: Its time is up.
+        Stopped: There is a stop request, and `obey` accepts it.
+        TimedOut: All attempts together exceed the time limit.
     """
     listener.beat(step)
     if (request := listener.stopping()) is not None and obey(request):

@@ -1,4 +1,4 @@
-"""The moving parts of one training: learner, environments, evaluations, checkpoints."""
+"""One training run: restores or builds the learner, trains, evaluates, and publishes the policy."""
 
 import traceback
 from collections.abc import Iterable, Mapping
@@ -20,24 +20,30 @@ from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
 from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
+from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
-from rlexp.training.keeping import Keeper
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
-from rlexp.training.processes import EnvironmentDied
 from rlexp.training.roundtrip import check_round_trip
-from rlexp.training.snapshot import CannotContinue, Progress, Restored, Snapshot, put_back
-from rlexp.training.stopping import Stopped, TimedOut, heed
+from rlexp.training.snapshot import (
+    CannotContinue,
+    Restored,
+    Snapshot,
+    TrainingProgress,
+    restore_training,
+)
+from rlexp.training.stopping import Stopped, TimedOut, heartbeat_and_check_stop
+from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vectorise import write_statistics
 
 
 def require_deterministic_algorithms() -> None:
-    """Let torch use deterministic algorithms only; one that has none raises a RuntimeError."""
+    """Restrict torch to deterministic algorithms; other operations then raise a RuntimeError."""
     torch.use_deterministic_algorithms(mode=True)
 
 
 def name_failure(error: BaseException, step: int) -> tuple[Failure, str]:  # noqa: PLR0911
-    """Name the failure behind an error that ended a training at `step`."""
+    """Return the kind of failure and a one-line reason for an error that ended a training."""
     line = " ".join(f"{type(error).__name__}: {error}".split())
     match error:
         case Diverged():
@@ -60,7 +66,9 @@ def name_failure(error: BaseException, step: int) -> tuple[Failure, str]:  # noq
 
 def _origin(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+    return (
+        f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown location"
+    )
 
 
 def train(
@@ -69,31 +77,31 @@ def train(
     folder: Path,
     checkpoints: Iterable[SavedCheckpoint] = (),
 ) -> RunEnded:
-    """Train one run to its end, whatever that is; every failure is a value, none an exception.
+    """Train one run until it ends; failures are returned as a `RunEnded`, never raised.
 
     Args:
-        training: The parts.
-        listener: Told of every event; the last is returned too.
-        folder: Where stable-baselines3's own files go.
-        checkpoints: Of earlier attempts, the best first. The training goes on from the first that
-            can be put back bit for bit, and begins anew where there is none.
+        training: The parts of the run.
+        listener: Receives every event; the last event is also returned.
+        folder: Folder for the files that stable-baselines3 writes.
+        checkpoints: Checkpoints of earlier attempts, best first. The training continues from the
+            first that can be restored bit for bit, and starts from scratch if there is none.
     """
-    run = Execution(training, listener, folder, checkpoints)
+    run = TrainingRun(training, listener, folder, checkpoints)
     ending, failure, reason, weights, rung = Ending.FAILED, None, None, None, None
     try:
         weights = run.execute()
         ending = Ending.COMPLETED
     except Stopped as stopped:
-        asked = stopped.request
-        ending, reason, rung = asked.ending, asked.reason, asked.rung
+        stop = stopped.request
+        ending, reason, rung = stop.ending, stop.reason, stop.rung
         if ending is Ending.INTERRUPTED:
-            run.keeper.save_newest()
+            run.scheduler.save_newest()
     except TimedOut:
         failure, reason = Failure.TIMEOUT, f"not done after {training.budget.timeout:g} s"
     except (Exception, SystemExit) as error:  # noqa: BLE001
         traceback.print_exc()
         if (request := listener.stopping()) is not None:
-            # What breaks while a run is being ended is no fault of the run.
+            # An error during a requested stop is caused by the stop, not by the run.
             ending, reason, rung = request.ending, request.reason, request.rung
         else:
             failure, reason = run.classify(error)
@@ -107,7 +115,7 @@ def train(
         weights=weights,
         rung=rung,
     )
-    # Closing comes last: what an environment does then cannot touch the result.
+    # Close after the result is recorded: an environment that crashes in `close` cannot change it.
     try:
         listener.emit(ended)
     finally:
@@ -115,8 +123,8 @@ def train(
     return ended
 
 
-class Execution:
-    """One training from its first step, or from a checkpoint, to its final policy."""
+class TrainingRun:
+    """Runs one training from its first step, or from a checkpoint, to its final policy."""
 
     def __init__(
         self,
@@ -132,7 +140,10 @@ class Execution:
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
         self.earlier = 0.0
-        self.keeper = Keeper(listener, training.budget, self.take, self.as_files, self.is_whole)
+        """Seconds that earlier attempts took up to the restored checkpoint."""
+        self.scheduler = CheckpointScheduler(
+            listener, training.budget, self.take, self.as_files, self.is_whole
+        )
 
     @property
     def step(self) -> int:
@@ -140,21 +151,28 @@ class Execution:
         return self.model.num_timesteps if self.model is not None else 0
 
     def execute(self) -> str:
-        """Learn, evaluate the final policy, publish it; returns the digest of the weights."""
+        """Train, evaluate the final policy and publish it; returns the digest of the weights."""
         budget = self.training.budget
         restored = self._continue()
         if restored is None:
             self.model = self.training.build(self.folder)
         model = self.model
         assert model is not None
+        # Set after a restore, which builds a new model without a logger.
         self.logger = configure(str(self.folder), ["csv"])
         self.logger.output_formats.append(MetricWriter(self.listener))
         model.set_logger(self.logger)
         recorder = Recorder(
-            self.listener, budget, evaluate=self.evaluate, keeper=self.keeper, restored=restored
+            self.listener,
+            budget,
+            evaluate=self.evaluate,
+            scheduler=self.scheduler,
+            restored=restored,
         )
+        # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
         model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
+        # The last update comes after the last callback, so check its result here.
         recorder.check_numbers()
         self.evaluate(final=True)
         self.examine()
@@ -162,25 +180,26 @@ class Execution:
         return weights_digest(model)
 
     def _continue(self) -> Restored | None:
-        """Go on from the first checkpoint that can be put back; say which cannot, and why."""
+        """Restore the first usable checkpoint; emits a `Refused` event for each unusable one."""
         obstacle: list[str | None] = []
         for saved in self.checkpoints:
+            # The replay check takes seconds: run it once, and only if there is a checkpoint.
             obstacle = obstacle or [self._find_obstacle()]
             try:
-                restored = self._put_back(saved, obstacle[0])
+                restored = self._restore(saved, obstacle[0])
             except CannotContinue as error:
                 self._drop_model()
                 self.listener.emit(
                     Refused(time=self.listener.now(), step=saved.step, reason=str(error))
                 )
                 continue
-            self._take_up(restored, saved.about)
+            self._adopt(restored, saved.about)
             return restored
         self.listener.goes_on_from(None)
         return None
 
     def _find_obstacle(self) -> str | None:
-        """Why no state of the environment can be put back, or nothing."""
+        """The reason why the environment cannot be restored by replay, or None."""
         training = self.training
         return check_round_trip(
             training.environment,
@@ -190,25 +209,25 @@ class Execution:
         )
 
     def _beat(self) -> None:
-        heed(self.listener, self.training.budget, 0)
+        heartbeat_and_check_stop(self.listener, self.training.budget, 0)
 
-    def _put_back(self, saved: SavedCheckpoint, obstacle: str | None) -> Restored:
+    def _restore(self, saved: SavedCheckpoint, obstacle: str | None) -> Restored:
         if obstacle is not None:
             raise CannotContinue(obstacle)
         self.model = self.training.build(self.folder)
-        return put_back(self.model, saved, beat=self._beat)
+        return restore_training(self.model, saved, beat=self._beat)
 
-    def _take_up(self, restored: Restored, about: Mapping[str, Any]) -> None:
+    def _adopt(self, restored: Restored, about: Mapping[str, Any]) -> None:
         self.evaluations = list(restored.progress.evaluations)
         self.earlier = restored.progress.seconds
-        self.keeper.written, self.keeper.published = restored.written, restored.step
+        self.scheduler.written, self.scheduler.published = restored.written, restored.step
         self.listener.goes_on_from(restored.step)
-        made = about.get("attempt")
+        attempt = about.get("attempt")
         self.listener.emit(
             Continued(
                 time=self.listener.now(),
                 step=restored.step,
-                attempt=made if isinstance(made, int) else 0,
+                attempt=attempt if isinstance(attempt, int) else 0,
                 drift=about.get("drift"),
             )
         )
@@ -219,29 +238,29 @@ class Execution:
         self.model = None
 
     def take(self) -> Snapshot:
-        """Copy the training as it is now, between two rollouts."""
+        """Return a copy of the training; call it between two rollouts."""
         assert self.model is not None
         seconds = self.earlier + self.listener.elapsed()
-        progress = Progress(evaluations=tuple(self.evaluations), seconds=seconds)
+        progress = TrainingProgress(evaluations=tuple(self.evaluations), seconds=seconds)
         return Snapshot.take(self.model, progress)
 
     def as_files(self, snapshot: Snapshot, written: int) -> Checkpoint | None:
-        """A copy as a checkpoint, with the experience since row `written`."""
+        """Return a copy as a checkpoint with the experience from row `written` on."""
         assert self.model is not None
         return snapshot.checkpoint(self.model, written)
 
     def is_whole(self, snapshot: Snapshot, written: int) -> bool:
-        """Whether the experience of a copy since row `written` is still there."""
+        """Whether the replay buffer still holds a copy's experience from row `written` on."""
         assert self.model is not None
         return snapshot.is_whole(self.model, written)
 
     def examine(self) -> None:
-        """Play the final policy on what it was trained on, where evaluations hold that out."""
+        """Evaluate the final policy on the training distribution, if scores use a held-out one."""
         if self._scored is not Stage.EVALUATION or not splits(self.training.environment):
             return
         started, stage = self.listener.elapsed(), Stage.IN_DISTRIBUTION
         with closing(self._evaluator(stage)) as evaluator:
-            # The seeds of the final evaluation: what differs between both is the distribution.
+            # The same seeds as in the final evaluation, so that only the distribution differs.
             episodes = self._play(evaluator, len(self.evaluations), final=True)
         self.listener.emit(
             Examined(
@@ -257,18 +276,22 @@ class Execution:
 
     @property
     def _scored(self) -> Stage:
-        """Where scores are made: what is held out is for test runs, and never decides a choice."""
+        """The stage at which scores are computed.
+
+        Held-out distributions are for test runs only, so that they never influence a selection.
+        """
         test = self.training.streams.phase is Phase.TEST
         held_out = test or not splits(self.training.environment)
         return Stage.EVALUATION if held_out else Stage.IN_DISTRIBUTION
 
     def _evaluator(self, stage: Stage) -> Evaluator:
         assert self.model is not None
+        # Making environments may draw from global generators, which must not change the training.
         with undisturbed(self.model, self.training.streams.sampling(0)):
             return Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS, stage=stage)
 
     def _play(self, evaluator: Evaluator, number: int, *, final: bool) -> Episodes:
-        """The episodes of the evaluation with this number."""
+        """Play the episodes of evaluation `number`."""
         assert self.model is not None
         budget, streams = self.training.budget, self.training.streams
         return evaluator.evaluate(
@@ -277,19 +300,20 @@ class Execution:
             sampling=streams.sampling(number),
             episodes=budget.final_episodes if final else budget.evaluation_episodes,
             deterministic=budget.evaluation_deterministic,
-            beat=lambda: heed(
+            beat=lambda: heartbeat_and_check_stop(
                 self.listener,
                 budget,
                 self.step,
-                obey=lambda request: not final and self.keeper.may_end(request),
+                obey=lambda request: not final and self.scheduler.may_end(request),
                 earlier=self.earlier,
             ),
         )
 
     def evaluate(self, *, final: bool = False) -> None:
-        """Evaluate the present policy and emit every episode."""
+        """Evaluate the current policy and emit an event with every episode."""
         assert self.model is not None
         started, number = self.listener.elapsed(), len(self.evaluations)
+        # Made at the first evaluation: a run without any needs no further environments.
         if self.evaluator is None:
             self.evaluator = self._evaluator(self._scored)
         episodes = self._play(self.evaluator, number, final=final)
@@ -308,14 +332,15 @@ class Execution:
             self._write_evaluations()
 
     def classify(self, error: BaseException) -> tuple[Failure, str]:
-        """Why the training failed, as a kind and one line."""
+        """Return the kind of failure and a one-line reason."""
         failure, reason = name_failure(error, self.step)
         if failure is not Failure.NAN and self.model is not None and not all_finite(self.model):
+            # NaN weights usually surface as another error, such as an invalid action.
             return Failure.NAN, f"a parameter is no finite number at step {self.step} ({reason})"
         return failure, reason
 
     def close(self) -> None:
-        """Close environments and files; what fails here cannot change the result."""
+        """Close environments and files; errors are printed and do not change the result."""
         vector = self.model.env if self.model is not None else None
         for close in (c.close for c in (self.evaluator, vector, self.logger) if c is not None):
             try:
@@ -324,7 +349,7 @@ class Execution:
                 traceback.print_exc()
 
     def _publish_policy(self) -> None:
-        """Publish the final policy and the statistics of normalisation."""
+        """Publish the final policy and the normalisation statistics."""
         assert self.model is not None
         model, vector = self.model, self.model.env
         if vector is not None and unwrap_vec_normalize(vector) is not None:
@@ -333,6 +358,7 @@ class Execution:
 
     def _write_evaluations(self) -> None:
         """Write `evaluations.npz` as stable-baselines3 does, for other tools."""
+        # Written beside and renamed, so that other tools never read half a file.
         temporary = self.folder / ".evaluations.npz"
         np.savez(
             temporary,

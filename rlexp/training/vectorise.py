@@ -1,4 +1,4 @@
-"""Vectors of environments: for training, and for evaluation with the statistics of training."""
+"""Vectors of environments for training and evaluation, and their normalisation statistics."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env import (
 
 from rlexp.environments import Environment
 from rlexp.training.monitor import Env, EvaluatedEnvironment, RewardTap, WatchedEnvironment
-from rlexp.training.processes import ProcessVector
-from rlexp.training.repeatable import RepeatableEnvironment
+from rlexp.training.replayable_env import ReplayableEnvironment
+from rlexp.training.subprocess_vec_env import ForkedVecEnv
 
 Watched = TypeVar("Watched", bound=WatchedEnvironment)
 
@@ -32,7 +32,7 @@ def watched(
     render: str | None = None,
     kind: type[Watched] = WatchedEnvironment,  # type: ignore[assignment]
 ) -> Watched:
-    """Make one environment, watched by a wrapper of this kind."""
+    """Make one environment inside a wrapper of class `kind`."""
     taps: list[RewardTap] = []
 
     def tap(inner: Env) -> Env:
@@ -50,32 +50,33 @@ def training_vector(
     gamma: float,
     folder: Path,
 ) -> VecEnv:
-    """Make the vector that a run trains on.
+    """Make the vector of environments for training.
 
     Args:
         environment: The task.
-        seeds: One for each environment of the vector.
-        processes: One for each process that an environment has of its own.
+        seeds: Seed of each environment of the vector.
+        processes: Seed of the global generators in the process of each environment.
         gamma: Discount, for the normalisation of rewards.
-        folder: Where each environment writes its `monitor.csv`.
+        folder: Folder for the `monitor.csv` of each environment.
     """
     subprocess = environment.vector.kind == "subprocess"
 
-    def maker(position: int, seed: int, own: int) -> Callable[[], Env]:
+    def maker(position: int, seed: int, process_seed: int) -> Callable[[], Env]:
         filename = str(folder / str(position))
 
         def make() -> Env:
             if subprocess:
-                # Forked processes share the state of generators that an environment may use.
-                set_random_seed(own)
+                # Forked processes inherit equal states of the global generators, from which
+                # environments may draw: without this, all would draw the same numbers.
+                set_random_seed(process_seed)
             return watched(
-                environment, seed, filename=filename, defer=subprocess, kind=RepeatableEnvironment
+                environment, seed, filename=filename, defer=subprocess, kind=ReplayableEnvironment
             )
 
         return make
 
     makers = [maker(i, *pair) for i, pair in enumerate(zip(seeds, processes, strict=True))]
-    vector = ProcessVector(makers) if subprocess else DummyVecEnv(makers)
+    vector = ForkedVecEnv(makers) if subprocess else DummyVecEnv(makers)
     return _transform(environment, vector, gamma, training=True)
 
 
@@ -84,11 +85,13 @@ def evaluation_vector(
     count: int,
     render: str | None = None,
 ) -> tuple[VecEnv, list[EvaluatedEnvironment]]:
-    """Make a vector for evaluation, and give its environments, so that they can be seeded."""
+    """Make a vector for evaluation; returns it with its environments, which are seeded later."""
     members = [
         watched(environment, 0, render=render, kind=EvaluatedEnvironment) for _ in range(count)
     ]
+    # `DummyVecEnv` wants factories; the default argument binds each environment early.
     vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]
+    # The discount matters for the normalisation of rewards only, which evaluation never does.
     return _transform(environment, vector, 0.99, training=False), members
 
 
@@ -106,24 +109,29 @@ def _transform(
             clip_reward=settings.clip_rewards,
             gamma=gamma,
         )
+    # Stack after normalising, so that statistics are those of single frames.
     return VecFrameStack(vector, settings.frame_stack) if settings.frame_stack > 1 else vector
 
 
 def as_seen(vector: VecEnv | None, observations: Any) -> Any:
-    """Observations (batch × shape) as a policy on this vector sees them: normalised where it does."""
+    """Return observations (batch × shape) as a policy on this vector sees them.
+
+    They are normalised if the vector normalises observations.
+    """
     normalise = unwrap_vec_normalize(vector) if vector is not None else None
     return observations if normalise is None else normalise.normalize_obs(observations)
 
 
 def share_statistics(source: VecEnv, target: VecEnv) -> None:
-    """Let an evaluation normalise observations as training does now."""
+    """Let an evaluation vector normalise observations with the current training statistics."""
     trained, evaluated = unwrap_vec_normalize(source), unwrap_vec_normalize(target)
     if trained is not None and evaluated is not None and hasattr(trained, "obs_rms"):
+        # The object is shared, not copied; the evaluation never updates it (`training=False`).
         evaluated.obs_rms = trained.obs_rms
 
 
 def write_statistics(vector: VecEnv, path: Path | IO[bytes]) -> None:
-    """Write the statistics of a normalised vector as arrays (`numpy.savez`, no pickle)."""
+    """Write the normalisation statistics of a vector as arrays (`numpy.savez`, no pickle)."""
     normalise = unwrap_vec_normalize(vector)
     assert normalise is not None
     arrays = {}
@@ -135,7 +143,7 @@ def write_statistics(vector: VecEnv, path: Path | IO[bytes]) -> None:
 
 
 def read_statistics(vector: VecEnv, path: Path) -> None:
-    """Fill the statistics that `write_statistics` wrote into a vector that normalises alike."""
+    """Read statistics from `write_statistics` into a vector with the same normalisation."""
     normalise = unwrap_vec_normalize(vector)
     if normalise is None:
         return
@@ -147,11 +155,11 @@ def read_statistics(vector: VecEnv, path: Path) -> None:
 
 
 def running_statistics(normalise: VecNormalize) -> dict[str, RunningMeanStd]:
-    """The statistics that a vector normalises with, by their names."""
-    found: dict[str, Any] = {"return": normalise.ret_rms}
+    """Return the running statistics of rewards and observations by name."""
+    statistics: dict[str, Any] = {"return": normalise.ret_rms}
     observations = getattr(normalise, "obs_rms", None)
     if isinstance(observations, dict):
-        found |= {f"observation/{key}": value for key, value in observations.items()}
+        statistics |= {f"observation/{key}": value for key, value in observations.items()}
     elif observations is not None:
-        found["observation"] = observations
-    return found
+        statistics["observation"] = observations
+    return statistics

@@ -1,4 +1,4 @@
-"""Environments that do what a test says, and that tell what was done to them."""
+"""Environments with scripted observations and rewards that record their actions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Env = gym.Env[Any, Any]
 
 
 class Scripted(gym.Env[Any, Any]):
-    """Shows given observations and pays given rewards, one a step; remembers actions."""
+    """Returns given observations and rewards, one per step, and stores actions."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Scripted(gym.Env[Any, Any]):
 
 
 def play(env: Env, actions: Sequence[Any], seed: int = 0) -> list[Any]:
-    """Reset, and take actions until the episode ends; what each step returned."""
+    """Play an episode; returns the result of each step."""
     env.reset(seed=seed)
     steps = []
     for action in actions:
@@ -58,10 +58,10 @@ def play(env: Env, actions: Sequence[Any], seed: int = 0) -> list[Any]:
 
 
 def numbers(steps: Sequence[Any]) -> list[float]:
-    """The single number of each observation."""
+    """The single entry of each observation."""
     return [float(step[0][0]) for step in steps]
 
 
 def array(*values: float) -> Any:
-    """An action or observation of real numbers."""
+    """An action or observation as an array of floats."""
     return np.array(values, np.float64)

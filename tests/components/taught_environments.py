@@ -1,4 +1,4 @@
-"""An environment with contexts, teachers of other packages, and a student that is only numbers."""
+"""An environment with contexts, teachers from other packages, and a simulated student."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -19,13 +19,13 @@ TEACHERS = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "n
 
 
 def teacher(name: str, **changes: Any) -> Any:
-    """A teacher as its yaml names it, with changes."""
+    """The teacher of a yaml, with changes."""
     plain = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["teacher"]
     return build({**plain, **changes}, "component")
 
 
 class Slope(gym.Env[Any, Any]):
-    """Shows its context, and pays it at each of five steps."""
+    """Returns its context as observation, and as reward of each of five steps."""
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-inf, inf, (2,), np.float64)
@@ -46,7 +46,7 @@ class Slope(gym.Env[Any, Any]):
 
 
 class Contexts(gym.Wrapper[Any, Any, Any, Any]):
-    """Declares a box, and draws from it unless it is told what to play."""
+    """Declares bounds, and draws contexts unless one is planned."""
 
     context_names = ("height", "width")
 
@@ -57,11 +57,11 @@ class Contexts(gym.Wrapper[Any, Any, Any, Any]):
         self.played: list[tuple[float, ...]] = []
 
     def plan_next(self, context: Array) -> None:
-        """Play this context in the next episode."""
+        """Set the context of the next episode."""
         self.planned = context
 
     def as_trained(self, context: Array) -> Array:
-        """Every context of the box is one of training."""
+        """Return the context: every context of the box is a training context."""
         return context
 
     def reset(self, **settings: Any) -> Any:
@@ -75,18 +75,18 @@ class Contexts(gym.Wrapper[Any, Any, Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Declares:
-    """The component of this wrapper."""
+    """The component of `Contexts`."""
 
     splits: bool = False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Wrap at every stage."""
+        """Return the environment inside the wrapper."""
         return Contexts(environment)
 
 
 @dataclass(slots=True)
 class Remembers:
-    """Proposes what it was told last, and keeps all that it was told; its own teacher."""
+    """Proposes the last task, and stores all outcomes; a teacher with its own lessons."""
 
     outcome: str | None = "return"
     told: list[tuple[tuple[float, ...], float]] = field(default_factory=list)
@@ -98,28 +98,28 @@ class Remembers:
         return taught(environment, stage, self, self.outcome)
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Teach every environment at once."""
+        """Return this teacher as the lessons of every environment."""
         self.low = low
         return self
 
     def propose(self) -> Array:
-        """The corner, always."""
+        """Return the corner of the box."""
         return np.asarray(self.low)
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Keep it."""
+        """Store the outcome."""
         self.told.append((tuple(task.tolist()), outcome))
 
 
 class Student:
-    """Gets better at tasks of one region as it trains on them, and at nothing else."""
+    """Improves on tasks of one region when it trains on them."""
 
     def __init__(self, low: float, high: float, practice: int) -> None:
         self.low, self.high, self.practice = low, high, practice
         self.trained = 0
 
     def play(self, task: Array) -> float:
-        """The return of a task, from 0 to 1."""
+        """Return the return of a task, from 0 to 1."""
         if not self.low <= task[0] <= self.high:
             return 0.0
         self.trained += 1

@@ -1,4 +1,4 @@
-"""What every component promises, run on every yaml that names one."""
+"""Properties of every component, tested on every yaml that names one."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from rlexp.config.validate import validate
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import ComposedTask, at
 from rlexp.errors import ConfigError
-from rlexp.training.memory import digest
+from rlexp.training.episode_log import digest
 
 CONF = Path(__file__).parents[2] / "conf"
 CONSTRAINED = "constraints={far: {entry: 0, above: 1.0}}"
@@ -62,14 +62,14 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def plain(case: str) -> dict[str, Any]:
-    """The configuration of a case, as a user composes it."""
+    """The configuration of a case without changes."""
     (composed,) = compose(CASES[case], Path("/nowhere"))
     return composed.plain
 
 
 @cache
 def composed_task(case: str) -> ComposedTask:
-    """Its task, skipped where the packages of the environment are not installed."""
+    """The composed task of a case; skips the test if packages are missing."""
     environment = validate(plain(case))[1].environment
     assert isinstance(environment, ComposedTask)
     try:
@@ -82,7 +82,7 @@ def composed_task(case: str) -> ComposedTask:
 
 
 def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
-    """What an environment tells at each reset and step, with actions that depend on the seed."""
+    """The results of each reset and step, with actions that depend on the seed."""
     with closing(environment):
         if environment.has_wrapper_attr("deal"):
             environment.get_wrapper_attr("deal")(0, 1)
@@ -100,7 +100,7 @@ def played(environment: Any, seed: int, steps: int = STEPS) -> Iterator[Any]:
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("case", PLAYED)
 def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
-    """At every stage, and the observations are of the declared space."""
+    """Equal seeds give equal episodes at every stage, with observations of the declared space."""
     task = at(composed_task(case), stage)
     first, second = (list(played(task.make(), seed=3)) for _ in range(2))
     assert list(map(digest, first)) == list(map(digest, second))
@@ -110,7 +110,7 @@ def test_same_seed_gives_the_same_episodes(case: str, stage: Stage) -> None:
 
 @pytest.mark.parametrize("case", PLAYED)
 def test_spaces_are_the_same_at_every_stage(case: str) -> None:
-    """One policy plays at all of them."""
+    """Spaces are equal at every stage, because one policy plays at all of them."""
     made = [at(composed_task(case), stage).make() for stage in Stage]
     assert 1 == len({str(each.observation_space) for each in made})
     assert all(each.observation_space == made[0].observation_space for each in made)
@@ -119,7 +119,7 @@ def test_spaces_are_the_same_at_every_stage(case: str) -> None:
 
 @pytest.mark.parametrize("case", PLAYED)
 def test_later_environments_are_as_they_were(case: str) -> None:
-    """A plain environment that is made after one with components plays as one made before."""
+    """A plain environment plays the same before and after one with components was made."""
     task = composed_task(case)
     before = [digest(each) for each in played(task.environment.make(), seed=5)]
     for stage in Stage:
@@ -129,7 +129,7 @@ def test_later_environments_are_as_they_were(case: str) -> None:
 
 @pytest.mark.parametrize("case", PLAYED)
 def test_numbers_of_an_episode_are_finite(case: str) -> None:
-    """What a component measures is told by name at the end of an episode, and not before."""
+    """Measures have names, are finite, and come only at the end of an episode."""
     made = at(composed_task(case), Stage.EVALUATION).make()
     steps = [each for each in played(made, seed=1, steps=300) if isinstance(each, tuple)]
     for _, _, terminated, truncated, measures in steps:
@@ -139,7 +139,7 @@ def test_numbers_of_an_episode_are_finite(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_settings_are_refused_in_one_line(case: str) -> None:
-    """An unknown setting, and a value of another kind for each that there is."""
+    """Unknown settings and values of wrong types are refused in one line."""
     for name, component in plain(case)["environment"]["components"].items():
         for key in ("no_such_setting", *component):
             if key == "_target_":
@@ -154,7 +154,7 @@ def test_bad_settings_are_refused_in_one_line(case: str) -> None:
 
 @pytest.mark.parametrize("name", DECLARING)
 def test_scores_of_another_task_have_another_name(name: str) -> None:
-    """A task whose episodes differ from those of its id is never compared with it."""
+    """A task with other episodes than those of its id has another name."""
     task = composed_task(f"environment {name}")
     assert task.task not in gym.registry
     assert task.reference.threshold is None

@@ -1,4 +1,4 @@
-"""Constraints as terminations: chances, rewards and cuts are those of the paper, by hand."""
+"""Constraints as terminations: probabilities, rewards and ends are those of the paper."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ STILL = [array(0.0)] * 8
 
 
 def terminations(**settings: Any) -> ConstraintsAsTerminations:
-    """The component with the settings of its yaml, but for some."""
+    """The component with the settings of its yaml and changes."""
     usual: dict[str, Any] = {
         "constraints": {"height": ABOVE},
         "probability": 0.25,
@@ -37,14 +37,14 @@ def rewards(env: Any, actions: list[Any] = STILL, seed: int = 0) -> list[float]:
 
 
 def test_rewards_are_scaled_by_the_chance_to_go_on() -> None:
-    """With a worst violation of 2: 1 beyond is a chance of p/2, 4 beyond no more than p."""
+    """With a worst violation of 2, a violation of 1 has probability p/2, and one of 4 has p."""
     component = terminations(probability=1e-9, scale={"height": 2.0})
     env = component.wrap(Scripted([0, 1, 2, 5, 0], rewards=[1, 1, 4, 1]), Stage.TRAINING)
     assert [1.0, 1 - 5e-10, 4 * (1 - 1e-9), 1.0] == rewards(env)
 
 
 def test_the_highest_chance_of_all_constraints_counts() -> None:
-    """Each has its own probability; they do not add up."""
+    """Each constraint has its own probability; the largest counts."""
     component = terminations(
         constraints={"height": ABOVE, "push": PUSH},
         probability={"height": 1e-9, "push": 4e-9},
@@ -56,7 +56,7 @@ def test_the_highest_chance_of_all_constraints_counts() -> None:
 
 
 def test_the_worst_violation_is_learnt_over_episodes() -> None:
-    """In the first episode the worst so far counts; then nine tenths of it and a tenth of the next."""
+    """The first episode uses its worst so far; later ones average with weights 0.9 and 0.1."""
     component = terminations(probability=1e-3, decay=0.9)
     script = Scripted([0, 3, 2, 0], rewards=[1, 1, 1])
     env = component.wrap(script, Stage.TRAINING)
@@ -70,7 +70,7 @@ def test_the_worst_violation_is_learnt_over_episodes() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 0.2, 1.0])
 def test_the_mean_return_is_that_of_the_discounted_future(chance: float) -> None:
-    """Cut by chance, a return is in the mean what the paper's product of factors gives."""
+    """The mean return of randomly ended episodes is the return of the paper."""
     component = terminations(probability=chance, scale={"height": 1.0})
     env = component.wrap(Scripted([0, *[2] * 6], truncates=True), Stage.TRAINING)
     found = [sum(rewards(env, seed=seed)) for seed in range(2000)]
@@ -78,18 +78,18 @@ def test_the_mean_return_is_that_of_the_discounted_future(chance: float) -> None
     assert expected == pytest.approx(np.mean(found), abs=4 * np.std(found) / 2000**0.5 + 1e-12)
 
 
-def test_an_end_by_violation_is_no_cut_by_time() -> None:
-    """It is told as a termination, after which the learner expects nothing more."""
+def test_an_end_by_violation_is_a_termination() -> None:
+    """A violation ends an episode as terminated, not as truncated."""
     component = terminations(probability=1.0, scale={"height": 1.0})
     (step,) = play(component.wrap(Scripted([0, 2, 0]), Stage.TRAINING), STILL)
     assert (0.0, True, False) == step[1:4]
 
 
 @given(violation=st.floats(0, 1e3), scale=st.floats(1e-3, 1e3), chance=st.floats(0, 1))
-def test_a_chance_is_between_nothing_and_the_probability(
+def test_a_chance_is_between_zero_and_the_probability(
     violation: float, scale: float, chance: float
 ) -> None:
-    """It grows with the violation, and is the probability from the worst one on."""
+    """The probability grows with the violation, up to that of the worst one."""
     component = terminations(probability=chance, scale={"height": scale})
     env = component.wrap(Scripted([0, 1 + violation, 0]), Stage.TRAINING)
     (reward, *_) = rewards(env)
@@ -98,7 +98,7 @@ def test_a_chance_is_between_nothing_and_the_probability(
 
 
 def test_evaluations_play_the_task_as_it_is() -> None:
-    """Unless it acts at both: then episodes end there too."""
+    """Evaluations have no terminations, unless the stage is `both`."""
     for stage in (Stage.EVALUATION, Stage.IN_DISTRIBUTION):
         env = Scripted([0, 2, 0])
         assert env is terminations().wrap(env, stage)
@@ -107,7 +107,7 @@ def test_evaluations_play_the_task_as_it_is() -> None:
 
 
 def test_a_negative_reward_of_a_violation_is_refused() -> None:
-    """To end early would pay; the shift that mends it is named, and does."""
+    """The error names the shift that is needed, and with this shift the run starts."""
     script = Scripted([0, 2, 0], rewards=[-3.0, -3.0])
     with pytest.raises(ConfigError, match="shift by at least 3"):
         rewards(terminations().wrap(script, Stage.TRAINING))
@@ -128,6 +128,6 @@ def test_a_negative_reward_of_a_violation_is_refused() -> None:
     ],
 )
 def test_settings_that_fit_no_constraint_are_refused(settings: Any, reason: str) -> None:
-    """Names are those of constraints."""
+    """Names in settings must be names of constraints."""
     with pytest.raises(ConfigError, match=reason):
         terminations(**settings)

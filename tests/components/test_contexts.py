@@ -1,4 +1,4 @@
-"""Contexts: they act, they are those that were declared, and they leave no trace."""
+"""Contexts act, are those of the configuration, and leave no trace in later episodes."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rlexp.components.context_distributions import Range
-from rlexp.components.contexts import Contexts, Parameter
+from rlexp.components.contexts import ContextParameter, Contexts
 from rlexp.environments import MEASURES, Stage
-from rlexp.training.memory import digest
+from rlexp.training.episode_log import digest
 
 Trace = list[Any]
 FIELDS = [
@@ -62,12 +62,12 @@ def constant(
     field: str | tuple[str, ...], value: float, *, relative: bool = False, other: float = 0.75
 ) -> Contexts:
     """One parameter, whose training distribution is a constant."""
-    parameter = Parameter(field=field, relative=relative, training=value, test=other)
+    parameter = ContextParameter(field=field, relative=relative, training=value, test=other)
     return contexts(parameters={"x": parameter})
 
 
 def trace(environment: Any, steps: int = 60, seed: int | None = 4) -> Trace:
-    """Digests of what an environment tells, with actions that depend on no seed."""
+    """Digests of the results of an environment, with actions that depend on no seed."""
     environment.action_space.seed(1)
     told: Trace = [digest(environment.reset(seed=seed)[0])]
     for _ in range(steps):
@@ -81,7 +81,7 @@ def trace(environment: Any, steps: int = 60, seed: int | None = 4) -> Trace:
 
 
 def episode(environment: Any) -> Trace:
-    """Digests of one episode, or of its first steps."""
+    """Digests of one episode or of its first steps."""
     told = trace(environment)
     ends = [
         number for number, each in enumerate(told) if each[2:] in {(True, False), (False, True)}
@@ -91,7 +91,7 @@ def episode(environment: Any) -> Trace:
 
 @pytest.mark.parametrize(("task", "field", "nominal", "other"), FIELDS)
 def test_fields_act(task: str, field: str, nominal: float, other: float) -> None:
-    """With its own value an environment plays as without contexts, with another one it does not."""
+    """The nominal value changes nothing; another value changes the episode."""
     plain = trace(gym.make(task))
     assert plain == trace(
         constant(field, nominal, other=other).wrap(gym.make(task), Stage.TRAINING)
@@ -102,7 +102,7 @@ def test_fields_act(task: str, field: str, nominal: float, other: float) -> None
 
 @pytest.mark.parametrize(("task", "field", "factor"), FACTORS)
 def test_factors_act(task: str, field: str, factor: float) -> None:
-    """A factor of one leaves an environment as it is, another one does not."""
+    """A factor of 1 changes nothing; another factor changes the episode."""
     plain = trace(gym.make(task))
     nominal = constant(field, 1.0, relative=True)
     assert plain == trace(nominal.wrap(gym.make(task), Stage.TRAINING))
@@ -118,10 +118,10 @@ def test_factors_act(task: str, field: str, factor: float) -> None:
         ("LunarLander-v3", "gravity", (-5.0, -11.0)),
     ],
 )
-def test_context_owes_nothing_to_those_before(
+def test_context_does_not_depend_on_earlier_ones(
     task: str, field: str, test: tuple[float, float]
 ) -> None:
-    """After an episode in another context, one plays as in a fresh environment."""
+    """After an episode in another context, an episode is as in a fresh environment."""
     one, other = test
     used: Any = constant(field, one, other=other).wrap(gym.make(task), Stage.TRAINING)
     for value in (one, other, one):
@@ -130,11 +130,11 @@ def test_context_owes_nothing_to_those_before(
         assert episode(used) == episode(fresh)
 
 
-def test_what_cartpole_computes_follows() -> None:
-    """The sum of masses and the product of mass and length are those of the context."""
+def test_derived_values_of_cartpole_follow() -> None:
+    """CartPole's sum of masses and product of mass and length follow the context."""
     parameters = {
-        "length": Parameter(field="length", training=2.0, test=1.0),
-        "pole": Parameter(field="masspole", training=0.3, test=0.1),
+        "length": ContextParameter(field="length", training=2.0, test=1.0),
+        "pole": ContextParameter(field="masspole", training=0.3, test=0.1),
     }
     made: Any = contexts(parameters=parameters).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
     made.reset(seed=1)
@@ -142,8 +142,8 @@ def test_what_cartpole_computes_follows() -> None:
     assert pytest.approx(0.6) == made.unwrapped.polemass_length
 
 
-def test_what_mujoco_computed_follows() -> None:
-    """The mass of the subtree below the world is that of all bodies of the context."""
+def test_derived_values_of_mujoco_follow() -> None:
+    """The mass of the subtree below the world is the sum of the masses of the context."""
     made: Any = constant("model.body_mass", 3.0, relative=True).wrap(
         gym.make("Hopper-v5"), Stage.TRAINING
     )
@@ -154,7 +154,7 @@ def test_what_mujoco_computed_follows() -> None:
 
 
 def test_classes_keep_their_values() -> None:
-    """Acrobot's numbers belong to its class, and stay there."""
+    """Class attributes of Acrobot stay unchanged."""
     made: Any = constant("LINK_LENGTH_1", 3.0).wrap(gym.make("Acrobot-v1"), Stage.TRAINING)
     made.reset(seed=1)
     assert 3.0 == made.unwrapped.LINK_LENGTH_1
@@ -162,17 +162,17 @@ def test_classes_keep_their_values() -> None:
 
 
 POLES = {
-    "length": Parameter(
+    "length": ContextParameter(
         field="length",
         training=Range(low=0.4, high=0.8),
         test=Range(low=0.2, high=1.0),
     ),
-    "gravity": Parameter(field="gravity", training=(8.0, 10.0), test=(5.0, 15.0)),
+    "gravity": ContextParameter(field="gravity", training=(8.0, 10.0), test=(5.0, 15.0)),
 }
 
 
 def measured(environment: Any, seed: int, episodes: int) -> list[tuple[float, ...]]:
-    """The contexts that an environment tells of its episodes."""
+    """The contexts that an environment measures."""
     found = []
     for number in range(episodes):
         environment.reset(seed=seed if number == 0 else None)
@@ -185,7 +185,7 @@ def measured(environment: Any, seed: int, episodes: int) -> list[tuple[float, ..
 
 
 def test_training_draws_contexts_of_its_distributions() -> None:
-    """Each episode another, the same with the same seed, inside the ranges and of the values."""
+    """Contexts differ over episodes, follow the seed, and lie in the distributions."""
 
     def drawn(seed: int) -> list[tuple[float, ...]]:
         made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
@@ -200,7 +200,7 @@ def test_training_draws_contexts_of_its_distributions() -> None:
 
 
 def test_evaluation_plays_the_grid() -> None:
-    """Environments side by side play every test context equally often, whatever their seeds."""
+    """Parallel environments play every test context equally often, with any seeds."""
     played: list[tuple[float, ...]] = []
     for position in range(4):
         made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.EVALUATION)
@@ -211,7 +211,7 @@ def test_evaluation_plays_the_grid() -> None:
 
 
 def test_evaluation_begins_anew() -> None:
-    """Every evaluation plays the list from its beginning."""
+    """Every evaluation starts at the beginning of the list."""
     made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.EVALUATION)
     found = []
     for seed in (1, 2):
@@ -221,7 +221,7 @@ def test_evaluation_begins_anew() -> None:
 
 
 def test_sample_is_that_of_its_own_seed() -> None:
-    """The same in all runs, other contexts than those of training, others with another seed."""
+    """The test sample depends on the seed of the component only."""
     one, same, other = (
         contexts(parameters=POLES, evaluation="sample", points=50, seed=seed).test_contexts()
         for seed in (3, 3, 4)
@@ -234,7 +234,7 @@ def test_sample_is_that_of_its_own_seed() -> None:
 
 
 def test_in_distribution_plays_as_many_training_contexts() -> None:
-    """A list too, of the distributions of training."""
+    """The examination plays a list of training contexts of equal length."""
     made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.IN_DISTRIBUTION)
     made.get_wrapper_attr("deal")(0, 1)
     found = measured(made, 1, 12)
@@ -243,9 +243,9 @@ def test_in_distribution_plays_as_many_training_contexts() -> None:
 
 
 def test_log_uniform_range() -> None:
-    """Equal factors are equally likely, and a grid steps by them."""
+    """Equal factors are equally likely, and a grid has geometric steps."""
     scale = Range(low=0.1, high=10.0, scale="log_uniform")
-    parameter = Parameter(field="masspole", training=scale, test=scale)
+    parameter = ContextParameter(field="masspole", training=scale, test=scale)
     one = contexts(parameters={"x": parameter})
     assert [0.1, 1.0, 10.0] == sorted(one.test_contexts()[:, 0].tolist())
     drawn = contexts(parameters={"x": parameter}, evaluation="sample", points=500).test_contexts()
@@ -253,8 +253,8 @@ def test_log_uniform_range() -> None:
 
 
 def test_context_can_be_shown() -> None:
-    """Observations end with it: -1 and 1 are the ends of training, a test context may be beyond."""
-    parameters = {**POLES, "cart": Parameter(field="masscart", training=2.0, test=3.0)}
+    """A visible context ends observations, scaled so that training spans -1 to 1."""
+    parameters = {**POLES, "cart": ContextParameter(field="masscart", training=2.0, test=3.0)}
     made = contexts(parameters=parameters, visible=True).wrap(
         gym.make("CartPole-v1"), Stage.TRAINING
     )
@@ -268,7 +268,7 @@ def test_context_can_be_shown() -> None:
 
 
 def test_teacher_can_plan_one_episode() -> None:
-    """The next reset plays what was planned, those after it draw again."""
+    """A planned context holds for the next reset only."""
     made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
     assert ("length", "gravity") == made.get_wrapper_attr("context_names")
     assert [0.4, 8.0] == made.get_wrapper_attr("context_low").tolist()
@@ -279,8 +279,8 @@ def test_teacher_can_plan_one_episode() -> None:
     assert second[1] in {8.0, 10.0}
 
 
-def test_nothing_between_the_values_of_a_list_is_trained_on() -> None:
-    """Of a list the value nearest to a teacher's proposal counts; of a range every number does."""
+def test_proposals_are_rounded_to_the_values_of_a_list() -> None:
+    """A proposal is rounded to the nearest value of a list; a range takes any number."""
     made = contexts(parameters=POLES).wrap(gym.make("CartPole-v1"), Stage.TRAINING)
     nearest = made.get_wrapper_attr("as_trained")(np.array([0.55, 9.4]))
     assert [0.55, 10.0] == nearest.tolist()

@@ -1,4 +1,4 @@
-"""A training in contexts, or on levels, that was killed goes on exactly where it was."""
+"""A killed training in contexts or on levels continues exactly."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
-from rlexp.training.memory import digest
-from rlexp.training.repeatable import RepeatableEnvironment
+from rlexp.training.episode_log import digest
+from rlexp.training.replayable_env import ReplayableEnvironment
 from rlexp.training.vectorise import watched
 
 
@@ -19,8 +19,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def played(environment: RepeatableEnvironment, actions: Sequence[Any]) -> list[Any]:
-    """Digests of what it tells, with what is measured at the end of each episode."""
+def played(environment: ReplayableEnvironment, actions: Sequence[Any]) -> list[Any]:
+    """Digests of results and of measures at the end of each episode."""
     told = []
     for action in actions:
         observation, reward, terminated, truncated, info = environment.step(action)
@@ -43,12 +43,12 @@ def played(environment: RepeatableEnvironment, actions: Sequence[Any]) -> list[A
     ids=lambda words: words[0],
 )
 def test_goes_on_in_the_same_contexts(words: list[str], before: int) -> None:
-    """The episode that was going on is repeated in its context, and the next ones are the same."""
+    """The replayed episode has its context, and later contexts are the same."""
     (composed,) = compose(words, Path("/nowhere"))
     task = validate(composed.plain)[1].environment
-    first, second = (watched(task, seed, kind=RepeatableEnvironment) for seed in (11, 12))
-    assert isinstance(first, RepeatableEnvironment)
-    assert isinstance(second, RepeatableEnvironment)
+    first, second = (watched(task, seed, kind=ReplayableEnvironment) for seed in (11, 12))
+    assert isinstance(first, ReplayableEnvironment)
+    assert isinstance(second, ReplayableEnvironment)
     first.action_space.seed(1)
     actions = [first.action_space.sample() for _ in range(before + 150)]
     first.reset()

@@ -1,4 +1,4 @@
-"""Contexts that cannot be what was meant are refused, in one line."""
+"""Invalid contexts are refused in one line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 from rlexp.components.context_distributions import Range
-from rlexp.components.contexts import Contexts, Parameter
+from rlexp.components.contexts import ContextParameter, Contexts
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError, EnvironmentFault
 
@@ -24,9 +24,11 @@ def contexts(*, visible: bool = False, **settings: Any) -> Contexts:
     return Contexts(**plain, visible=visible)
 
 
-def parameter(**changes: Any) -> dict[str, Parameter]:
-    """One good parameter, changed."""
-    return {"length": Parameter(**{"field": "length", "training": 0.5, "test": 1.0, **changes})}
+def parameter(**changes: Any) -> dict[str, ContextParameter]:
+    """A valid parameter with changes."""
+    return {
+        "length": ContextParameter(**{"field": "length", "training": 0.5, "test": 1.0, **changes})
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def parameter(**changes: Any) -> dict[str, Parameter]:
     ],
 )
 def test_bad_declarations_are_refused(settings: dict[str, Any], words: Sequence[str]) -> None:
-    """In one line that names the setting."""
+    """The error is one line that names the setting."""
     with pytest.raises(ConfigError) as caught:
         contexts(**settings)
     assert 1 == len(str(caught.value).splitlines())
@@ -84,7 +86,7 @@ def test_bad_declarations_are_refused(settings: dict[str, Any], words: Sequence[
     ],
 )
 def test_bad_fields_are_refused(task: str, changes: dict[str, Any], words: Sequence[str]) -> None:
-    """In one line that says what there is."""
+    """The error is one line that lists valid fields."""
     with pytest.raises(ConfigError) as caught:
         contexts(parameters=parameter(**changes)).wrap(gym.make(task), Stage.TRAINING)
     assert 1 == len(str(caught.value).splitlines())
@@ -92,7 +94,7 @@ def test_bad_fields_are_refused(task: str, changes: dict[str, Any], words: Seque
 
 
 def test_field_that_a_reset_sets_itself_is_refused() -> None:
-    """LunarLander makes a new world at each reset, whose gravity nobody else sets."""
+    """LunarLander makes a new world at each reset, so its gravity cannot be set."""
     one = contexts(parameters=parameter(field="world.gravity[1]", training=-5.0))
     made = one.wrap(gym.make("LunarLander-v3"), Stage.TRAINING)
     with pytest.raises(EnvironmentFault, match=r"world\.gravity\[1\] itself at each reset"):
@@ -100,7 +102,7 @@ def test_field_that_a_reset_sets_itself_is_refused() -> None:
 
 
 def test_images_cannot_show_a_context() -> None:
-    """Nor can any other observations that are no row of floats."""
+    """Only flat observations of floats can show a context."""
     one = contexts(parameters=parameter(field="gravity"), visible=True)
     environment = gym.wrappers.ReshapeObservation(gym.make("CartPole-v1"), (2, 2))
     with pytest.raises(ConfigError, match="visible=false"):

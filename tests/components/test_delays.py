@@ -1,4 +1,4 @@
-"""Delays of observations and actions, by hand: late by as much as said, never out of order."""
+"""Delays of observations and actions, compared with results by hand."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted import Scripted, array, numbers, play
 
 from rlexp.components.action_delay import ActionDelay
-from rlexp.components.delays import Delay, Line
+from rlexp.components.delays import Delay, DelayLine
 from rlexp.components.observation_delay import ObservationDelay
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -31,7 +31,7 @@ def of_actions(
 
 
 def test_observations_come_two_steps_late() -> None:
-    """Until the second one arrives, the first is seen; a reset forgets what was under way."""
+    """The first observation is seen until the second arrives; a reset discards the queue."""
     env = of_observations().wrap(Scripted([0, 1, 2, 3, 4, 5]), Stage.TRAINING)
     for _ in range(2):
         assert 0.0 == env.reset()[0][0]
@@ -41,14 +41,14 @@ def test_observations_come_two_steps_late() -> None:
 
 
 def test_rewards_and_ends_are_not_late() -> None:
-    """Only what is seen is."""
+    """Rewards and ends are not delayed."""
     script = Scripted([0, 1, 2, 3], rewards=[1, 2, 3])
     steps = play(of_observations().wrap(script, Stage.TRAINING), PUSHES)
     assert [(1, False), (2, False), (3, True)] == [(step[1], step[2]) for step in steps]
 
 
 def test_actions_come_two_steps_late() -> None:
-    """Until the first one arrives, the initial one is done; a reset forgets what was under way."""
+    """The initial action is taken until the first one arrives; a reset discards the queue."""
     script = Scripted([0] * 6)
     env = of_actions(initial=-1.0).wrap(script, Stage.TRAINING)
     for _ in range(2):
@@ -57,7 +57,7 @@ def test_actions_come_two_steps_late() -> None:
 
 
 def test_choices_can_be_late() -> None:
-    """An action that is a number stays one."""
+    """A discrete action stays a single number."""
     script = Scripted([0] * 4, actions=gym.spaces.Discrete(3))
     play(of_actions(1, 1, initial=2).wrap(script, Stage.TRAINING), [np.int64(0), np.int64(1)] * 2)
     assert [2, 0, 1] == script.done
@@ -65,7 +65,7 @@ def test_choices_can_be_late() -> None:
 
 
 class Draws:
-    """A generator that draws what a test says."""
+    """A generator with scripted draws."""
 
     def __init__(self, *drawn: int) -> None:
         self.drawn = list(drawn)
@@ -75,9 +75,9 @@ class Draws:
         return self.drawn.pop(0)
 
 
-def test_what_is_overtaken_is_lost() -> None:
-    """With delays 3, 3, 0, 3, 3, 3: the third is seen at once, and nothing older after it."""
-    line, generator = Line(Delay(least=0, most=3, each="step")), Draws(3, 3, 0, 3, 3, 3)
+def test_overtaken_items_are_lost() -> None:
+    """With delays 3, 3, 0, 3, 3, 3, the third item is seen at once, and no older one later."""
+    line, generator = DelayLine(Delay(least=0, most=3, each="step")), Draws(3, 3, 0, 3, 3, 3)
     line.begin(0, 0, generator)  # type: ignore[arg-type]
     seen = [line.pass_on(n, generator) for n in range(1, 7)]  # type: ignore[arg-type]
     assert [0, 0, 3, 3, 3, 3] == seen
@@ -92,9 +92,9 @@ def test_what_is_overtaken_is_lost() -> None:
 def test_delays_are_within_their_bounds_and_in_order(
     least: int, more: int, seed: int, each: Any
 ) -> None:
-    """What is used at a step was sent so many steps ago, and is never older than what was before."""
+    """Items arrive within the bounds of the delay, and never an older one after a newer."""
     line, generator = (
-        Line(Delay(least=least, most=least + more, each=each)),
+        DelayLine(Delay(least=least, most=least + more, each=each)),
         np.random.default_rng(seed),
     )
     line.begin(0, 0, generator)
@@ -107,7 +107,7 @@ def test_delays_are_within_their_bounds_and_in_order(
 
 
 def test_random_delays_are_equally_likely() -> None:
-    """Of an episode: a third of each, from one generator with a seed."""
+    """Each of three delays is drawn in a third of episodes."""
     env = of_observations(1, 3, "episode").wrap(Scripted([0, 1, 2, 3, 4]), Stage.TRAINING)
     env.reset(seed=0)
     drawn = []
@@ -119,10 +119,10 @@ def test_random_delays_are_equally_likely() -> None:
 
 
 class Scribbles(Scripted):
-    """Works in arrays that it gave and was given."""
+    """Overwrites the arrays that it returned and received."""
 
     def step(self, action: Any) -> Any:
-        """Step, and write over the action and the observation before."""
+        """Step, and overwrite the action and the last observation."""
         result = super().step(action)
         self.observations[len(self.done) - 1][:] = -9
         self.done[-1] = action.copy()
@@ -130,8 +130,8 @@ class Scribbles(Scripted):
         return result
 
 
-def test_what_is_under_way_is_a_copy() -> None:
-    """An environment that works in its arrays does not change what arrives later."""
+def test_delayed_items_are_copies() -> None:
+    """An environment that reuses its arrays does not change delayed items."""
     assert [0, 0, 1, 2] == numbers(
         play(of_observations().wrap(Scribbles([0, 1, 2, 3, 4]), Stage.TRAINING), [array(0.0)] * 4)
     )
@@ -142,8 +142,8 @@ def test_what_is_under_way_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("component", [of_observations, of_actions])
-def test_a_delay_acts_where_it_is_said_to(component: Any) -> None:
-    """And one of 0 nowhere."""
+def test_a_delay_acts_at_its_stages(component: Any) -> None:
+    """A delay acts at its stages only, and a delay of 0 nowhere."""
     env = Scripted([0.0, 0.0])
     assert [Stage.EVALUATION] == [
         s for s in Stage if component(stage="evaluation").wrap(env, s) is not env
@@ -153,8 +153,8 @@ def test_a_delay_acts_where_it_is_said_to(component: Any) -> None:
 
 
 @pytest.mark.parametrize("component", [of_observations, of_actions])
-def test_a_range_without_numbers_is_refused(component: Any) -> None:
-    """The least is no more than the most."""
+def test_an_empty_range_is_refused(component: Any) -> None:
+    """`least` must not exceed `most`."""
     with pytest.raises(ConfigError, match="least=3 is more than most=2"):
         component(3, 2)
 
@@ -168,14 +168,14 @@ def test_a_range_without_numbers_is_refused(component: Any) -> None:
         (gym.spaces.MultiBinary(3), 7.0),
     ],
 )
-def test_an_initial_action_that_is_none_is_refused(space: Any, initial: float) -> None:
-    """It names the number and the space."""
+def test_an_initial_action_outside_the_space_is_refused(space: Any, initial: float) -> None:
+    """The error names the number and the action space."""
     with pytest.raises(ConfigError, match=f"initial={initial:g} is no action of"):
         of_actions(initial=initial).wrap(Scripted([0, 0], actions=space), Stage.TRAINING)
 
 
 def test_actions_that_are_no_numbers_are_refused() -> None:
-    """A dictionary has no initial number."""
+    """A dictionary action has no initial number."""
     space = gym.spaces.Dict(a=gym.spaces.Discrete(2))
     with pytest.raises(ConfigError, match="numbers or arrays of them, not Dict"):
         of_actions().wrap(Scripted([0, 0], actions=space), Stage.TRAINING)

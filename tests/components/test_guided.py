@@ -1,4 +1,4 @@
-"""A guide begins episodes or shows where they may begin, in training only, and names its policy."""
+"""Guides take first steps or provide start states in training, and have digests."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,23 +38,23 @@ SNAPSHOTS = Snapshots(
 
 
 class Alternating:
-    """A guide that goes left and right in turns, which keeps the pole up for a while."""
+    """A guide that alternates left and right, which balances the pole for a while."""
 
     def __init__(self) -> None:
         self.turn = 0
 
     def begin(self) -> None:
-        """Begin with the left."""
+        """Begin with the action left."""
         self.turn = 0
 
     def act(self, observation: Any) -> int:
-        """The other direction than before."""
+        """Return the direction opposite to the last one."""
         self.turn += 1
         return self.turn % 2
 
 
 class Counting(gym.Env[Any, Any]):
-    """Counts its steps; an episode has ten, and the reward of each is what the test says."""
+    """Counts its steps; an episode has ten steps with the reward of the test."""
 
     observation_space = gym.spaces.Box(0.0, 100.0, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -63,19 +63,19 @@ class Counting(gym.Env[Any, Any]):
         self.count, self.reward = 0, 1.0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """Begin at a place that is drawn."""
+        """Reset to a drawn start."""
         super().reset(seed=seed)
         self.count = 0
         return np.zeros(1), {}
 
     def step(self, action: Any) -> Any:
-        """Count."""
+        """Count a step."""
         self.count += 1
         return np.full(1, float(self.count)), self.reward, False, self.count == 10, {}
 
 
 def _play(env: gym.Env[Any, Any]) -> int:
-    """Play an episode; returns at which step it began."""
+    """Play an episode; returns the step at which the learner began."""
     observation, _ = env.reset()
     begun, over = int(observation[0]), False
     while not over:
@@ -84,15 +84,15 @@ def _play(env: gym.Env[Any, Any]) -> int:
     return begun
 
 
-def test_the_guide_takes_fewer_steps_once_the_learner_is_as_good_as_it_was() -> None:
-    """Two stages of two episodes each: 4, 4, then 2, 2, then none; the mean never falls."""
+def test_the_guide_takes_fewer_steps_when_the_learner_is_good_enough() -> None:
+    """Two stages of two episodes give 4, 4, 2, 2 steps and then none."""
     env = JumpStartedEnvironment(Counting(), Alternating(), JUMP)  # type: ignore[arg-type]
     env.reset(seed=0)
     assert [4, 4, 2, 2, 0, 0] == [_play(env) for _ in range(6)]
 
 
 def test_a_learner_that_gets_worse_keeps_its_guide() -> None:
-    """After a stage at return 10, returns of 5 are below it: the guide's steps stay."""
+    """Returns of 5 after a stage with returns of 10 keep the steps of the guide."""
     inner = Counting()
     env = JumpStartedEnvironment(inner, Alternating(), JUMP)  # type: ignore[arg-type]
     env.reset(seed=0)
@@ -101,8 +101,8 @@ def test_a_learner_that_gets_worse_keeps_its_guide() -> None:
     assert [4, 4, 2, 2, 2, 2] == first + [_play(env) for _ in range(4)]
 
 
-def test_drawn_steps_of_the_guide_are_even_up_to_the_most() -> None:
-    """JSRL-Random: each of 0 … 4 about as often, and the same for the same seed."""
+def test_drawn_steps_of_the_guide_are_uniform() -> None:
+    """JSRL-Random draws 0 to 4 steps about equally often, and follows the seed."""
     settings = replace(JUMP, schedule="random")
 
     def begun() -> list[int]:
@@ -118,14 +118,14 @@ def test_drawn_steps_of_the_guide_are_even_up_to_the_most() -> None:
 
 
 def test_an_episode_that_the_guide_ends_begins_anew_without_it() -> None:
-    """Where the guide takes more steps than an episode has, the learner gets a whole one."""
+    """If the guide ends an episode, the learner plays a whole one."""
     settings = replace(JUMP, steps=20)
     env = JumpStartedEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     assert 0 == int(env.reset(seed=0)[0][0])
 
 
 def test_a_snapshot_is_exactly_where_the_guide_was() -> None:
-    """Every start of CartPole is, to the bit, a state of one of the guide's two trajectories."""
+    """Every start state is, bit for bit, a state of one of two trajectories."""
     guide = Alternating()
     env = SnapshotEnvironment(gym.make("CartPole-v1").unwrapped, guide, SNAPSHOTS)  # type: ignore[arg-type]
     starts = [env.reset(seed=5)[0], *(env.reset()[0] for _ in range(30))]
@@ -144,8 +144,8 @@ def test_a_snapshot_is_exactly_where_the_guide_was() -> None:
     assert len(found) > 3
 
 
-def test_what_comes_after_a_snapshot_is_drawn_by_the_environments_own_generator() -> None:
-    """The snapshot's seed does not repeat the guide's chances: the generator goes on as it was."""
+def test_the_generator_continues_after_a_snapshot() -> None:
+    """After a snapshot, the generator continues as before its replay."""
     bare = Counting()
     env = SnapshotEnvironment(bare, Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
     env.reset(seed=5)
@@ -156,8 +156,8 @@ def test_what_comes_after_a_snapshot_is_drawn_by_the_environments_own_generator(
     assert bare.np_random.random() == other.np_random.random()
 
 
-def test_episodes_from_a_snapshot_may_be_cut_and_others_begin_as_the_task_does() -> None:
-    """With probability 0.5 about half begin at step 0; those from snapshots end after 2 steps."""
+def test_episodes_from_a_snapshot_may_be_truncated() -> None:
+    """Half of episodes start at step 0; those from snapshots are truncated after 2 steps."""
     settings = replace(SNAPSHOTS, probability=0.5, truncate=2)
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     env.reset(seed=1)
@@ -176,8 +176,8 @@ def test_episodes_from_a_snapshot_may_be_cut_and_others_begin_as_the_task_does()
     assert 60 < begun.count(0) < 140
 
 
-def test_clusters_are_drawn_alike_however_many_snapshots_they_have() -> None:
-    """Status classification: a rare kind of state begins as many episodes as a frequent one."""
+def test_clusters_are_drawn_uniformly() -> None:
+    """Each cluster starts equally many episodes, regardless of its size."""
     settings = replace(SNAPSHOTS, choice="clusters", clusters=2)
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     groups = env._clustered([np.zeros(1)] * 8 + [np.full(1, 9.0)] * 2)
@@ -186,21 +186,21 @@ def test_clusters_are_drawn_alike_however_many_snapshots_they_have() -> None:
 
 @pytest.mark.parametrize("component", [JUMP, SNAPSHOTS])
 @pytest.mark.parametrize("stage", [Stage.EVALUATION, Stage.IN_DISTRIBUTION])
-def test_no_guide_is_there_where_a_policy_is_scored(component: Any, stage: Stage) -> None:
-    """Evaluation loads no guide, and plays the task itself."""
+def test_evaluation_has_no_guide(component: Any, stage: Stage) -> None:
+    """Evaluation loads no guide and plays the unchanged task."""
     env = Counting()
     assert component.wrap(env, stage) is env
 
 
 @pytest.mark.parametrize("settings", [JUMP, SNAPSHOTS])
 def test_a_guide_that_is_no_completed_run_is_refused(settings: Any) -> None:
-    """One line says what was named and what is wanted."""
+    """The error is one line with the given value and the allowed ones."""
     with pytest.raises(ConfigError, match="is no run's folder: name one that is completed"):
         replace(settings, weights=None).pinned()
 
 
 def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
-    """After forty steps of the environment every episode begins where the task does."""
+    """After forty steps of the environment, every episode starts as the task does."""
     settings = replace(SNAPSHOTS, until=40)
     env = SnapshotEnvironment(Counting(), Alternating(), settings)  # type: ignore[arg-type]
     env.reset(seed=0)
@@ -209,7 +209,7 @@ def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
     assert set(begun[15:]) == {0}
 
 
-def test_guide_beside_what_chooses_how_episodes_begin() -> None:
+def test_guide_with_other_choices_of_start_states_is_refused() -> None:
     """Teachers, and levels outside of snapshots, are refused: a second reset would undo them."""
     guided = SnapshotEnvironment(Counting(), Alternating(), SNAPSHOTS)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"component=\[levels,snapshots\], in this order"):

@@ -1,4 +1,4 @@
-"""Levels: which are played in training and in evaluation, and what chance does beside them."""
+"""Levels of training and evaluation, and randomness within a level."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ LEVELS = Levels(training=20, test=10, start=100)
 
 
 class Dice(gym.Env[Any, Any]):
-    """An episode of two steps: a level is one roll, and every step is another."""
+    """An episode of two steps: the level is one roll, and each step is another."""
 
     observation_space = gym.spaces.Discrete(1_000_000)
     action_space = gym.spaces.Discrete(2)
@@ -35,7 +35,7 @@ class Dice(gym.Env[Any, Any]):
 
 
 def episodes(environment: Any, seed: int, count: int) -> list[tuple[float, int, int]]:
-    """Of each episode the level, its first observation and its last."""
+    """The level, first observation and last observation of each episode."""
     found = []
     for number in range(count):
         first, _ = environment.reset(seed=seed if number == 0 else None)
@@ -51,7 +51,7 @@ def levels_of(found: Sequence[tuple[float, int, int]]) -> list[int]:
 
 
 def test_training_plays_every_level_of_its_set_and_no_other() -> None:
-    """It draws them; another seed draws others."""
+    """Training draws all its levels and no others, and follows the seed."""
     first = levels_of(episodes(LEVELS.wrap(Dice(), Stage.TRAINING), 1, 200))
     assert set(range(100, 120)) == set(first)
     assert first != levels_of(episodes(LEVELS.wrap(Dice(), Stage.TRAINING), 2, 200))
@@ -61,7 +61,7 @@ def test_training_plays_every_level_of_its_set_and_no_other() -> None:
     ("stage", "first", "count"), [(Stage.EVALUATION, 120, 10), (Stage.IN_DISTRIBUTION, 100, 20)]
 )
 def test_evaluation_plays_its_set_in_order(stage: Stage, first: int, count: int) -> None:
-    """Whatever its seed, environments side by side play each level once, and then all again."""
+    """Parallel environments play each level once and then start over, with any seed."""
     played = []
     for position in range(4):
         environment = LEVELS.wrap(Dice(), stage)
@@ -70,8 +70,8 @@ def test_evaluation_plays_its_set_in_order(stage: Stage, first: int, count: int)
     assert sorted([*range(first, first + count)] * 2) == sorted(played)
 
 
-def test_level_is_the_same_whatever_is_drawn_beside_it() -> None:
-    """Its start depends on the level alone; what happens after that, on the seed of the run."""
+def test_level_does_not_depend_on_other_draws() -> None:
+    """The start depends on the level only; later draws depend on the seed of the run."""
     found = [episodes(LEVELS.wrap(Dice(), Stage.EVALUATION), seed, 3) for seed in (1, 2)]
     assert [first for _, first, _ in found[0]] == [first for _, first, _ in found[1]]
     assert [last for *_, last in found[0]] != [last for *_, last in found[1]]
@@ -80,13 +80,13 @@ def test_level_is_the_same_whatever_is_drawn_beside_it() -> None:
 
 
 def test_level_is_what_its_seed_makes() -> None:
-    """The start of level 120 is that of the environment reset with seed 120."""
+    """Level 120 starts as the environment reset with seed 120."""
     environment = LEVELS.wrap(gym.make("Taxi-v4"), Stage.EVALUATION)
     assert gym.make("Taxi-v4").reset(seed=120)[0] == environment.reset(seed=1)[0]
 
 
 def test_mazes_of_minigrid_are_levels() -> None:
-    """Walls of the four rooms are those of the level's seed, and differ from level to level."""
+    """The walls of the four rooms follow the seed of the level."""
     pytest.importorskip("minigrid")
     environment: Any = LEVELS.wrap(gym.make("MiniGrid-FourRooms-v0"), Stage.EVALUATION)
     mazes = []
@@ -99,8 +99,8 @@ def test_mazes_of_minigrid_are_levels() -> None:
     assert 3 == len(set(mazes))
 
 
-def test_what_does_not_depend_on_the_seed_is_no_level() -> None:
-    """A map that is made before the first reset is the same in every level."""
+def test_parts_independent_of_the_seed_are_equal_in_all_levels() -> None:
+    """A map made before the first reset is equal in every level."""
     lake = gym.make("FrozenLake-v1", desc=generate_random_map(4, seed=1))
     environment: Any = LEVELS.wrap(lake, Stage.EVALUATION)
     maps = []

@@ -1,4 +1,4 @@
-"""Noise on observations and actions: as large as said, within the space, from the one generator."""
+"""Noise on observations and actions has the set size and stays within the space."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted import Scripted, array, numbers, play
 
 from rlexp.components.action_noise import ActionNoise
-from rlexp.components.gaussian import gaussian
+from rlexp.components.gaussian_noise import gaussian_noise
 from rlexp.components.observation_noise import ObservationNoise
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
@@ -31,7 +31,7 @@ def of_actions(deviation: Any = 0.1, unit: Any = "absolute", stage: Any = "both"
 
 @pytest.mark.parametrize(("deviation", "unit"), [(0.2, "absolute"), (0.02, "range")])
 def test_observations_err_by_the_deviation(deviation: float, unit: str) -> None:
-    """Around what is there, 0.2 wide: a fiftieth of a range of ten is the same."""
+    """Noise has mean 0 and deviation 0.2, as does a fiftieth of a range of ten."""
     env = of_observations(deviation, unit).wrap(
         Scripted([3.0] * (STEPS + 1), bound=5.0), Stage.TRAINING
     )
@@ -42,7 +42,7 @@ def test_observations_err_by_the_deviation(deviation: float, unit: str) -> None:
 
 
 def test_actions_err_by_the_deviation_and_stay_possible() -> None:
-    """Around 0.5, 0.1 wide, and never beyond 1, where five deviations would lead."""
+    """Noise around 0.5 has deviation 0.1 and never leaves the space."""
     script = Scripted([0.0] * (STEPS + 1))
     play(of_actions().wrap(script, Stage.TRAINING), STILL)
     done = np.concatenate(script.done)
@@ -54,7 +54,7 @@ def test_actions_err_by_the_deviation_and_stay_possible() -> None:
 
 
 def test_the_first_observation_errs_too() -> None:
-    """With the generator that the reset seeds: the same seed sees the same."""
+    """The first observation is noisy, and follows the seed of the reset."""
     env = of_observations().wrap(Scripted([3.0, 3.0]), Stage.TRAINING)
     first, _ = env.reset(seed=7)
     again, _ = env.reset(seed=7)
@@ -65,9 +65,9 @@ def test_the_first_observation_errs_too() -> None:
 
 
 def test_each_entry_can_have_its_deviation() -> None:
-    """A deviation of 0 leaves an entry as it is, also where it has no range."""
+    """An entry with deviation 0 stays unchanged, even without a range."""
     space = gym.spaces.Box(np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
-    noise = gaussian(space, (0.5, 0.0), "range", component="observation_noise", what="it")
+    noise = gaussian_noise(space, (0.5, 0.0), "range", component="observation_noise", what="it")
     assert [1.0, 0.0] == noise.deviations.tolist()
     noisy = noise.add(array(0.0, 9.0), np.random.default_rng(0))
     assert 9.0 == noisy[1]
@@ -85,27 +85,27 @@ BOXES = st.sampled_from(
 
 
 @given(space=BOXES, deviation=st.floats(0, 1e6), seed=st.integers(0, 2**32))
-def test_what_is_noisy_is_a_member_of_the_space(space: Any, deviation: float, seed: int) -> None:
-    """Whatever the noise; what was given stays as it was."""
+def test_noisy_values_are_in_the_space(space: Any, deviation: float, seed: int) -> None:
+    """Any noise gives an element of the space and leaves the input unchanged."""
     inside = np.clip(np.nan_to_num(space.low), space.low, space.high).astype(space.dtype)
     kept = inside.copy()
-    noise = gaussian(space, deviation, "absolute", component="observation_noise", what="it")
+    noise = gaussian_noise(space, deviation, "absolute", component="observation_noise", what="it")
     noisy = noise.add(inside, np.random.default_rng(seed))
     assert space.contains(noisy)
     assert kept.tolist() == inside.tolist()
 
 
 def test_whole_numbers_are_rounded_to_the_nearest() -> None:
-    """The mean of noisy pixels is that of the pixels, not half a step less."""
+    """The mean of noisy pixels is that of the pixels, not half a unit less."""
     space = gym.spaces.Box(0, 255, (STEPS,), np.uint8)
-    noise = gaussian(space, 2.0, "absolute", component="observation_noise", what="it")
+    noise = gaussian_noise(space, 2.0, "absolute", component="observation_noise", what="it")
     noisy = noise.add(np.full(STEPS, 100, np.uint8), np.random.default_rng(0))
     assert 100 == pytest.approx(noisy.mean(), abs=4 * 2.0 / STEPS**0.5)
 
 
 @pytest.mark.parametrize("component", [of_observations, of_actions])
-def test_noise_acts_where_it_is_said_to(component: Any) -> None:
-    """In training, in evaluation, or at both; and nowhere if there is none."""
+def test_noise_acts_at_its_stages(component: Any) -> None:
+    """Noise acts at its stages only, and a deviation of 0 nowhere."""
     env = Scripted([0.0, 0.0])
     acting = {
         stage: [s for s in Stage if component(stage=stage).wrap(env, s) is not env]
@@ -128,13 +128,13 @@ def test_noise_acts_where_it_is_said_to(component: Any) -> None:
     ],
 )
 def test_noise_that_does_not_fit_is_refused(component: Any, reason: str) -> None:
-    """An endless range has no parts, and each number belongs to an entry."""
+    """Infinite ranges and wrong numbers of deviations are refused."""
     with pytest.raises(ConfigError, match=reason):
         component.wrap(Scripted([0.0, 0.0]), Stage.TRAINING)
 
 
-def test_choices_without_distance_are_refused() -> None:
-    """Whatever the stage: nobody is surprised at the first evaluation."""
+def test_discrete_spaces_are_refused() -> None:
+    """Discrete spaces are refused at every stage, so that no error comes late."""
     env = Scripted([0.0, 0.0], actions=gym.spaces.Discrete(2))
     for stage in Stage:
         with pytest.raises(

@@ -1,4 +1,4 @@
-"""Safety: constraints are counted in evaluations, by hand, and nothing else changes."""
+"""Safety measures constraints in evaluations, compared with results by hand."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ PUSH = Constraint(action=0, above=0.5)
 
 
 def measures(env: Any, actions: list[Any]) -> dict[str, float]:
-    """What an episode told at its end."""
+    """The measures at the end of an episode."""
     steps = play(env, actions)
     assert all(MEASURES not in step[4] for step in steps[:-1])
     return dict(steps[-1][4][MEASURES])
 
 
 def test_costs_are_what_is_beyond_the_bounds() -> None:
-    """Of 0, 1.5, -3 and 1, half and two are beyond 1 and -1; of two pushes, one is beyond 0.5."""
+    """Costs are the sums of distances beyond the bounds."""
     env = Safety(constraints={"track": TRACK, "push": PUSH}).wrap(
         Scripted([9.0, 0.0, 1.5, -3.0, 1.0]), Stage.EVALUATION
     )
@@ -34,7 +34,7 @@ def test_costs_are_what_is_beyond_the_bounds() -> None:
 
 
 def test_a_key_of_info_is_a_cost_unless_it_has_bounds() -> None:
-    """Where the environment tells a cost itself, its sum is taken; with a bound, the excess."""
+    """An info key without bounds is summed; with a bound, the excess is."""
     infos = [{"cost": 1.0}, {"cost": 0.0}, {"cost": 3.0}]
     env = Scripted([0, 0, 0, 0], infos=infos)
     constraints = {"told": Constraint(key="cost"), "much": Constraint(key="cost", above=2.0)}
@@ -43,7 +43,7 @@ def test_a_key_of_info_is_a_cost_unless_it_has_bounds() -> None:
 
 
 def test_a_key_that_info_lacks_is_named() -> None:
-    """A misspelt key is an error, not a cost of 0, as soon as training begins."""
+    """A missing info key is an error at the first training step, not a cost of 0."""
     env = Scripted([0, 0], infos=[{"cost": 1.0}])
     safe = Safety(constraints={"told": Constraint(key="costs")}).wrap(env, Stage.TRAINING)
     with pytest.raises(ConfigError, match="lacks; did you mean 'cost'"):
@@ -54,7 +54,7 @@ def test_a_key_that_info_lacks_is_named() -> None:
 def test_a_violation_is_the_distance_to_the_bounds(
     value: float, below: float, width: float
 ) -> None:
-    """It is 0 exactly within them, and the distance to the nearer bound beyond."""
+    """A violation is 0 within the bounds, and the distance to the nearer bound beyond."""
     above = below + width
     found = Constraint(entry=0, above=above, below=below).violation(array(value), None, {})
     assert (found == 0.0) == (below <= value <= above)
@@ -70,14 +70,14 @@ def test_a_violation_is_the_distance_to_the_bounds(
         ({"entry": 0, "above": -1.0, "below": 1.0}, "every number is above -1.0 or below 1.0"),
     ],
 )
-def test_constraints_without_sense_are_refused(settings: Any, reason: str) -> None:
-    """One number, and bounds that something can lie within."""
+def test_invalid_constraints_are_refused(settings: Any, reason: str) -> None:
+    """A constraint needs one number and bounds with a number between them."""
     with pytest.raises(ConfigError, match=reason):
         Constraint(**settings)
 
 
 def test_training_is_not_measured() -> None:
-    """Nobody reads what it costs there, and each step would take longer."""
+    """Training has no costs, which would slow down each step."""
     env = Scripted([0.0, 0.0])
     safe = Safety(constraints={"track": TRACK})
     assert env is safe.wrap(env, Stage.TRAINING)
@@ -86,7 +86,7 @@ def test_training_is_not_measured() -> None:
 
 
 def test_constraints_that_do_not_fit_are_refused() -> None:
-    """An entry that there is not, and actions without entries, are named before anything runs."""
+    """Missing entries and actions without entries are refused before the run."""
     env = Scripted([0.0, 0.0])
     for constraint, reason in (
         (Constraint(entry=1, above=0.0), "entry 1 of observations, which have 1"),

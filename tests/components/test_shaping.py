@@ -1,4 +1,4 @@
-"""Potential-based shaping: sums telescope, best policies stay, and functions come from where they may."""
+"""Potential-based shaping: sums telescope, optimal policies stay, imports are checked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ FINITE = st.floats(-100, 100)
 
 
 def shaping(**settings: Any) -> Shaping:
-    """The component with the settings of its yaml, but for some."""
+    """The component with the settings of its yaml and changes."""
     usual: dict[str, Any] = {"terms": (LINE,), "function": None, "scale": 1.0, "discount": 0.9}
     return Shaping(**({"imports": (), **usual} | settings))
 
@@ -31,7 +31,7 @@ def rewards(env: Any, steps: int) -> list[float]:
 
 
 def test_a_reward_is_that_of_the_task_and_the_growth_of_the_potential() -> None:
-    """With 2x - x²: places 1, 3 and 2 have 1, -3 and 0; the end has 0 whatever it is."""
+    """The potential is 2x - x² at each place, and 0 at the end."""
     terms = (LINE, Term(weight=-1.0, entry=0, power=2))
     script = Scripted([1, 3, 2, 7], rewards=[1.0, 10.0, 100.0])
     env = shaping(terms=terms).wrap(script, Stage.TRAINING)
@@ -40,8 +40,8 @@ def test_a_reward_is_that_of_the_task_and_the_growth_of_the_potential() -> None:
     assert expected == pytest.approx(rewards(env, 3))
 
 
-def test_a_cut_by_time_is_no_end() -> None:
-    """The learner goes on with the value of the last place, whose potential counts therefore."""
+def test_a_truncation_keeps_the_potential() -> None:
+    """The potential counts at a truncation, because the learner bootstraps there."""
     for truncates, last in ((True, 0.9 * 2 * 5 - 2), (False, -2)):
         env = shaping().wrap(Scripted([1, 5], rewards=[0], truncates=truncates), Stage.TRAINING)
         assert [last] == pytest.approx(rewards(env, 1))
@@ -56,7 +56,7 @@ def test_a_cut_by_time_is_no_end() -> None:
 def test_discounted_sums_telescope(
     places: Sequence[float], discount: float, scale: float, truncates: bool
 ) -> None:
-    """All that shaping adds to a discounted return is the last potential less the first."""
+    """Shaping adds the last potential minus the first to a discounted return."""
     script = Scripted(places, rewards=[0.0] * (len(places) - 1), truncates=truncates)
     env = shaping(scale=scale, discount=discount).wrap(script, Stage.TRAINING)
     steps = len(places) - 1
@@ -66,7 +66,7 @@ def test_discounted_sums_telescope(
 
 
 class Chain(gym.Env[Any, Any]):
-    """Five places in a row; left or right; the ends are terminal, and the right one pays."""
+    """Five places in a row with terminal ends; the right end pays."""
 
     observation_space = gym.spaces.Box(0.0, 4.0, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -86,7 +86,7 @@ class Chain(gym.Env[Any, Any]):
 
 
 def values(component: Shaping | None) -> Any:
-    """The best value of each action at each inner place, by value iteration; shape 3 × 2."""
+    """The optimal action values of the inner places by value iteration (3 × 2)."""
     model = {}
     for place in (1, 2, 3):
         for action in (0, 1):
@@ -104,15 +104,15 @@ def values(component: Shaping | None) -> Any:
 
 
 @given(weights=st.lists(FINITE, min_size=1, max_size=3))
-def test_the_best_policy_stays(weights: Sequence[float]) -> None:
-    """Every value of an action is less by the potential of its place (theorem 1), so none overtakes."""
+def test_the_optimal_policy_stays(weights: Sequence[float]) -> None:
+    """Every action value is lower by the potential of its place (theorem 1)."""
     terms = tuple(Term(weight=w, entry=0, power=p) for p, w in enumerate(weights, 1))
     potential = np.array([[sum(t.value(array(place)) for t in terms)] for place in (1, 2, 3)])
     assert values(None) - potential == pytest.approx(values(shaping(terms=terms)), abs=1e-6)
 
 
-def test_the_potential_of_an_end_must_be_nothing() -> None:
-    """A potential that pays at the end changes the best policy: the test above can fail."""
+def test_the_potential_of_an_end_must_be_zero() -> None:
+    """A potential above 0 at an end changes the optimal policy, so the test above can fail."""
     terms = (Term(weight=-50.0, entry=0, power=1),)
     potential = np.array([[-50.0], [-100.0], [-150.0]])
     wrong = values(shaping(terms=terms, discount=0.5))
@@ -120,7 +120,7 @@ def test_the_potential_of_an_end_must_be_nothing() -> None:
 
 
 def test_scores_are_those_of_the_task() -> None:
-    """Only training is shaped, and with scale 0 not even that."""
+    """Only training is shaped, and scale 0 disables shaping."""
     env = Scripted([0, 0])
     for stage in (Stage.EVALUATION, Stage.IN_DISTRIBUTION):
         assert env is shaping().wrap(env, stage)
@@ -130,20 +130,20 @@ def test_scores_are_those_of_the_task() -> None:
 
 @pytest.fixture
 def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of a study."""
+    """A module of a user."""
     text = "LIMIT = 3\n\ndef height(observation):\n    return 5 * observation[0]\n"
     (tmp_path / "own_potentials.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
 def of_module(name: str, imports: tuple[str, ...] = ("own_potentials",)) -> Shaping:
-    """Shaping by a function."""
+    """Shaping by a function of a module."""
     return shaping(terms=(), function=name, imports=imports)
 
 
 @pytest.mark.usefixtures("_module")
 def test_a_function_of_an_imported_module_is_a_potential() -> None:
-    """Five times the place: from 1 to 2 it grows by 0.9 * 10 - 5."""
+    """The potential is five times the place: from 1 to 2, it adds 0.9 * 10 - 5."""
     env = of_module("own_potentials:height").wrap(
         Scripted([1, 2, 0], rewards=[0, 0]), Stage.TRAINING
     )
@@ -162,19 +162,19 @@ def test_a_function_of_an_imported_module_is_a_potential() -> None:
     ],
 )
 def test_functions_from_elsewhere_are_refused(name: str, reason: str) -> None:
-    """Only what the configuration imports is loaded, and only by its plain name."""
+    """Only functions of imported modules are loaded, and only by their plain names."""
     with pytest.raises(ConfigError, match=reason):
         of_module(name).wrap(Scripted([0, 0]), Stage.TRAINING)
 
 
-def test_a_module_that_is_not_there_is_told() -> None:
-    """It may be allowed, and missing."""
+def test_a_missing_module_is_named() -> None:
+    """A module that is allowed but missing is named."""
     with pytest.raises(ConfigError, match="module 'nowhere_at_all' does not import"):
         of_module("nowhere_at_all:f", ("nowhere_at_all",)).wrap(Scripted([0, 0]), Stage.TRAINING)
 
 
 def test_potentials_that_do_not_fit_are_refused() -> None:
-    """None, two of them, and a term about an entry that there is not."""
+    """No potential, two potentials, and a term on a missing entry are refused."""
     for settings in ({"terms": ()}, {"function": "a:b", "imports": ("a",)}):
         with pytest.raises(ConfigError, match="needs its potential once"):
             shaping(**settings)

@@ -1,4 +1,4 @@
-"""Sticky actions: the action before is repeated as often as said, and never across a reset."""
+"""Sticky actions repeat with the set probability, and never across a reset."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def sticky(probability: float = 0.25, stage: Any = "both") -> StickyActions:
     return StickyActions(probability=probability, stage=stage)
 
 
-def test_actions_stick_as_often_as_said() -> None:
-    """What is done is the action of now or what was done before; a quarter sticks."""
+def test_actions_stick_with_the_set_probability() -> None:
+    """Each action is the current or the last one; a quarter is repeated."""
     script = Scripted([0.0] * (STEPS + 1))
     actions = [array(step / STEPS) for step in range(STEPS)]
     play(sticky().wrap(script, Stage.TRAINING), actions)
@@ -31,7 +31,7 @@ def test_actions_stick_as_often_as_said() -> None:
 
 
 def test_the_first_action_of_an_episode_never_sticks() -> None:
-    """However likely that is, nothing of the last episode is done again."""
+    """With any probability, no action of the last episode is repeated."""
     script = Scripted([0.0, 0.0, 0.0])
     env = sticky(0.999).wrap(script, Stage.TRAINING)
     for value in (0.1, 0.2, 0.3):
@@ -39,8 +39,8 @@ def test_the_first_action_of_an_episode_never_sticks() -> None:
         assert [value, value] == [float(action[0]) for action in script.done]
 
 
-def test_it_acts_where_it_is_said_to() -> None:
-    """In distribution as in training."""
+def test_it_acts_at_its_stages() -> None:
+    """Actions stick at their stages only; in distribution counts as training."""
     env = Scripted([0.0, 0.0])
     for stage, acting in (
         ("both", list(Stage)),

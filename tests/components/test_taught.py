@@ -1,4 +1,4 @@
-"""An environment that a teacher chooses contexts for: what it asks, tells and survives."""
+"""An environment whose contexts a teacher chooses."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ PLAIN = {
 
 
 def task(chosen: Any) -> ComposedTask:
-    """The task with contexts, and a teacher of them."""
+    """The task with contexts and a teacher."""
     slope = GymnasiumTask(
         id="taught/Slope-v0",
         name=None,
@@ -39,7 +39,7 @@ def task(chosen: Any) -> ComposedTask:
 
 
 def episode(environment: gym.Env[Any, Any], **settings: Any) -> list[float]:
-    """Play one; returns its context."""
+    """Play an episode; returns its context."""
     observation, _ = environment.reset(**settings)
     while not environment.step(0)[2]:
         pass
@@ -48,7 +48,7 @@ def episode(environment: gym.Env[Any, Any], **settings: Any) -> list[float]:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_contexts_are_those_of_the_box(name: str) -> None:
-    """Each episode has another; the same seed gives the same ones, another seed others."""
+    """Contexts lie within the bounds, differ over episodes, and follow the seed."""
     played = []
     for seed in (3, 3, 4):
         environment = task(teacher(name)).make()
@@ -63,7 +63,7 @@ def test_contexts_are_those_of_the_box(name: str) -> None:
 
 
 def test_outcome_is_the_return_of_what_was_played() -> None:
-    """An episode that is cut by a reset is not told."""
+    """The outcome is the return; an episode ended by a reset is not reported."""
     chosen = Remembers()
     environment = task(chosen).make()
     environment.reset(seed=1)
@@ -74,21 +74,21 @@ def test_outcome_is_the_return_of_what_was_played() -> None:
 
 
 def test_outcome_may_be_a_measure() -> None:
-    """By its name."""
+    """The outcome can be a measure, by its name."""
     chosen = Remembers("success")
     episode(task(chosen).make())
     assert [((-1.0, 5.0), 0.0)] == chosen.told
 
 
 def test_outcome_that_nothing_measures_is_refused() -> None:
-    """With what there is instead."""
+    """The error lists the allowed outcomes."""
     with pytest.raises(EnvironmentFault, match=r"'succes' .* did you mean 'success'.* return, "):
         episode(task(Remembers("succes")).make())
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf])
-def test_bad_rewards_are_not_told(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
-    """A run ends with them; no teacher has to bear them."""
+def test_invalid_rewards_are_not_reported(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
+    """Invalid rewards end the run and are not reported to the teacher."""
     chosen = Remembers()
     step = Slope.step
 
@@ -104,8 +104,8 @@ def test_bad_rewards_are_not_told(monkeypatch: pytest.MonkeyPatch, reward: float
 
 @pytest.mark.parametrize("stage", [Stage.EVALUATION, Stage.IN_DISTRIBUTION])
 @pytest.mark.parametrize("name", TEACHERS)
-def test_scores_know_no_teacher(name: str, stage: Stage) -> None:
-    """Wherever the policy is scored, contexts are as they are declared."""
+def test_evaluations_have_no_teacher(name: str, stage: Stage) -> None:
+    """Evaluations play the contexts of the configuration."""
     environment = Contexts(Slope())
     assert environment is teacher(name).wrap(environment, stage)
     assert not splits(task(teacher(name)))
@@ -113,13 +113,13 @@ def test_scores_know_no_teacher(name: str, stage: Stage) -> None:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_environment_without_contexts_is_refused(name: str) -> None:
-    """In one line that says what to choose."""
+    """The error is one line that says what to choose."""
     with pytest.raises(ConfigError, match="needs an environment that declares contexts"):
         teacher(name).wrap(Slope(), Stage.TRAINING)
 
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a run would need it, and not where its policy is only scored."""
+    """A missing package is an error in training, but not in evaluation."""
     monkeypatch.setattr(alp_gmm, "find_spec", lambda _: None)
     chosen, environment = teacher("alp_gmm"), Contexts(Slope())
     with pytest.raises(ConfigError, match=r"pip install 'rlexp\[curriculum\]'"):
@@ -128,16 +128,16 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_random_contexts_can_be_continued() -> None:
-    """They depend on the environment's generator alone, which is put back."""
+    """Random contexts depend on the generator only, which is restored."""
     assert check_round_trip(task(teacher("random")), 0.99, 3) is None
 
 
 @pytest.mark.parametrize(
     "chosen", [*(name for name in TEACHERS if name != "random"), Remembers()], ids=str
 )
-def test_lessons_cannot_be_put_back(chosen: Any) -> None:
-    """The probe finds it, though nothing shows yet, and though the teacher is of another package."""
+def test_lessons_cannot_be_restored(chosen: Any) -> None:
+    """The replay check refuses a teacher with lessons, also from another package."""
     given = teacher(chosen) if isinstance(chosen, str) else chosen
     told = check_round_trip(task(given), 0.99, 3)
     assert told is not None
-    assert "TaughtEnvironment differs after the repetition" in told
+    assert "TaughtEnvironment differs after the replay" in told

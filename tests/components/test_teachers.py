@@ -1,4 +1,4 @@
-"""What every teacher promises, run on every yaml of `conf/teacher`, and what each is for."""
+"""Properties of every teacher, tested on every yaml, and the purpose of each."""
 
 import pickle
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from taught_environments import TEACHERS, Student, teacher
 
 from rlexp.components.teachers import Array, Lessons, alp_gmm
 from rlexp.components.teachers.alp_gmm import Mixture, fit
-from rlexp.components.teachers.history import History
+from rlexp.components.teachers.task_history import TeacherHistory
 from rlexp.errors import ConfigError
 
 QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}}
@@ -19,13 +19,13 @@ QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}
 
 
 def box(dimensions: int) -> tuple[Array, Array]:
-    """A box whose dimensions have other units each."""
+    """Bounds whose dimensions have different units."""
     low = np.array([0.0, -1e-3, 5.0, -400.0, 1e6])[:dimensions]
     return low, low + np.array([1.0, 1e-3, 0.5, 1000.0, 1e6])[:dimensions]
 
 
 def lessons(name: str, low: Array, high: Array, seed: int = 1, **changes: Any) -> Lessons:
-    """Lessons of a teacher, with quick settings and changes."""
+    """The lessons of a teacher with small settings and changes."""
     settings = {**QUICK.get(name, {}), **changes}
     begun: Lessons = teacher(name, **settings).begin(low, high, np.random.default_rng(seed))
     return begun
@@ -43,7 +43,7 @@ def taught(given: Lessons, episodes: int, play: Callable[[Array], float]) -> Arr
 @pytest.mark.parametrize("dimensions", [1, 2, 5])
 @pytest.mark.parametrize("name", TEACHERS)
 def test_proposals_stay_in_the_box(name: str, dimensions: int) -> None:
-    """Whatever it hears, and though a corner of the box pays most."""
+    """Proposals stay within the bounds, even if a corner pays most."""
     low, high = box(dimensions)
 
     tasks = taught(lessons(name, low, high), 100, lambda task: float(task[-1] - low[-1]))
@@ -57,7 +57,7 @@ def test_proposals_stay_in_the_box(name: str, dimensions: int) -> None:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_its_generator_decides(name: str) -> None:
-    """The same seed and the same outcomes give the same tasks to the bit; another seed others."""
+    """Equal seeds and outcomes give equal tasks bit for bit; another seed gives others."""
     low, high = box(2)
 
     def tasks(seed: int) -> list[list[float]]:
@@ -72,7 +72,7 @@ def test_its_generator_decides(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_outcomes_that_are_no_numbers_are_ignored(name: str) -> None:
-    """Nothing comes after them that would not have come without them."""
+    """Outcomes that are not finite do not change later proposals."""
     low, high = box(2)
     first, second = (lessons(name, low, high) for _ in range(2))
     for outcome in np.random.default_rng(0).normal(size=100):
@@ -86,7 +86,7 @@ def test_outcomes_that_are_no_numbers_are_ignored(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEACHERS)
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as many episodes are no more to remember."""
+    """Twice as many episodes use no more memory."""
     monkeypatch.setattr(alp_gmm, "MOST", 200)
     changes: dict[str, Any] = {"window": 200} if name == "success_rate" else {}
     given = lessons(name, *box(3), **changes)
@@ -100,8 +100,8 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("play", [lambda _: 3.0, lambda _: 0.0], ids=["all alike", "nothing"])
 @pytest.mark.parametrize("name", TEACHERS)
-def test_nothing_to_learn_is_no_fault(name: str, play: Callable[[Array], float]) -> None:
-    """Every outcome the same, a dimension fixed: tasks stay spread over the others."""
+def test_equal_outcomes_keep_tasks_spread(name: str, play: Callable[[Array], float]) -> None:
+    """Equal outcomes and a fixed dimension keep tasks spread over the others."""
     low, high = np.array([0.0, 2.0]), np.array([1.0, 2.0])
 
     tasks = taught(lessons(name, low, high), 200, play)
@@ -111,8 +111,8 @@ def test_nothing_to_learn_is_no_fault(name: str, play: Callable[[Array], float])
 
 
 @pytest.mark.parametrize("name", TEACHERS)
-def test_tasks_of_others_are_learnt_from(name: str) -> None:
-    """What was played need not be what it proposed, nor lie in the box."""
+def test_tasks_other_than_proposals_are_learnt_from(name: str) -> None:
+    """A played task may differ from the proposal and lie outside of the bounds."""
     low, high = box(2)
     given = lessons(name, low, high)
     for outcome in range(60):
@@ -124,13 +124,13 @@ UNIT = np.zeros(2), np.ones(2)
 
 
 def share(tasks: Array, low: float, high: float) -> float:
-    """Of tasks whose first dimension is between two numbers."""
+    """The share of tasks whose first dimension is between two numbers."""
     return float(np.mean((tasks[:, 0] >= low) & (tasks[:, 0] <= high)))
 
 
 @pytest.mark.parametrize(("seed", "sign"), [(0, 1.0), pytest.param(1, 1.0, marks=long), (2, -1.0)])
 def test_alp_gmm_seeks_progress(seed: int, sign: float) -> None:
-    """A fifth of the box can be learnt, or is forgotten: there it spends most of its tasks."""
+    """Most tasks come from the fifth of the box in which outcomes change."""
     shares = {}
     for name in ("alp_gmm", "random"):
         changes: dict[str, Any] = {"fit_every": 100, "gaussians": 10} if name == "alp_gmm" else {}
@@ -143,7 +143,7 @@ def test_alp_gmm_seeks_progress(seed: int, sign: float) -> None:
 
 
 def test_mixture_is_fitted_every_so_many_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last of them, with progress as a share of the range of outcomes."""
+    """A mixture is fitted to the newest episodes, with scaled progress."""
     fitted: list[Array] = []
 
     def spy(points: Array, gaussians: int, seed: int) -> Mixture:
@@ -162,7 +162,7 @@ def test_mixture_is_fitted_every_so_many_episodes(monkeypatch: pytest.MonkeyPatc
 
 
 def test_gaussians_are_drawn_by_their_progress() -> None:
-    """Three times the progress, three times the tasks; without any progress, all alike."""
+    """Components are drawn in proportion to progress; without progress, uniformly."""
     means, covariances = np.array([[0.2], [0.8]]), np.full((2, 1, 1), 1e-6)
     generator = np.random.default_rng(0)
     for progress, expected in (([3.0, 1.0], 0.75), ([0.0, 0.0], 0.5)):
@@ -172,7 +172,7 @@ def test_gaussians_are_drawn_by_their_progress() -> None:
 
 
 def test_number_of_gaussians_is_found() -> None:
-    """Of three heaps of points, three, each with its progress."""
+    """Three clusters of points give three components, each with its progress."""
     generator = np.random.default_rng(0)
     heaps = [(0.1, 0.0), (0.5, 0.8), (0.9, 0.1)]
     points = np.concatenate([generator.normal(heap, 0.01, (80, 2)) for heap in heaps])
@@ -185,7 +185,7 @@ def test_number_of_gaussians_is_found() -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=long) for n in (1, 2))])
 def test_success_rate_seeks_intermediate_difficulty(seed: int) -> None:
-    """From 0.5 to 0.7 some attempts succeed, below all and above none: it stays in between."""
+    """Between 0.5 and 0.7 some attempts succeed, and tasks stay there."""
     luck = np.random.default_rng(seed + 100)
 
     def play(task: Array) -> float:
@@ -197,7 +197,7 @@ def test_success_rate_seeks_intermediate_difficulty(seed: int) -> None:
 
 
 def test_success_is_from_a_bound_on() -> None:
-    """Without one, half-way between what was heard; with one, outcomes of any size."""
+    """Without a bound, the middle of the outcomes in memory separates success and failure."""
     low, high = UNIT
 
     def near(bound: float | None) -> float:
@@ -210,7 +210,7 @@ def test_success_is_from_a_bound_on() -> None:
 
 @pytest.mark.parametrize("heard", [0.0, 1.0])
 def test_success_rate_takes_the_nearest_to_its_bounds(heard: float) -> None:
-    """Where all is too hard it takes what succeeds most, and where all is too easy, least."""
+    """If all tasks are too hard it takes the easiest, if all are too easy the hardest."""
     given = lessons("success_rate", *UNIT, success_from=0.5, random_share=0.0, neighbours=20)
     for step in np.linspace(0, 1, 400):
         # One in twenty succeeds, or fails, and only on the left.
@@ -223,7 +223,7 @@ def test_success_rate_takes_the_nearest_to_its_bounds(heard: float) -> None:
 
 
 def test_bounds_of_outcomes_clip() -> None:
-    """Progress beyond the best that is declared is none."""
+    """Outcomes beyond the declared best give no progress."""
     proposed = []
     for best in (1.0, None):
         given = lessons("alp_gmm", *UNIT, worst=0.0, best=best, random_share=0.0, fit_every=100)
@@ -235,7 +235,7 @@ def test_bounds_of_outcomes_clip() -> None:
 
 
 class Rising:
-    """Pays 1 and more, and ever more where a task lies between two numbers; a bit elsewhere."""
+    """Pays 1 and more between two numbers, and little elsewhere."""
 
     def __init__(self, low: float, high: float) -> None:
         self.low, self.high, self.played = low, high, 0
@@ -247,8 +247,8 @@ class Rising:
 
 
 def test_history_forgets_the_oldest() -> None:
-    """It finds the nearest points, the newest of two in one place."""
-    history = History(1, 4)
+    """The memory drops the oldest points, and prefers the newest of equally near ones."""
+    history = TeacherHistory(1, 4)
     for point, outcome in ((0.5, 0.0), (0.1, 1.0), (0.9, 2.0), (0.1, 3.0), (0.8, 4.0)):
         history.add(np.array([point]), outcome)
     assert [1.0, 2.0, 3.0, 4.0] == history.outcomes.tolist()
@@ -270,7 +270,7 @@ def test_history_forgets_the_oldest() -> None:
 def test_settings_that_do_not_fit_are_refused(
     name: str, changes: dict[str, Any], told: str
 ) -> None:
-    """In one line that names the setting."""
+    """The error is one line that names the setting."""
     with pytest.raises(ConfigError, match=told) as caught:
         teacher(name, **changes)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Time-limit awareness: the share of time that remains is seen, from the first step to the last."""
+"""Time-limit awareness shows the remaining share of time from the first to the last step."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ AWARE = TimeLimitAwareness()
 
 
 def test_the_remaining_share_follows_the_observation() -> None:
-    """Of four steps: all, then three quarters … and nothing at the end; a reset gives all again."""
+    """With four steps the share is 1, 3/4, 1/2, 1/4, 0; a reset restores 1."""
     env = AWARE.wrap(TimeLimit(Scripted([7] * 9), 4), Stage.TRAINING)
     for _ in range(2):
         assert [7.0, 1.0] == env.reset()[0].tolist()
@@ -26,7 +26,7 @@ def test_the_remaining_share_follows_the_observation() -> None:
 
 
 def test_the_space_grows_by_one_entry_at_every_stage() -> None:
-    """Type and bounds of the others stay."""
+    """The other entries keep their type and bounds."""
     for stage in Stage:
         env = AWARE.wrap(gym.make("CartPole-v1"), stage)
         plain = gym.make("CartPole-v1").observation_space
@@ -40,7 +40,7 @@ def test_the_space_grows_by_one_entry_at_every_stage() -> None:
 
 
 def test_the_tightest_limit_counts_also_where_frames_are_skipped() -> None:
-    """Of a limit of 8 frames, skipped two at a time, a quarter is gone after a step."""
+    """With a limit of 8 frames and a skip of two, a step uses a quarter."""
     env = MaxAndSkipObservation(TimeLimit(Scripted([7] * 20), 8), skip=2)
     aware = AWARE.wrap(env, Stage.TRAINING)
     aware.reset()
@@ -66,6 +66,6 @@ def _shaped(space: gym.Space[Any]) -> gym.Env[Any, Any]:
     ],
 )
 def test_environments_that_do_not_fit_are_refused(env: Any, reason: str) -> None:
-    """Without a limit, without numbers, with pictures, with whole numbers."""
+    """No limit, no numbers, images and integer observations are refused."""
     with pytest.raises(ConfigError, match=reason):
         AWARE.wrap(env, Stage.TRAINING)

@@ -1,4 +1,4 @@
-"""What the jobs of the executors' suite do; imported by the processes that execute them."""
+"""The jobs of the executor tests, imported by the processes that execute them."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import time
 
 
 def execute(words: list[str]) -> int:
-    """Do what the first word says."""
+    """Execute the job that the first argument names."""
     match words:
         case ["code", number]:
             return int(number)

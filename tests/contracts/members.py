@@ -15,7 +15,7 @@ CONF = Path(__file__).parents[2] / "conf"
 
 
 def names(group: str) -> list[str]:
-    """Every yaml of the group."""
+    """The names of all yamls of a group."""
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 

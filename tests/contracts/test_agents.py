@@ -1,4 +1,4 @@
-"""What every agent promises, run on every yaml of `conf/agent`."""
+"""Properties of every agent, tested on every yaml of `conf/agent`."""
 
 from dataclasses import fields
 from typing import Any
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from spaces import tiny
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from rlexp.agents.networks import module
+from rlexp.agents.networks import activation_class
 from rlexp.errors import ConfigError
 
 AGENTS = names("agent")
@@ -31,7 +31,7 @@ def _one_thread() -> None:
 
 
 def built(agent: Any, name: str, observation: str | None = None) -> BaseAlgorithm:
-    """A learner of the agent on a tiny environment that it can read."""
+    """A learner of the agent on a tiny environment with observations that it accepts."""
     algorithm = ALGORITHMS[name]
     memory = {"buffer_size": 100} if hasattr(algorithm, "buffer_size") else {}
     environment = tiny(observation or agent.observations[0], algorithm.actions[0])
@@ -52,7 +52,7 @@ def widths(learner: BaseAlgorithm) -> set[int]:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_yaml_and_class_have_the_same_fields_in_the_same_order(name: str) -> None:
-    """Types stand in Python, values in yaml, and neither knows more than the other."""
+    """The yaml and the class have the same fields in the same order."""
     values = settings("agent", name)
     kind = target(values.pop("_target_"))
     assert [field.name for field in fields(kind)] == list(values)
@@ -60,12 +60,12 @@ def test_yaml_and_class_have_the_same_fields_in_the_same_order(name: str) -> Non
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_default_is_the_library_default(name: str) -> None:
-    """An agent of which nothing is set passes nothing to the library."""
+    """An agent without settings passes no arguments to the library."""
     assert member("agent", name).arguments() == {}
 
 
 def test_every_policy_of_every_algorithm_has_an_agent() -> None:
-    """For each policy that some algorithm accepts there is an agent that names it."""
+    """Every policy that an algorithm accepts has an agent."""
     policies = {policy for algorithm in ALGORITHMS.values() for policy in algorithm.policies}
     lstms = {member("agent", "lstm", input=text).policy for text in ("mlp", "cnn", "multi_input")}
     assert policies == {member("agent", name).policy for name in AGENTS} | lstms
@@ -75,7 +75,7 @@ def test_every_policy_of_every_algorithm_has_an_agent() -> None:
 def test_default_agent_builds_with_every_algorithm_that_has_its_policy(
     name: str, algorithm: str
 ) -> None:
-    """Each agent makes a learner with each algorithm that accepts its policy."""
+    """Each agent builds with each algorithm that accepts its policy."""
     assert built(member("agent", name), algorithm).policy is not None
 
 
@@ -98,8 +98,8 @@ def test_every_declared_observation_is_read(name: str, observation: str) -> None
 @pytest.mark.parametrize(
     ("kind", "observation"), [("mlp", "Box"), ("cnn", "Image"), ("multi_input", "Dict")]
 )
-def test_lstm_reads_what_its_input_says(kind: str, observation: str) -> None:
-    """The memory stands behind each kind of input, with the size that is asked for."""
+def test_lstm_works_with_every_input(kind: str, observation: str) -> None:
+    """The LSTM follows each feature extractor and has the set size."""
     agent = member("agent", "lstm", input=kind, lstm_hidden_size=7, n_lstm_layers=2)
     learner: Any = built(agent, "recurrent_ppo", observation)
     assert (learner.policy.lstm_actor.hidden_size, learner.policy.lstm_actor.num_layers) == (7, 2)
@@ -114,11 +114,11 @@ def test_one_network_shape_fits_every_algorithm(name: str, algorithm: str) -> No
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [pair for pair in PAIRS if pair[0] != "linear"])
-def test_actor_and_critic_are_shaped_apart_where_there_are_two(name: str, algorithm: str) -> None:
-    """`actor` and `critic` reach both networks; an algorithm with one network refuses them."""
+def test_actor_and_critic_have_separate_layers(name: str, algorithm: str) -> None:
+    """`actor` and `critic` reach both networks; a single network refuses them."""
     agent = member("agent", name, actor=[13], critic=[11])
     if algorithm in ONE_NETWORK:
-        with pytest.raises(ConfigError, match=r"has one network.*set agent\.network"):
+        with pytest.raises(ConfigError, match=r"has a single network.*set agent\.network"):
             built(agent, algorithm)
     else:
         assert {13, 11} <= widths(built(agent, algorithm))
@@ -139,7 +139,7 @@ def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> No
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "leaky_relu", "silu", "gelu"])
 def test_activations_are_modules(activation: str) -> None:
     """Every activation names a module without parameters."""
-    kind = module(activation)  # type: ignore[arg-type]
+    kind = activation_class(activation)  # type: ignore[arg-type]
     assert (activation.replace("_", ""), []) == (kind.__name__.lower(), list(kind().parameters()))
 
 
@@ -175,15 +175,15 @@ def test_policy_kwargs_reach_the_policy() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"network": [8], "actor": [8]}, "agent.network shapes actor and critic alike"),
+        ({"network": [8], "actor": [8]}, "agent.network shapes both actor and critic"),
         ({"actor": [8]}, "agent.critic is not set"),
         ({"critic": [8]}, "agent.actor is not set"),
     ],
 )
-def test_layers_said_twice_or_half_are_refused(
+def test_contradictory_layers_are_refused(
     name: str, changes: dict[str, Any], message: str
 ) -> None:
-    """Layers are said once: `network`, or both `actor` and `critic`."""
+    """Layers are set by `network`, or by both `actor` and `critic`."""
     with pytest.raises(ConfigError, match=message):
         member("agent", name, **changes)
 

@@ -1,4 +1,4 @@
-"""What algorithms refuse, each in one line that says what to do."""
+"""Settings that algorithms refuse, each with a one-line error that says what to do."""
 
 import pytest
 from learners import built, small
@@ -20,7 +20,7 @@ def test_a_batch_larger_than_the_rollout_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_POLICY)
 def test_one_lone_advantage_cannot_be_normalised(name: str) -> None:
-    """A rollout of one step is refused while its advantage is normalised, and not otherwise."""
+    """A rollout of one step is refused only if advantages are normalised."""
     one = {"n_steps": 1} if name == "a2c" else {"n_steps": 1, "batch_size": 1}
     with pytest.raises(ConfigError, match="cannot be normalised"):
         built(small(name, **one, normalize_advantage=True))
@@ -29,7 +29,7 @@ def test_one_lone_advantage_cannot_be_normalised(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["maskable_ppo", "recurrent_ppo"])
 def test_a_lone_last_step_is_refused(name: str) -> None:
-    """A last minibatch of one step would make NaN of its advantage."""
+    """A last minibatch of one step would have a NaN advantage."""
     with pytest.raises(ConfigError, match="leaves a minibatch of one step"):
         built(small(name, n_steps=9, batch_size=4))
     built(small(name, n_steps=9, batch_size=None)).learn(9)
@@ -37,15 +37,15 @@ def test_a_lone_last_step_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dqn", "sac"])
 def test_training_by_episodes_needs_one_environment(name: str) -> None:
-    """Train frequencies take a unit, but episodes only with one environment."""
+    """A train frequency in episodes needs a single environment."""
     algorithm = small(name, train_freq=[1, "episode"])
     built(algorithm).learn(11)
     with pytest.raises(ConfigError, match="counts episodes"):
         built(algorithm, count=2)
 
 
-def test_members_refuse_what_their_own_numbers_forbid() -> None:
-    """ARS, TQC and TRPO each have a pair of numbers that must fit each other."""
+def test_contradictory_numbers_are_refused() -> None:
+    """ARS, TQC and TRPO refuse contradictory pairs of numbers."""
     with pytest.raises(ConfigError, match=r"n_top=3 is more than algorithm\.n_delta=2"):
         member("algorithm", "ars", n_delta=2, n_top=3)
     with pytest.raises(ConfigError, match="none of a critic's 5 quantiles: drop 4 or fewer"):
@@ -69,8 +69,8 @@ def test_a_misfit_of_spaces_or_policy_is_named() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_what_the_library_refuses_becomes_one_line() -> None:
-    """An assertion of the library reaches the user as a configuration error."""
+def test_an_error_of_the_library_becomes_one_line() -> None:
+    """An assertion of the library becomes a one-line ConfigError."""
     with pytest.raises(ConfigError, match=r"SAC refuses this configuration: .*memory") as caught:
         built(small("sac", optimize_memory_usage=True))
     assert "\n" not in str(caught.value)
@@ -95,5 +95,5 @@ def test_the_arguments_of_the_caller_stay_as_they_were() -> None:
     [("auto", True), ("auto_0.1", True), ("auto_1e-2", True), ("auto_0", False), ("car", False)],
 )
 def test_automatic_temperatures(text: str, expected: bool) -> None:
-    """A temperature is learned from 1, or from a positive value that its name gives."""
+    """A learned temperature starts from 1, or from the positive value in its name."""
     assert expected == is_auto_or_auto_with_initial_value(text)

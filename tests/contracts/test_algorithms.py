@@ -1,4 +1,4 @@
-"""What every algorithm promises, run on every yaml of `conf/algorithm`."""
+"""Properties of every algorithm, tested on every yaml of `conf/algorithm`."""
 
 import json
 import subprocess
@@ -67,7 +67,7 @@ def test_yaml_holds_the_library_defaults(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_yaml_and_class_have_the_same_fields(name: str) -> None:
-    """Types stand in Python, values in yaml, and neither knows more than the other."""
+    """The yaml and the class have the same fields."""
     values = settings("algorithm", name)
     kind = target(values.pop("_target_"))
     assert {field.name for field in fields(kind)} == set(values)
@@ -109,7 +109,7 @@ def test_learns_saves_and_loads_without_rlexp(name: str, action: str, tmp_path: 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_same_seed_same_weights(name: str) -> None:
-    """Two learners of one seed begin alike; those of another seed do not, unless at zero."""
+    """Equal seeds give equal initial weights, and other seeds others, unless all are zero."""
     free = {"zero_policy": False} if name == "ars" else {}
     first, second, other = (weights(built(small(name, **free), seed=s)) for s in (1, 1, 2))
     assert first == second
@@ -159,7 +159,7 @@ def test_constant_schedule_stays() -> None:
     ],
 )
 def test_other_schedules(name: str, field: str, attribute: str, tmp_path: Path) -> None:
-    """Clip ranges and the deviation of ARS take schedules, which survive a save."""
+    """Clip ranges and the deviation of ARS accept schedules, which survive saving."""
     learner = built(small(name, **{field: LINEAR}))
     learner.save(tmp_path / "model.zip")
     loaded = library(name).load(tmp_path / "model.zip")

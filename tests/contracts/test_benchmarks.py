@@ -1,4 +1,4 @@
-"""What every benchmark promises, run on every yaml of `conf/benchmark` and each of its cells."""
+"""Properties of every benchmark, tested on every yaml of `conf/benchmark` and its cells."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,7 +25,7 @@ BUFFER = 600
 
 
 def cells(name: str) -> list[str]:
-    """The cells of a benchmark; one without a name, where it is no matrix."""
+    """The cells of a benchmark; a benchmark that is not a matrix has one without a name."""
     path = matrix_file(name, NOWHERE)
     found = read_matrix(name, path, NOWHERE) if path else []
     return ["-".join(option for _, option in cell.choices) for cell in found] or [""]
@@ -43,15 +43,15 @@ WITHOUT_GUIDE = {
 
 
 @cache
-def asked(name: str) -> Request:
-    """What a run of a benchmark asks for."""
+def overrides_of(name: str) -> Request:
+    """The overrides of a run of a benchmark."""
     words = [f"+benchmark={name}", *WITHOUT_GUIDE.get(name, ())]
     return read_request(words, Workspace(NOWHERE, Layout(NOWHERE / "runs")))
 
 
 def configuration(name: str, position: int) -> Configuration:
     """A cell of a benchmark."""
-    return asked(name).experiment.configurations[position]
+    return overrides_of(name).experiment.configurations[position]
 
 
 @pytest.mark.parametrize(("name", "position"), CELLS, ids=IDS)
@@ -65,7 +65,7 @@ def test_cell_builds_its_learner_on_the_real_environment(
     algorithm = dict(cell.algorithm)
     if "buffer_size" in algorithm:
         algorithm["buffer_size"] = BUFFER
-    spec = replace(cell, algorithm=algorithm).spec(asked(name).phase, 0, 0)
+    spec = replace(cell, algorithm=algorithm).spec(overrides_of(name).phase, 0, 0)
 
     learner = assemble(spec).build(tmp_path)
 
@@ -75,22 +75,22 @@ def test_cell_builds_its_learner_on_the_real_environment(
 
 
 @pytest.mark.parametrize("name", names("benchmark"))
-def test_every_cell_is_a_configuration_of_its_own(name: str) -> None:
-    """None is lost as a repetition of another."""
-    assert len(cells(name)) == len(asked(name).experiment.configurations)
+def test_every_cell_is_a_distinct_configuration(name: str) -> None:
+    """No two cells have the same configuration."""
+    assert len(cells(name)) == len(overrides_of(name).experiment.configurations)
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_tasks_have_the_anchors_of_normalised_scores(name: str) -> None:
-    """The score of random actions, and the one that counts as solved, where there is one."""
-    for cell in asked(name).experiment.configurations:
+    """Tasks have a random score and, if there is one, a solved threshold."""
+    for cell in overrides_of(name).experiment.configurations:
         low, high = cell.reference["random"], cell.reference["threshold"]
         assert low < high if cell.task not in WITHOUT_THRESHOLD else high is None, cell.task
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_a_matrix_says_where_its_hyperparameters_come_from(name: str) -> None:
-    """In the comment that it begins with: which tool, and which version of it."""
+    """The first comment names the source of hyperparameters and its version."""
     path = matrix_file(name, NOWHERE)
     assert path is not None
     assert "rl-baselines3-zoo 2." in path.read_text().partition("\ntasks:")[0]

@@ -30,7 +30,7 @@ def classes(group: str) -> set[type]:
 
 @pytest.mark.parametrize("group", FAMILIES)
 def test_every_class_declares_its_identity(group: str) -> None:
-    """Its own name in its own group; what it excludes are settings that it has."""
+    """Identities are distinct in each group, and excluded settings exist."""
     identities: dict[type, Identity] = {kind: vars(kind)["identity"] for kind in classes(group)}
     assert {group} == {identity.group for identity in identities.values()}
     assert len(identities) == len({identity.name for identity in identities.values()})

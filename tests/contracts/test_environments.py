@@ -1,4 +1,4 @@
-"""What every environment promises, run on every yaml of `conf/environment`."""
+"""Properties of every environment, tested on every yaml of `conf/environment`."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
 
 
 def is_ready(name: str) -> bool:
-    """Whether the yaml describes a task by itself, and is no base for others."""
+    """Whether the yaml describes a complete task and is not a base for others."""
     return "???" not in settings("environment", name).values()
 
 
@@ -34,12 +34,12 @@ READY = [name for name in names("environment") if is_ready(name)]
 
 @cache
 def tasks() -> dict[str, str]:
-    """The task of each ready environment, whether its package is installed or not."""
+    """The task of each complete environment, with or without its package."""
     return {name: member("environment", name).task for name in READY}
 
 
 def installed(name: str) -> Any:
-    """The environment, its suite imported; without it, the test is skipped."""
+    """The environment with its suite imported; skips the test if it is missing."""
     environment = member("environment", name)
     for module in needed(name):
         suite = suite_of_module(module)
@@ -48,7 +48,7 @@ def installed(name: str) -> Any:
 
 
 def needed(name: str) -> list[str]:
-    """Modules that an environment's yaml names."""
+    """The modules that the yaml of an environment names."""
     values = settings("environment", name)
     own = ["metaworld"] if "meta_world" in values["_target_"] else []
     return [*own, *values.get("imports", ())]
@@ -60,7 +60,7 @@ def registered(environment: Any) -> Any:
 
 
 def bare(environment: Any) -> Any:
-    """The task without its components."""
+    """The task without components."""
     return getattr(environment, "environment", environment)
 
 
@@ -92,13 +92,13 @@ def play(environment: Any, steps: int) -> Iterator[tuple[Any, float]]:
 
 @cache
 def first(name: str) -> tuple[tuple[Any, float], ...]:
-    """What an environment returns as it is played for the first time."""
+    """The results of the first play of an environment."""
     return tuple(play(installed(name), FEW if name.startswith(SLOW) else STEPS))
 
 
 @pytest.mark.parametrize("name", READY)
 def test_plays_as_declared(name: str) -> None:
-    """What an environment returns is what it declares."""
+    """Observations and rewards are as the environment declares them."""
     assert len(first(name)) > FEW
 
 
@@ -137,7 +137,7 @@ def test_threshold_is_that_of_the_registry(name: str) -> None:
 
 @pytest.mark.parametrize("name", READY)
 def test_reference_is_ordered_and_sourced(name: str) -> None:
-    """Minimum, random score, threshold and maximum stand in this order, and say whence."""
+    """Minimum, random score, threshold and maximum are in this order, with a source."""
     reference = member("environment", name).reference
     known = [reference.minimum, reference.random, reference.threshold, reference.maximum]
     scores = [score for score in known if score is not None]
@@ -176,15 +176,15 @@ def test_tasks_have_distinct_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", READY)
 def test_every_episode_ends(name: str) -> None:
-    """A limit of steps stands in the yaml or in the registry, or the environment has its own."""
+    """The step limit is in the yaml, in the registry, or in the environment."""
     environment = installed(name)
     entry = registered(environment)
     if bare(environment).max_episode_steps or (entry is not None and entry.max_episode_steps):
         return
-    assert own_limit(environment) > 0
+    assert built_in_limit(environment) > 0
 
 
-def own_limit(environment: Any) -> float:
+def built_in_limit(environment: Any) -> float:
     """The limit of suites that count steps, frames or seconds themselves."""
     if "max_num_frames_per_episode" in getattr(bare(environment), "arguments", {}):
         return float(bare(environment).arguments["max_num_frames_per_episode"])

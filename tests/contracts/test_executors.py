@@ -1,4 +1,4 @@
-"""The behaviour of every executor: jobs start, end, are told apart, and leave nothing behind."""
+"""The behaviour of every executor: jobs start and end, report how, and leave nothing behind."""
 
 import os
 import time
@@ -27,7 +27,7 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
 
 
 def job(tmp_path: Path, *words: str, key: str = "a") -> Job:
-    """A job with a log of its own."""
+    """A job with a separate log."""
     return Job(key, words, tmp_path / f"{key}.log")
 
 
@@ -51,21 +51,21 @@ def wait_for(path: Path) -> str:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_the_exit_code_of_a_job_is_told(session: Session, tmp_path: Path, code: int) -> None:
-    """A job that returns a code ends with that code."""
+def test_the_exit_code_of_a_job_is_reported(session: Session, tmp_path: Path, code: int) -> None:
+    """A job ends with the code that it returns."""
     session.submit(job(tmp_path, "code", str(code)))
     assert [Exit("a", code, None)] == ends(session)
 
 
 def test_an_exception_is_no_success(session: Session, tmp_path: Path) -> None:
-    """A job that raises ends with a code of its own, and its log holds the traceback."""
+    """A job that raises ends with an error code, and its log holds the traceback."""
     session.submit(job(tmp_path, "raise"))
     assert [Exit("a", 70, None)] == ends(session)
     assert "RuntimeError: a job that raises" in (tmp_path / "a.log").read_text()
 
 
-def test_a_killed_job_is_told_by_its_signal(session: Session, tmp_path: Path) -> None:
-    """A job that dies of kill -9 says so, and the next one runs as if nothing had been."""
+def test_a_killed_job_reports_its_signal(session: Session, tmp_path: Path) -> None:
+    """A job killed by SIGKILL reports the signal, and the next job runs normally."""
     session.submit(job(tmp_path, "die"))
     assert [Exit("a", None, 9)] == ends(session)
     session.submit(job(tmp_path, "code", "0", key="b"))
@@ -73,21 +73,21 @@ def test_a_killed_job_is_told_by_its_signal(session: Session, tmp_path: Path) ->
 
 
 def test_output_goes_to_the_log(session: Session, tmp_path: Path) -> None:
-    """Standard output and error of a job are in its own log."""
+    """Standard output and error of a job go to its log."""
     session.submit(job(tmp_path, "say", "hello"))
     ends(session)
     assert ["HELLO", "hello"] == sorted((tmp_path / "a.log").read_text().split())
 
 
-def test_a_job_has_a_session_of_its_own(session: Session, tmp_path: Path) -> None:
-    """A signal to the terminal's group does not reach a job."""
+def test_a_job_has_a_separate_session(session: Session, tmp_path: Path) -> None:
+    """A signal to the terminal's process group does not reach a job."""
     session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
     pid, group, _ = map(int, wait_for(tmp_path / "ids").split())
     assert (pid, True) == (group, group != os.getsid(0))
 
 
 def test_killing_a_job_ends_what_it_started(session: Session, tmp_path: Path) -> None:
-    """The child of a killed job is gone too; another job goes on."""
+    """The child of a killed job ends too; another job continues."""
     session.submit(job(tmp_path, "family", str(tmp_path / "child")))
     session.submit(job(tmp_path, "sleep", key="b"))
     child = int(wait_for(tmp_path / "child"))
@@ -116,7 +116,7 @@ def test_a_request_to_end_that_comes_at_once_is_not_lost(session: Session, tmp_p
 
 
 def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
-    """Jobs that are asked to end can do so in order."""
+    """Every job receives the stop request and can end in order."""
     for key in "ab":
         session.submit(job(tmp_path, "term", str(tmp_path / key), key=key))
         wait_for(tmp_path / f"{key}.ready")
@@ -124,8 +124,8 @@ def test_stop_asks_every_job(session: Session, tmp_path: Path) -> None:
     assert {Exit("a", 0, None), Exit("b", 0, None)} == set(ends(session, 2))
 
 
-def test_a_server_that_dies_takes_no_job_with_it_unseen(tmp_path: Path) -> None:
-    """A job whose server is killed just before the next one starts is told as killed."""
+def test_a_job_of_a_dead_server_is_reported_as_killed(tmp_path: Path) -> None:
+    """A job whose server is killed just before its start is reported as killed."""
     executor = member("executor", "local", workers=2)
     with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
         session.submit(job(tmp_path, "session", str(tmp_path / "ids")))
@@ -139,7 +139,7 @@ def test_a_server_that_dies_takes_no_job_with_it_unseen(tmp_path: Path) -> None:
 
 
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:
-    """Ten megabytes of output leave a log near its limit, which says that it was capped."""
+    """Ten megabytes of output give a log near its limit, with a note."""
     session.submit(job(tmp_path, "flood", "10"))
     ends(session)
     log = (tmp_path / "a.log").read_bytes()
@@ -149,7 +149,7 @@ def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", HERE_EXECUTED)
 def test_closing_ends_everything(name: str, tmp_path: Path) -> None:
-    """When the executor closes, its jobs and their children are gone."""
+    """Closing an executor ends its jobs and their children."""
     executor = member("executor", name, workers=2)
     with executor.open("executor_jobs:execute", (), threads=1, folder=HERE) as session:
         session.submit(job(tmp_path, "family", str(tmp_path / "child")))
@@ -159,7 +159,7 @@ def test_closing_ends_everything(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", HERE_EXECUTED)
 def test_workers_fill_the_machine_and_no_more(name: str) -> None:
-    """`auto` gives each run its threads; a number is taken as it is."""
+    """`auto` gives each run its threads; a number is used unchanged."""
     cores = len(os.sched_getaffinity(0))
     auto: Any = member("executor", name, workers="auto")
     assert [cores, max(1, cores // 2), 1] == [auto.workers_for(n) for n in (1, 2, 10_000)]

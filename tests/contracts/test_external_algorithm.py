@@ -19,7 +19,7 @@ from rlexp.protocol.spec import RunSpec
 
 @pytest.fixture(autouse=True)
 def _study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A study with two files."""
+    """A workspace with two files."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("one")
     (tmp_path / "net.yaml").write_text("two")
@@ -38,14 +38,14 @@ def digest(text: str) -> str:
 
 
 def configuration(*words: str) -> Configuration:
-    """The configuration that words lead to."""
+    """The composed configuration of overrides."""
     given = ("algorithm=external", "algorithm.command='python train.py'", "experiment=x")
     (found,) = read_request([*given, *words], Workspace.here()).experiment.configurations
     return found
 
 
 def spec(*words: str) -> RunSpec:
-    """A run of that configuration."""
+    """A run of a configuration."""
     request = read_request(
         ["algorithm=external", "algorithm.command='python train.py'", *words], Workspace.here()
     )
@@ -68,21 +68,21 @@ def spec(*words: str) -> RunSpec:
         ({"files": []}, []),
     ],
 )
-def test_files_are_those_of_the_command_or_as_asked(
+def test_files_are_those_of_the_command_or_listed(
     settings: dict[str, Any], names: list[str]
 ) -> None:
-    """A script that is named is part of what defines a run, without being asked for."""
+    """A script in the command is part of the identity without being listed."""
     assert names == list(external(**settings).files)
 
 
 def test_a_program_by_its_absolute_path_is_no_file_of_the_run(tmp_path: Path) -> None:
-    """It is the machine's; a script by its absolute path is the user's."""
+    """The program belongs to the machine, a script by its absolute path to the user."""
     script = str(tmp_path / "train.py")
     assert [script] == list(external(command=f"/bin/sh {script}").files)
 
 
 def test_an_edited_script_is_another_run() -> None:
-    """Its sum is part of the identity; back as it was, it is the same run again."""
+    """The sha256 of a script is part of the identity of a run."""
     first = spec()
     assert {"train.py": digest("one")} == first.algorithm["files"]
     Path("train.py").write_text("edited")
@@ -91,8 +91,8 @@ def test_an_edited_script_is_another_run() -> None:
     assert first.id == spec().id
 
 
-def test_sums_that_are_known_are_kept() -> None:
-    """A run from its records is not the run of what lies there now, and says so."""
+def test_recorded_sums_are_kept() -> None:
+    """Recorded sums are not computed again, and changed files are refused."""
     known = external(files={"train.py": digest("other")})
     with pytest.raises(RecordError, match=r"train\.py changed since the run was asked for"):
         known.check_files()
@@ -107,23 +107,23 @@ def test_sums_that_are_known_are_kept() -> None:
             {"command": "python train.py {settings.lr}", "settings": {"learning_rate": 1}},
             "no placeholder {settings.lr}; did you mean 'settings.learning_rate'?",
         ),
-        ({"command": "python train.py {seed"}, "a brace of '{seed' is alone"),
+        ({"command": "python train.py {seed"}, "'{seed' has a single brace"),
         ({"command": "python 'train.py"}, "cannot be read: No closing quotation"),
         ({"command": " "}, "algorithm.command is empty"),
-        ({"name": "my-ppo"}, "algorithm.name='my-ppo' is no name"),
-        ({"files": ["trian.py"]}, "'trian.py' is no file"),
-        ({"files": ["src/*.py"]}, "'src/*.py' is no file"),
+        ({"name": "my-ppo"}, "algorithm.name='my-ppo' is not a valid name"),
+        ({"files": ["trian.py"]}, "'trian.py' matches no file"),
+        ({"files": ["src/*.py"]}, "'src/*.py' matches no file"),
     ],
 )
 def test_mistakes_are_found_before_anything_starts(settings: dict[str, Any], told: str) -> None:
-    """Each in one line."""
+    """Each mistake is a one-line ConfigError."""
     with pytest.raises(ConfigError) as caught:
         external(**settings)
     assert told in str(caught.value)
 
 
 def test_runs_have_the_name_that_was_given() -> None:
-    """Folders and labels show it, not the word `external`."""
+    """Folders and labels show the set name instead of `external`."""
     assert spec("algorithm.name=my_ppo").name.startswith("my_ppo-test-0-")
     assert "my_ppo" == configuration("algorithm.name=my_ppo").label
 
@@ -131,15 +131,15 @@ def test_runs_have_the_name_that_was_given() -> None:
 @pytest.mark.parametrize(
     "command", ["python t.py --a=1,2 {seed} 'it is' \\x", "{python} t.py", "'python t.py {seed}'"]
 )
-def test_a_command_is_taken_as_it_stands(command: str) -> None:
-    """What Hydra would read into it, or refuse, is text; quotes around all of it are Hydra's."""
+def test_a_command_is_plain_text(command: str) -> None:
+    """Special characters of Hydra are plain text; quotes around all of it are removed."""
     words = ["algorithm=external", f"algorithm.command={command}"]
     (own,) = read_request(words, Workspace.here()).experiment.configurations
     assert command.removeprefix("'").removesuffix("'") == own.algorithm["command"]
 
 
 def test_settings_are_free() -> None:
-    """Any name goes, without a plus, and a grid varies it."""
+    """Settings have any names without a plus, and can be varied in a grid."""
     words = ["algorithm=external", "algorithm.command=x", "algorithm.settings.lr=1e-3,1e-4"]
     request = read_request(words, Workspace.here())
     labels = [c.label for c in request.experiment.configurations]
@@ -147,7 +147,7 @@ def test_settings_are_free() -> None:
 
 
 def test_only_a_script_can_make_its_task() -> None:
-    """A task that Gymnasium lacks has a name and known scores; no other algorithm can learn it."""
+    """An external task has a name and scores, and only algorithm=external accepts it."""
     words = ("environment=external", "environment.name=my-robot")
     own = configuration(*words, "environment.reference.minimum=0.0")
     check_fit([own], Workspace.here())
@@ -158,13 +158,13 @@ def test_only_a_script_can_make_its_task() -> None:
 
 
 def test_components_are_refused() -> None:
-    """A script makes its own environments: what is put around ours would not be there."""
+    """Components are refused, because a script makes its own environments."""
     with pytest.raises(ConfigError, match="component=sticky_actions is put around environments"):
         check_fit([configuration("component=sticky_actions")], Workspace.here())
 
 
 def test_commands_of_foreign_records_are_not_executed() -> None:
-    """What only files under runs/ name needs the user's word; what was typed does not."""
+    """A command that only files under runs/ name needs permission; a typed one does not."""
     found = configuration()
     with pytest.raises(RecordError, match=r"python train\.py") as caught:
         check_imports([found], (), ["rlexp", "resume", "x"])
@@ -174,7 +174,7 @@ def test_commands_of_foreign_records_are_not_executed() -> None:
 
 
 def test_a_text_that_only_a_file_puts_into_a_command_is_not_trusted() -> None:
-    """The same template with another script is refused, but for one that a search may choose."""
+    """The same template with another script is refused, unless a search may choose it."""
     words = (
         "algorithm.command='python {settings.script}'",
         "++algorithm.settings.script=train.py",

@@ -1,4 +1,4 @@
-"""What a Gymnasium task takes and what it refuses."""
+"""Settings that a Gymnasium task accepts and refuses."""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ if "Corridor-v0" not in gymnasium.registry:
 
 @pytest.fixture(name="package")
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A package of the user's own, beside one that cannot be imported."""
+    """A user's package, beside one that cannot be imported."""
     (tmp_path / "corridors.py").write_text(PACKAGE)
     (tmp_path / "broken.py").write_text("raise RuntimeError('two\\nlines')")
     monkeypatch.syspath_prepend(tmp_path)
@@ -45,7 +45,7 @@ def task(**changes: Any) -> Any:
 
 
 def refusal(environment: Any) -> str:
-    """The one line with which an environment is refused."""
+    """The one-line error for an environment."""
     with pytest.raises(ConfigError) as caught:
         environment.make()
     message = str(caught.value)
@@ -95,8 +95,8 @@ def test_wrappers_apply_in_order_around_the_inner_one() -> None:
     assert kinds == ["FlattenObservation", "TimeAwareObservation", "RecordEpisodeStatistics"]
 
 
-def test_an_own_package_needs_no_code(package: str) -> None:
-    """An environment and a wrapper of an imported package work by name."""
+def test_a_users_package_works_by_name(package: str) -> None:
+    """Environments and wrappers of an imported package work by name."""
     for names_ in ({"imports": [package]}, {"id": f"{package}:Corridor-v0"}):
         for wrapper in (f"{package}:Double", f"{package}.Double"):
             made = task(
@@ -132,7 +132,7 @@ def test_a_malformed_id_is_refused(wrong: str) -> None:
 
 
 def test_a_module_that_does_not_import_is_named_with_its_reason(package: str) -> None:
-    """A missing module and a broken one are told apart."""
+    """A missing and a broken module have different errors."""
     assert package == "corridors"
     message = refusal(task(imports=["no_such_package"]))
     assert "'no_such_package' does not import (ModuleNotFoundError" in message
@@ -189,7 +189,7 @@ def test_a_missing_dependency_names_the_extra(
     assert f"pip install 'rlexp[{extra}]'" in refusal(task(id=id_))
 
 
-def test_the_base_has_no_id_of_its_own() -> None:
+def test_the_base_has_no_id() -> None:
     """The base yaml names no environment, so that none is trained by accident."""
     with pytest.raises(ConfigError, match=r"environment\.id"):
         member("environment", BASE, id=None)

@@ -18,7 +18,7 @@ QUICK = ("budget.steps=2048", "budget.evaluation_every=null", "budget.final_epis
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command without `--json`, and the schema of what it writes with it."""
+    """A command without `--json`, and the schema of its JSON document."""
 
     words: tuple[str, ...]
     schema: str
@@ -70,7 +70,7 @@ SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with an experiment of three runs, which have scores."""
+    """A workspace with an experiment of three runs with scores."""
     folder = tmp_path_factory.mktemp("workspace")
     experiment = stored(study(folder).layout, "alpha")
     for seed, score in enumerate((10.0, 20.0, 40.0)):
@@ -136,7 +136,7 @@ def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
 
 
 def test_an_unknown_command_has_no_schema(workspace: Path) -> None:
-    """The refusal names the schemas there are."""
+    """The error lists the existing schemas."""
     ended = rlexp(workspace, "config", "schema", "runn")
     assert (2, "") == (ended.code, ended.out)
     assert "there is no schema 'runn'" in ended.err

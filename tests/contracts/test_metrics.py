@@ -1,4 +1,4 @@
-"""What every metric keeps: shapes, order, direction, and intervals that are its own."""
+"""Properties of every metric: shapes, order, direction and intervals."""
 
 from functools import partial
 from random import Random
@@ -36,13 +36,13 @@ def normal(sizes: tuple[int, ...]) -> TaskScores:
 
 
 def test_there_are_four() -> None:
-    """Those of Agarwal et al. (2021)."""
+    """The metrics are those of Agarwal et al. (2021)."""
     assert ["iqm", "mean", "median", "optimality_gap"] == METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_says_what_it_is(name: str) -> None:
-    """A title that no other has, a direction, and settings that cannot be changed."""
+    """A metric has a distinct title, a direction and immutable settings."""
     metric: Metric = member("metric", name)
     others = [member("metric", other).title for other in METRICS if other != name]
     assert metric.title
@@ -55,7 +55,7 @@ def test_a_metric_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_batch_gives_a_value_for_each_of_its_rows(name: str, sizes: tuple[int, ...]) -> None:
-    """Of shape (…) for scores of shape (…, N)."""
+    """Scores of shape (…, N) give values of shape (…)."""
     metric: Metric = member("metric", name)
     values = np.random.default_rng(0).normal(size=(2, 3, sum(sizes)))
     found = metric(TaskScores(values, sizes))
@@ -68,7 +68,7 @@ def test_a_batch_gives_a_value_for_each_of_its_rows(name: str, sizes: tuple[int,
 @pytest.mark.parametrize("name", METRICS)
 @given(scores, st.randoms())
 def test_runs_have_no_order(name: str, tasks: list[list[float]], random: Random) -> None:
-    """To the last bit."""
+    """The order of runs does not change a metric to the last bit."""
     metric: Metric = member("metric", name)
     shuffled = TaskScores.from_tasks([random.sample(task, len(task)) for task in tasks])
     assert metric(TaskScores.from_tasks(tasks)) == metric(shuffled)
@@ -77,7 +77,7 @@ def test_runs_have_no_order(name: str, tasks: list[list[float]], random: Random)
 @pytest.mark.parametrize("name", METRICS)
 @given(scores, st.integers(0, 8))
 def test_better_runs_are_never_worse(name: str, tasks: list[list[float]], more: int) -> None:
-    """What every run gains moves the metric in its direction, or not at all."""
+    """Higher scores move the metric in its direction, or not at all."""
     metric: Metric = member("metric", name)
     before = float(metric(TaskScores.from_tasks(tasks)))
     after = float(metric(TaskScores.from_tasks([np.asarray(task) + more for task in tasks])))
@@ -86,7 +86,7 @@ def test_better_runs_are_never_worse(name: str, tasks: list[list[float]], more: 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_equal_scores_are_aggregated_to_themselves(name: str) -> None:
-    """Or to how far they fall short of the best."""
+    """Equal scores give that score, or its distance to the best one."""
     metric: Metric = member("metric", name)
     found = float(metric(TaskScores.from_tasks([[0.25] * 5, [0.25]])))
     assert (0.25 if metric.higher_is_better else 0.75) == pytest.approx(found)
@@ -95,7 +95,7 @@ def test_equal_scores_are_aggregated_to_themselves(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("sizes", SIZES[1:])
 def test_a_metric_is_the_aggregate_that_it_names(name: str, sizes: tuple[int, ...]) -> None:
-    """Its fast intervals would be of something else otherwise."""
+    """The metric equals the aggregate of which intervals are computed."""
     metric: Metric = member("metric", name)
     assert isinstance(aggregate_of(metric), Aggregate)
     resampling = Resampling(repetitions=50)
@@ -105,7 +105,7 @@ def test_a_metric_is_the_aggregate_that_it_names(name: str, sizes: tuple[int, ..
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_has_an_interval(name: str) -> None:
-    """Around its estimate."""
+    """The interval contains the estimate."""
     metric: Metric = member("metric", name)
     found = interval(normal((4, 4, 4)), metric, Resampling(repetitions=200))
     assert found.low is not None
@@ -115,7 +115,7 @@ def test_a_metric_has_an_interval(name: str) -> None:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_unknown_settings_are_refused(name: str) -> None:
-    """A misspelt key is no metric."""
+    """A misspelt setting is refused."""
     with pytest.raises(ConfigError, match=r"unknown key 'metric\.gama'"):
         member("metric", name, gama=1.0)
 
@@ -123,7 +123,7 @@ def test_unknown_settings_are_refused(name: str) -> None:
 @settings(deadline=None)
 @given(st.floats(-5, 5))
 def test_gamma_is_where_the_gap_closes(gamma: float) -> None:
-    """Scores at gamma have no gap; the yaml's is 1."""
+    """Scores at gamma have an optimality gap of 0; the default gamma is 1."""
     metric = member("metric", "optimality_gap", gamma=gamma)
     assert 0.0 == pytest.approx(float(metric(TaskScores.from_tasks([[gamma, 9.0], [gamma]]))))
     assert 1.0 == member("metric", "optimality_gap").gamma
@@ -131,7 +131,7 @@ def test_gamma_is_where_the_gap_closes(gamma: float) -> None:
 
 @pytest.mark.parametrize("wrong", ['"high"', "NaN", "Infinity", "null", "true"])
 def test_gamma_is_a_finite_number(wrong: str) -> None:
-    """Anything else is refused before anything is computed."""
+    """A gamma that is not finite is refused before any computation."""
     adapter = TypeAdapter(target(values_of("metric", "optimality_gap")["_target_"]))
     with pytest.raises(ValidationError, match="gamma"):
         adapter.validate_json(f'{{"gamma": {wrong}}}', strict=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""One number, one function: an aggregate is the same on every surface, to the last digit shown."""
+"""An aggregate is the same on every surface, to the last digit shown."""
 
 import csv
 import html
@@ -63,22 +63,22 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A workspace with finished experiments, whose runs were made up."""
+    """A workspace with finished experiments with made-up runs."""
 
     place: Workspace
 
     def say(self, *words: str, code: int = 0) -> str:
-        """What the command line prints."""
+        """The output of the command line."""
         done = CliRunner().invoke(app, list(words), catch_exceptions=False)
         assert code == done.exit_code, done.output
         return done.stdout
 
     def json(self, *words: str) -> Any:
-        """What it prints as JSON."""
+        """The JSON output of the command line."""
         return json.loads(self.say(*words, "--json"))
 
     def estimates(self, name: str) -> dict[tuple[str, str], Estimate]:
-        """The aggregate of every label on every task of an experiment, as Python has it."""
+        """The aggregate of every label on every task of an experiment, from Python."""
         loaded = rlexp.load(self.place.folder / "runs" / name)
         tasks = (CARTPOLE, ACROBOT) if name == "tasks" else (CARTPOLE,)
         found = {(k, t): loaded.estimate(k, t) for k in ("a2c", "ppo") for t in tasks}
@@ -106,7 +106,7 @@ class Study:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """Two labels with two, three and five runs, and on two tasks."""
+    """Two labels with two, three and five runs, on one and on two tasks."""
     folder = tmp_path_factory.mktemp("study")
     made = Study(Workspace(folder, Layout(folder / "runs")))
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -118,24 +118,24 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 
 def as_json(estimate: Estimate) -> Any:
-    """An estimate as JSON has it."""
+    """An estimate in JSON form."""
     return json.loads(json.dumps(asdict(estimate)))
 
 
 def in_table(estimate: Estimate) -> str:
-    """An estimate as a table has it: the value, and the interval where there is one."""
+    """An estimate in table form: the value, and the interval if there is one."""
     shown = number(estimate.estimate, estimate.digits)
     return shown if estimate.low is None else f"{shown} {ends(estimate, 0)}"
 
 
 def rows_of(text: str, *words: str) -> list[str]:
-    """Lines of a text that hold all these words."""
+    """The lines of a text that contain all these words."""
     return [line for line in text.splitlines() if all(word in line for word in words)]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_run_and_show_say_what_python_computes(study: Study, name: str) -> None:
-    """In words and as JSON; two runs have no interval, and few runs stand beside the number."""
+def test_run_and_show_equal_python(study: Study, name: str) -> None:
+    """Text and JSON show Python's estimate; few runs are marked."""
     expected = study.estimates(name)
     run = study.say("run", *study.command(name))
     show = study.say("show", name)
@@ -155,7 +155,7 @@ def test_run_and_show_say_what_python_computes(study: Study, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_lists_show_the_same(study: Study, name: str) -> None:
-    """`ls --group` shows value, ends and few runs; `status` shows no aggregate of its own."""
+    """`ls --group` shows value, interval and few runs; `status` shows no aggregate."""
     listed, told = study.say("ls", name, "--group"), study.json("ls", name, "--group")["rows"]
     for (label, task), estimate in study.estimates(name).items():
         (line,) = rows_of(listed, label, task)
@@ -172,7 +172,7 @@ def test_lists_show_the_same(study: Study, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_comparisons_show_the_same(study: Study, name: str) -> None:
-    """The table of every label on every task, as text and as JSON."""
+    """The table of labels and tasks agrees as text and as JSON."""
     text, told = study.say("compare", name), study.json("compare", name)
     blocks = {b.get("name"): b for part in told["parts"] for b in part["blocks"]}
     rows = {(row[1], row[0]): row for row in blocks["tasks"]["rows"]}
@@ -190,7 +190,7 @@ def test_comparisons_show_the_same(study: Study, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> None:
-    """The page, CSV, LaTeX, Markdown and JSON."""
+    """The page, CSV, LaTeX, Markdown and JSON agree."""
     formats = "html,csv,latex,md,json"
     study.say("report", name, "--format", formats, "--set", "section=[tasks,aggregates]")
     files = {p.name: p for p in (study.place.folder / "reports" / name).rglob("*") if p.is_file()}
@@ -227,7 +227,7 @@ def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> Non
 
 
 def summary_of(study: Study, name: str) -> list[Aggregate]:
-    """The aggregates that trackers are told."""
+    """The aggregates that trackers receive."""
     paths = study.place.layout.experiment(name)
     labels = Labels(paths)
     summary, _ = read_summary(paths, tracked_experiment(paths, labels), labels, Leading())
@@ -243,7 +243,7 @@ def summary_of(study: Study, name: str) -> list[Aggregate]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_trackers_receive_the_same(study: Study, name: str) -> None:
-    """MLflow's metrics and tags, W&B's table, TensorBoard's scalars and words, and the picture."""
+    """MLflow, W&B and TensorBoard receive the same aggregates, and the picture."""
     expected, found = study.estimates(name), summary_of(study, name)
     assert expected == {(a.label, a.task): a.estimate for a in found}
     for aggregate in found:
@@ -276,7 +276,7 @@ def in_tensorboard(study: Study, name: str, aggregate: Aggregate) -> dict[str, A
 
 @pytest.mark.parametrize("name", ["two", "three", "five"])
 def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
-    """In its head, and in its table."""
+    """The head and the table of a model card agree."""
     for (label, task), estimate in study.estimates(name).items():
         evidence = gather([f"{name}/{label}"], Phase.TEST, study.place)
         parts = read_report(("metric=[iqm]",), study.place.folder)
@@ -310,14 +310,14 @@ def test_a_page_over_tasks_counts_runs_by_task(study: Study) -> None:
 def swept(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> StoredSweep:
-    """A sweep that is over, in the current folder."""
+    """A finished sweep in the current folder."""
     quick_parts(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return finished_sweep(tmp_path, tmp_path_factory)
 
 
-def test_a_sweep_tells_its_winner_once(swept: StoredSweep) -> None:
-    """Its outcome, `show`, the winner's section and the aggregates of the page agree."""
+def test_a_sweep_shows_one_winner(swept: StoredSweep) -> None:
+    """The outcome, `show`, the winner's section and the page agree."""
     own = Study(swept.study)
     computed = own.json("sweep", *SWEEP)["report"]
     blocks = {b.get("name"): b for part in computed["parts"] for b in part["blocks"]}
@@ -337,15 +337,17 @@ def test_a_sweep_tells_its_winner_once(swept: StoredSweep) -> None:
         assert as_json(of_label.intervals["iqm"]) == cell["estimate"]
 
 
-def test_the_packaged_settings_are_those_that_surfaces_know(tmp_path: Path) -> None:
-    """A workspace without settings of its own need not compose them."""
+def test_the_packaged_settings_are_the_defaults(tmp_path: Path) -> None:
+    """A workspace without its own settings uses the packaged ones without composing them."""
     parts = read_report((), tmp_path)
     name, metric = next(iter(parts.metrics.items()))
     assert Leading() == Leading(name=name, metric=metric, estimator=parts.settings.estimator)
 
 
-def test_a_workspace_may_say_what_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With settings of its own the same aggregate, made in the same way, leads everywhere."""
+def test_a_workspace_may_set_the_leading_aggregate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workspace can set the leading aggregate for all surfaces."""
     monkeypatch.chdir(tmp_path)
     packaged = (packaged_root() / "conf" / "report.yaml").read_text()
     changed = packaged.replace("metric: [iqm, median, mean,", "metric: [mean, iqm, median,")

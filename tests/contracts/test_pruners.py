@@ -1,4 +1,4 @@
-"""What every pruner keeps: a pure function of ranks that spares the best and the first."""
+"""Properties of every pruner: a pure function of ranks that spares the best and the first."""
 
 from dataclasses import replace
 from random import Random
@@ -22,7 +22,7 @@ paired = st.lists(st.tuples(values, values), min_size=1, max_size=SEEDS)
 
 @st.composite
 def points(draw: st.DrawFn) -> Point:
-    """Any place where a trial can stand."""
+    """Points at which a trial can be compared."""
     step = draw(st.integers(1, STEPS // EVERY)) * EVERY
     number = draw(st.integers(1, 40))
     pairs = draw(paired)
@@ -70,20 +70,20 @@ def changed(point: Point, factor: float, shift: float) -> Point:
 
 
 def test_there_are_five() -> None:
-    """Those that the design names."""
+    """The pruners are those of the design."""
     assert ["hyperband", "median", "none", "successive_halving", "wilcoxon"] == PRUNERS
 
 
 @pytest.mark.parametrize("name", PRUNERS)
 def test_a_pruner_is_its_settings(name: str) -> None:
-    """Two of the same settings are equal, and can be keys."""
+    """Pruners with equal settings are equal and hashable."""
     assert member("pruner", name) == member("pruner", name)
     assert hash(member("pruner", name)) == hash(member("pruner", name))
 
 
 @pytest.mark.parametrize("name", PRUNERS)
 def test_unknown_settings_are_refused(name: str) -> None:
-    """A misspelt key is no pruner."""
+    """A misspelt setting is refused."""
     with pytest.raises(ConfigError, match=r"unknown key 'pruner\.treshold'"):
         member("pruner", name, treshold=0.5)
 
@@ -103,7 +103,7 @@ def test_unknown_settings_are_refused(name: str) -> None:
     ],
 )
 def test_a_setting_out_of_its_range_is_refused(name: str, setting: str, wrong: object) -> None:
-    """In one line that names it."""
+    """The error is one line that names the setting."""
     with pytest.raises(ConfigError, match=f"pruner.{setting}") as refusal:
         member("pruner", name, **{setting: wrong})
     assert 1 == len(str(refusal.value).splitlines())
@@ -111,7 +111,7 @@ def test_a_setting_out_of_its_range_is_refused(name: str, setting: str, wrong: o
 
 @given(points(), st.randoms())
 def test_a_point_decides_alone(point: Point, random: Random) -> None:
-    """Not what was asked before, nor the order in which peers ended."""
+    """A decision does not depend on earlier calls or on the order of peers."""
     for name, pruner in BUILT.items():
         before = pruner.prunes(point)
         numbers = random.sample(sorted(point.peers), len(point.peers))
@@ -122,7 +122,7 @@ def test_a_point_decides_alone(point: Point, random: Random) -> None:
 
 @given(points())
 def test_a_reason_is_a_sentence(point: Point) -> None:
-    """Of one line, with numbers in it."""
+    """A reason is one line with numbers."""
     for name, pruner in BUILT.items():
         reason = pruner.prunes(point)
         if reason is not None:
@@ -132,23 +132,23 @@ def test_a_reason_is_a_sentence(point: Point) -> None:
 
 @example(TIED)
 @given(points())
-def test_the_best_goes_on(point: Point) -> None:
-    """What is as good as every peer, and as the best trial on its seeds, is never given up."""
+def test_the_best_trial_is_not_pruned(point: Point) -> None:
+    """A trial as good as every peer and as the best trial is never pruned."""
     highest = max([point.value, *point.peers.values()])
     best = replace(point, value=highest, scores=point.best[: len(point.scores)])
     assert dict.fromkeys(BUILT) == {name: p.prunes(best) for name, p in BUILT.items()}
 
 
 @given(points())
-def test_the_first_goes_on(point: Point) -> None:
-    """Without anything to compare with, nothing is given up."""
+def test_the_first_trial_is_not_pruned(point: Point) -> None:
+    """A trial without peers is not pruned."""
     first = replace(point, peers={}, best=())
     assert dict.fromkeys(BUILT) == {name: p.prunes(first) for name, p in BUILT.items()}
 
 
 @given(points(), st.integers(0, 100))
 def test_greater_is_better(point: Point, more: int) -> None:
-    """Who goes on would also go on with greater values."""
+    """A trial that is not pruned would not be pruned with greater values."""
     greater = replace(
         point, value=point.value + more, scores=tuple(score + more for score in point.scores)
     )
@@ -159,15 +159,15 @@ def test_greater_is_better(point: Point, more: int) -> None:
 
 @given(points(), st.sampled_from([0.125, 0.5, 4.0, 1024.0]), st.integers(-10_000, 10_000))
 def test_the_scale_does_not_matter(point: Point, factor: float, shift: int) -> None:
-    """Neither its unit nor its zero: returns may all be negative."""
+    """Decisions depend on neither the unit nor the zero of values."""
     moved = changed(point, factor, shift)
     for name, pruner in BUILT.items():
         assert (pruner.prunes(point) is None) == (pruner.prunes(moved) is None), name
 
 
 @pytest.mark.parametrize("name", [name for name in PRUNERS if name != "none"])
-def test_a_hopeless_trial_is_given_up(name: str) -> None:
-    """Worse than all of many, on every seed."""
+def test_a_hopeless_trial_is_pruned(name: str) -> None:
+    """A trial worse than many others on every seed is pruned."""
     pruner: Pruner = member("pruner", name)
     hopeless = Point(
         number=40,
@@ -182,8 +182,8 @@ def test_a_hopeless_trial_is_given_up(name: str) -> None:
     assert pruner.prunes(hopeless) or pruner.prunes(over)
 
 
-def test_none_gives_up_nothing() -> None:
-    """Not even the worst of all."""
+def test_none_prunes_nothing() -> None:
+    """The pruner `none` keeps even the worst trial."""
     never: Pruner = member("pruner", "none")
     worst = Point(
         number=9, position=0, step=EVERY, steps=STEPS, every=EVERY, value=-9.0, peers={0: 1.0}

@@ -1,4 +1,4 @@
-"""What every section keeps, whatever the evidence: it computes a part and says what is wrong."""
+"""Properties of every section of a report, with any evidence."""
 
 import math
 from collections.abc import Iterator
@@ -72,21 +72,21 @@ def values(block: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_yaml_holds_one_section_under_its_own_name(name: str) -> None:
-    """So that lists of sections compose; the first line says what it is."""
+    """A yaml holds one section under its name, and a first line that describes it."""
     text = (CONF / "section" / f"{name}.yaml").read_text()
     assert [name] == list(yaml.safe_load(text))
     assert text.startswith("# ")
 
 
 def test_a_report_has_every_section() -> None:
-    """Unless it is told otherwise."""
+    """The default report has every section."""
     with initialize_config_dir(str(CONF), version_base=None):
         assert SECTIONS == sorted(compose("report")["section"])
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
-    """The name is its anchor; the title is for readers."""
+    """The name of a part is its anchor; its title is for readers."""
     samples = ("typical", "swept", "grid", "grid_tested")
     found = next(own for sample in samples if (own := part(name, sample)))
     assert found is not None
@@ -95,34 +95,34 @@ def test_a_part_is_named_as_its_yaml(name: str) -> None:
 
 
 def parts(name: str) -> dict[str, Part]:
-    """What a section computes of each sample of which it says something."""
+    """The non-empty results of a section for each sample."""
     return {sample: computed for sample in SAMPLES if (computed := part(name, sample))}
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_says_something(name: str) -> None:
-    """On whatever evidence: no part at all, or one with content in it."""
+    """A section gives no part, or a part with content."""
     computed = {sample: part(name, sample) for sample in SAMPLES}
     assert [] == [s for s, p in computed.items() if p is not None and not p.blocks]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_numbers_are_finite_or_missing(name: str) -> None:
-    """What is no number is never shown as one."""
+    """NaN and infinity are never shown as numbers."""
     numbers = [(s, v) for s, p in parts(name).items() for v in values(p.blocks)]
     assert [] == [(s, v) for s, v in numbers if isinstance(v, float) and not math.isfinite(v)]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_order_of_the_runs_does_not_matter(name: str) -> None:
-    """The same evidence in another order gives an equal part."""
+    """Evidence in another order gives an equal part."""
     for sample in SAMPLES:
         assert part(name, sample) == section(name).part(asked_in_another_order(sample)), sample
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_names_of_blocks_are_unique_in_a_report(sample: str) -> None:
-    """They name files and anchors."""
+    """Names of blocks are distinct, because they name files and anchors."""
     computed = [found for name in SECTIONS if (found := part(name, sample))]
     own = [b.name for found in computed for b in found.blocks if isinstance(b, NUMBERS)]
     assert sorted(set(own)) == sorted(own)
@@ -130,7 +130,7 @@ def test_names_of_blocks_are_unique_in_a_report(sample: str) -> None:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_tables_are_rectangular(name: str) -> None:
-    """As many cells in a row as columns."""
+    """Every row has as many cells as there are columns."""
     blocks = [(sample, b) for sample, p in parts(name).items() for b in p.blocks]
     tables = [(sample, b) for sample, b in blocks if isinstance(b, Table)]
     assert [] == [s for s, t in tables if not {len(t.columns)} >= {len(r) for r in t.rows}]
@@ -138,6 +138,6 @@ def test_tables_are_rectangular(name: str) -> None:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_seed_decides_every_number(name: str) -> None:
-    """The same evidence and the same seed give an equal part."""
+    """Equal evidence and seeds give equal parts."""
     own = typical()
     assert section(name).part(inquiry(own, seed=5)) == section(name).part(inquiry(own, seed=5))

@@ -1,4 +1,4 @@
-"""Every tuner searches on: after failures, bad values, odd defaults, and far ahead."""
+"""Every tuner continues after failures, bad values and odd defaults, and far ahead."""
 
 from dataclasses import replace
 from math import inf, nan
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from members import member
 from searches import NUMERIC, SPACES, drawn, ended, problem
-from tuner_cases import CASES, COUNT, check, every_tuner, found, usual
+from tuner_cases import CASES, COUNT, check, every_tuner, search_with, usual
 
 from rlexp.records.trial import TrialState
 from rlexp.tuners import Suggestion
@@ -17,8 +17,8 @@ from rlexp.tuners import Suggestion
 
 @every_tuner
 def test_failed_trials_may_be_left_out(name: str) -> None:
-    """A sweep that excludes them gives the others, whose numbers then have gaps."""
-    asked, done = found(name, "numeric", usual(name))
+    """Excluded failed trials leave gaps in the numbers."""
+    asked, done = search_with(name, "numeric", usual(name))
     past = [t for t in done.histories[COUNT] if t.state is not TrialState.FAILED]
     suggestion = member("tuner", name).open(asked).suggest(past, COUNT)
     check(asked, suggestion, COUNT)
@@ -38,8 +38,8 @@ TRIED = [
 def test_bad_values_break_nothing(
     name: str, kind: str, objectives: int, bad: float | None
 ) -> None:
-    """All trials fail, are equal, or have values that are no numbers or close to none."""
-    asked, done = found(name, kind, objectives)
+    """Trials may all fail, be equal, or have NaN, infinite or tiny values."""
+    asked, done = search_with(name, kind, objectives)
     state = TrialState.FAILED if bad is None else TrialState.COMPLETE
     values = () if bad is None else (bad,) * objectives
     past = [replace(t, values=values, state=state) for t in done.histories[COUNT]]
@@ -59,8 +59,8 @@ def test_bad_values_break_nothing(
     ],
 )
 def test_the_default_may_lie_outside_the_space(name: str, foreign: dict[str, Any]) -> None:
-    """The configuration's own values need not be ones that are searched."""
-    asked, done = found(name, "numeric", usual(name))
+    """The values of the default configuration may lie outside of the space."""
+    asked, done = search_with(name, "numeric", usual(name))
     default = done.trials[0]
     past = [replace(default, parameters={**default.parameters, **foreign})]
     suggestion = member("tuner", name).open(asked).suggest(past + done.histories[COUNT][1:], COUNT)
@@ -69,16 +69,16 @@ def test_the_default_may_lie_outside_the_space(name: str, foreign: dict[str, Any
 
 @every_tuner
 def test_the_default_may_lack_parameters(name: str) -> None:
-    """No configuration has the key of a switch, nor that of another algorithm."""
-    asked, done = found(name, "branched", usual(name))
+    """The default may lack a switch or the parameters of another algorithm."""
+    asked, done = search_with(name, "branched", usual(name))
     past = [replace(done.trials[0], parameters={"algorithm": "dqn"}), *done.histories[COUNT][1:]]
     check(asked, member("tuner", name).open(asked).suggest(past, COUNT), COUNT)
 
 
 @every_tuner
 def test_many_workers_start_far_ahead(name: str) -> None:
-    """A trial may be suggested long before those before it are over."""
-    asked, done = found(name, "numeric", usual(name))
+    """A trial may be suggested long before earlier trials end."""
+    asked, done = search_with(name, "numeric", usual(name))
     suggester = member("tuner", name).open(asked)
     number = max(n for n in range(1, COUNT + 1) if suggester.needs(n) <= 1)
     check(asked, suggester.suggest(done.trials[: suggester.needs(number)], number), number)
@@ -91,7 +91,7 @@ def test_many_workers_start_far_ahead(name: str) -> None:
 @every_tuner
 @given(seed=st.integers(0, 2**32 - 1), number=st.integers(1, 10_000))
 def test_any_seed_and_number_will_do(name: str, seed: int, number: int) -> None:
-    """Suggestions from the default alone are values of the space, whatever the number."""
+    """Suggestions without a past lie in the space for any seed and number."""
     asked = problem(NUMERIC, usual(name), seed)
     suggester = member("tuner", name).open(asked)
     if suggester.needs(number) <= 1:

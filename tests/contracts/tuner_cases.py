@@ -1,4 +1,4 @@
-"""The cases of the tests of tuners: every tuner, space and number of objectives."""
+"""The cases of the tuner tests: every tuner, space and number of objectives."""
 
 import json
 from functools import cache
@@ -21,8 +21,8 @@ every_tuner = pytest.mark.parametrize("name", TUNERS)
 
 
 @cache
-def found(name: str, kind: str, objectives: int) -> tuple[Problem, Search]:
-    """A search with a tuner in a space; skips the test where the tuner refuses the problem."""
+def search_with(name: str, kind: str, objectives: int) -> tuple[Problem, Search]:
+    """A search with a tuner in a space; skips the test if the tuner refuses the problem."""
     asked = problem(SPACES[kind], objectives)
     try:
         return asked, search(member("tuner", name), asked, COUNT)
@@ -31,13 +31,13 @@ def found(name: str, kind: str, objectives: int) -> tuple[Problem, Search]:
 
 
 def some(done: Search) -> list[int]:
-    """Numbers of a few suggestions of a search, the last one among them, backwards."""
+    """Numbers of a few suggestions of a search in reverse order, with the last one."""
     numbers = sorted(done.suggestions, reverse=True)
     return [numbers[0], *numbers[2::4], numbers[-1]]
 
 
-def opens(name: str, asked: Problem) -> bool:
-    """Whether a tuner takes a problem on."""
+def accepts(name: str, asked: Problem) -> bool:
+    """Whether a tuner accepts a problem."""
     try:
         member("tuner", name).open(asked)
     except ConfigError:
@@ -46,8 +46,8 @@ def opens(name: str, asked: Problem) -> bool:
 
 
 def usual(name: str) -> int:
-    """With how many objectives a tuner is tried where that does not matter."""
-    return 1 if opens(name, problem(NUMERIC)) else 2
+    """The numbers of objectives for tests in which the number does not matter."""
+    return 1 if accepts(name, problem(NUMERIC)) else 2
 
 
 def is_inside(domain: Domain, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Measures: a number of each episode, made of a key of the info dictionary."""
+"""Measures: one number per episode from a key of the info dictionary."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import gymnasium
 import pytest
 
 from rlexp.environments import MEASURES
-from rlexp.environments.measures import Measured
+from rlexp.environments.measures import EpisodeMeasure
 from rlexp.environments.wrappers import Wrapper, wrap
 from rlexp.errors import ConfigError, EnvironmentFault
 
 
 class Scripted(gymnasium.Env[Any, Any]):
-    """Tells, step by step, the infos that it is given, and ends with the last."""
+    """Returns given info dictionaries, one per step, and ends after the last."""
 
     observation_space = gymnasium.spaces.Discrete(2)
     action_space = gymnasium.spaces.Discrete(2)
@@ -32,7 +32,7 @@ class Scripted(gymnasium.Env[Any, Any]):
 
 
 def last(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
-    """The info of the last step of an episode; no step before has measures."""
+    """The info of the last step of an episode; earlier steps must have no measures."""
     env.reset()
     while True:
         *_, over, info = env.step(0)
@@ -42,50 +42,54 @@ def last(env: gymnasium.Env[Any, Any]) -> dict[str, Any]:
 
 
 def scripted(*values: Any) -> Scripted:
-    """One step for each value of `speed`; None leaves it out."""
+    """An environment with one step for each value of `speed`; None leaves the key out."""
     return Scripted(*({} if value is None else {"speed": value} for value in values))
 
 
 @pytest.mark.parametrize(
     ("take", "expected"), [("last", 2.0), ("sum", 6.0), ("mean", 2.0), ("largest", 3.0)]
 )
-def test_takes_what_is_asked_for_in_every_episode(take: Any, expected: float) -> None:
-    """The last, the sum, the mean or the largest of all steps, and of this episode alone."""
-    env = Measured(scripted(1.0, 3.0, 2.0), "pace", "speed", take)
+def test_takes_the_set_value_in_every_episode(take: Any, expected: float) -> None:
+    """A measure is the last, sum, mean or largest value of each episode."""
+    env = EpisodeMeasure(scripted(1.0, 3.0, 2.0), "pace", "speed", take)
     assert [{"pace": expected}] * 2 == [last(env)[MEASURES] for _ in range(2)]
 
 
 @pytest.mark.parametrize(("take", "expected"), [("sum", 4.0), ("mean", 2.0), ("largest", 3.0)])
 def test_steps_without_the_key_do_not_count(take: Any, expected: float) -> None:
-    """A key that only some steps have is taken from these."""
-    env = Measured(scripted(1.0, None, 3.0, None), "pace", "speed", take)
+    """A measure uses only the steps that have the key."""
+    env = EpisodeMeasure(scripted(1.0, None, 3.0, None), "pace", "speed", take)
     assert {"pace": expected} == last(env)[MEASURES]
 
 
-def test_truth_is_one() -> None:
-    """A truth value becomes 0 or 1, and a second measure joins the first."""
-    inner = Measured(Scripted({"is_success": True, "crashed": False}), "success", "is_success")
-    assert {"success": 1.0, "crash": 0.0} == last(Measured(inner, "crash", "crashed"))[MEASURES]
+def test_booleans_become_numbers() -> None:
+    """A Boolean becomes 0 or 1, and a second measure is added to the first."""
+    inner = EpisodeMeasure(
+        Scripted({"is_success": True, "crashed": False}), "success", "is_success"
+    )
+    assert {"success": 1.0, "crash": 0.0} == last(EpisodeMeasure(inner, "crash", "crashed"))[
+        MEASURES
+    ]
 
 
 @pytest.mark.parametrize(("take", "values"), [("last", (1.0, None)), ("sum", (None, None))])
 def test_a_missing_key_is_named_with_those_that_exist(take: Any, values: Any) -> None:
-    """Where the key never came, or not with the last step, it is an error as the episode ends."""
+    """A key that the last step lacks is an error at the end of the episode."""
     env = scripted(*values)
     env.infos = (*env.infos[:-1], {"crashed": False, "time": 3})
     with pytest.raises(EnvironmentFault, match=r"no key 'speed' .*; it has crashed, time"):
-        last(Measured(env, "pace", "speed", take))
+        last(EpisodeMeasure(env, "pace", "speed", take))
 
 
 @pytest.mark.parametrize("value", ["fast", (1.0, 2.0), None])
-def test_what_is_no_number_is_named(value: Any) -> None:
-    """Text and vectors are no measures."""
+def test_a_value_that_is_no_number_is_named(value: Any) -> None:
+    """Text and vectors are refused as measures."""
     with pytest.raises(EnvironmentFault, match=r"measure pace: info\['speed'\] is .* no single"):
-        last(Measured(Scripted({"speed": value}), "pace", "speed"))
+        last(EpisodeMeasure(Scripted({"speed": value}), "pace", "speed"))
 
 
 def test_it_is_a_wrapper_of_the_configuration() -> None:
-    """It needs no import, and a wrong `take` is a mistake of the configuration."""
+    """The wrapper needs no import, and a wrong `take` is a ConfigError."""
     name = "rlexp.environments.measures:Measured"
     arguments = {"name": "pace", "key": "speed"}
     made = wrap(scripted(4.0), Wrapper(name=name, arguments=arguments), frozenset())

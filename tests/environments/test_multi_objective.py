@@ -1,4 +1,4 @@
-"""Vectors of rewards, scalarised: what the task takes, rewards, tells and refuses."""
+"""Tasks with vector rewards: weights, returns of objectives, and errors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -64,7 +64,7 @@ def task(**changes: Any) -> Any:
 
 
 def episode(env: gymnasium.Env[Any, Any]) -> tuple[list[float], dict[str, Any]]:
-    """The rewards of an episode of actions 0, 1, 2, and the info of its end."""
+    """The rewards of an episode of actions 0, 1, 2, and its last info."""
     env.reset()
     steps = [env.step(action) for action in range(3)]
     assert [False, False] == [MEASURES in info for *_, info in steps[:-1]]
@@ -72,15 +72,15 @@ def episode(env: gymnasium.Env[Any, Any]) -> tuple[list[float], dict[str, Any]]:
 
 
 def test_the_weighted_sum_is_the_tasks_own_reward() -> None:
-    """The score of an episode is the weighted sum, also where a wrapper shapes what is learned."""
+    """The score is the weighted sum, also if a wrapper shapes the rewards."""
     shaped = task(wrappers=[{"name": "ClipReward", "arguments": {"max_reward": 0.0}}])
     rewards, info = episode(watched(shaped, 0))
     assert [-0.5, 0.0, 0.0] == rewards
     assert 3 - 0.5 * 3 == info["episode"]["r"]
 
 
-def test_the_vector_return_is_told_as_an_episode_ends() -> None:
-    """Each objective has its return, by name or number, and that of this episode alone."""
+def test_the_vector_return_is_measured() -> None:
+    """The return of each objective is a measure, by name or number."""
     env = task().make()
     expected = {"return/gain": 3.0, "return/cost": -3.0}
     assert [expected, expected] == [episode(env)[1][MEASURES] for _ in range(2)]
@@ -89,40 +89,42 @@ def test_the_vector_return_is_told_as_an_episode_ends() -> None:
 
 
 def test_other_weights_are_another_task() -> None:
-    """Scores under different weights are not compared, unless a name says that they are."""
+    """Other weights give another name of the task, unless the name is set."""
     tasks = [task().task, task(weights=[1.0, 2.0]).task, task(name="mine").task]
     assert [f"{ID}(1,0.5)", f"{ID}(1,2)", "mine"] == tasks
 
 
 def test_weights_of_the_wrong_number_are_refused() -> None:
-    """Too few and too many say how many objectives there are."""
+    """The error gives the number of objectives."""
     for weights in ([1.0], [1.0, 1.0, 1.0]):
-        with pytest.raises(ConfigError, match=f"{len(weights)} for the 2 objectives of {ID}"):
+        with pytest.raises(
+            ConfigError, match=f"{len(weights)} weights for the 2 objectives of {ID}"
+        ):
             task(weights=weights, objectives=None).make()
 
 
 @pytest.mark.parametrize("weights", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
-def test_weights_that_make_no_task_are_refused(weights: list[float]) -> None:
-    """None at all, only zeros and what is not finite."""
+def test_invalid_weights_are_refused(weights: list[float]) -> None:
+    """Empty, all-zero and infinite weights are refused."""
     with pytest.raises(ConfigError, match=r"environment\.weights"):
         task(weights=weights)
 
 
 @pytest.mark.parametrize("objectives", [["gain"], ["gain", "gain"], ["a", "b", "c"]])
 def test_names_that_do_not_fit_are_refused(objectives: list[str]) -> None:
-    """Each weight has a name of its own, or none has."""
+    """Names must be distinct, one for each weight."""
     with pytest.raises(ConfigError, match=r"must be 2 different names"):
         task(objectives=objectives)
 
 
 def test_a_single_reward_is_refused() -> None:
-    """An ordinary environment belongs elsewhere."""
+    """An environment with a single reward is refused."""
     with pytest.raises(ConfigError, match="one reward, not a vector: use environment=gymnasium"):
         task(id="CartPole-v1").make()
 
 
 def test_a_vector_that_is_not_as_declared_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment that rewards more than it declares breaks its own word."""
+    """A reward vector of another length than declared is a fault."""
     wrong: Any = (0, np.zeros(3, np.float32), False, False, {})
     monkeypatch.setattr(TwoGoals, "step", lambda *_: wrong)
     env = task().make()

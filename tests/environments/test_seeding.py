@@ -1,4 +1,4 @@
-"""Seeds for every episode of environments that take those of later ones from the system."""
+"""Seeds for every episode of environments that otherwise take seeds from the system."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rlexp.environments.seeding import SeededEpisodes
 
 
 class Entropic(gymnasium.Env[Any, Any]):
-    """Its first number comes from the seed of the reset, or from the system."""
+    """Draws its first number from the seed of the reset, or from the system."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, ())
     action_space = gymnasium.spaces.Discrete(2)
@@ -27,7 +27,7 @@ def beginnings(env: gymnasium.Env[Any, Any], seed: int, count: int = 4) -> list[
 
 
 def test_later_episodes_follow_from_the_first_seed() -> None:
-    """Equal seeds give equal episodes, all of them different; without the wrapper they do not."""
+    """Equal seeds give equal sequences of episodes; without the wrapper they do not."""
     first, second = (beginnings(SeededEpisodes(Entropic()), 7) for _ in range(2))
     assert first == second
     assert 4 == len(set(first))
@@ -36,7 +36,7 @@ def test_later_episodes_follow_from_the_first_seed() -> None:
 
 
 def test_an_episode_is_repeated_from_the_generator_of_the_environment() -> None:
-    """Whoever puts that generator back gets the same next episode: so runs continue."""
+    """A restored generator gives the same next episode, so that runs can continue."""
     env = SeededEpisodes(Entropic())
     env.reset(seed=7)
     state = env.unwrapped.np_random.bit_generator.state
@@ -49,7 +49,7 @@ def test_an_episode_is_repeated_from_the_generator_of_the_environment() -> None:
 
 @pytest.mark.parametrize("options", [None, {"low": 0.1}])
 def test_options_are_handed_on(options: Any) -> None:
-    """What else a reset is given reaches the environment."""
+    """The options of a reset reach the environment."""
     seen: list[Any] = []
 
     class Noting(Entropic):

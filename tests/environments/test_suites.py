@@ -1,4 +1,4 @@
-"""Suites: a missing one is named with its extra, and one that cannot live here with the reason."""
+"""Suites: a missing one is named with its extra, a conflicting one with the reason."""
 
 import importlib.metadata
 import sys
@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlexp.config.validate import build
 from rlexp.environments import suites
-from rlexp.environments.suites import SUITES, installing, suite_of_id
+from rlexp.environments.suites import SUITES, install_hint, suite_of_id
 from rlexp.environments.wrappers import Wrapper, imported, wrap
 from rlexp.errors import ConfigError
 
@@ -30,7 +30,7 @@ IDS = {
 
 @pytest.fixture(name="bare")
 def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place where no suite is installed or registered, and the packages of `VERSIONS` are."""
+    """A machine without suites and with the packages of `VERSIONS`."""
 
     def version(package: str) -> str:
         if package not in VERSIONS:
@@ -44,17 +44,17 @@ def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
             for imported_before in [name for name in sys.modules if name.startswith(f"{module}.")]:
                 monkeypatch.delitem(sys.modules, imported_before)
             monkeypatch.setitem(sys.modules, module, None)
-    own = {k: v for k, v in gymnasium.registry.items() if _is_own(v)}
+    own = {k: v for k, v in gymnasium.registry.items() if _is_of_gymnasium(v)}
     monkeypatch.setattr(gymnasium, "registry", own)
 
 
-def _is_own(spec: EnvSpec) -> bool:
-    """Whether it comes with Gymnasium itself."""
+def _is_of_gymnasium(spec: EnvSpec) -> bool:
+    """Whether an environment is part of Gymnasium itself."""
     return str(spec.entry_point).startswith("gymnasium.envs")
 
 
 def made(words: dict[str, Any]) -> Any:
-    """An environment of the configuration, made."""
+    """The environment of a configuration."""
     vector = {
         **dict.fromkeys(("normalise_observations", "normalise_rewards"), False),
         **dict.fromkeys(("clip_observations", "clip_rewards"), 10.0),
@@ -75,7 +75,7 @@ def made(words: dict[str, Any]) -> Any:
 
 
 def refusal(**words: Any) -> str:
-    """The one line with which an environment is refused."""
+    """The one-line error for an environment."""
     with pytest.raises(ConfigError) as caught:
         made(words)
     assert "\n" not in str(caught.value)
@@ -85,7 +85,7 @@ def refusal(**words: Any) -> str:
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize(("extra", "id_"), [(e, i) for e, ids in IDS.items() for i in ids])
 def test_an_id_of_a_missing_suite_names_its_extra(extra: str, id_: str) -> None:
-    """Nothing is registered under it, and the id alone tells what to install."""
+    """An unregistered id is enough to name the extra to install."""
     told = refusal(id=id_)
     assert f"{id_!r} is not registered in Gymnasium" in told
     assert f"pip install 'rlexp[{extra}]'" in told
@@ -94,15 +94,15 @@ def test_an_id_of_a_missing_suite_names_its_extra(extra: str, id_: str) -> None:
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.extra)
 def test_an_import_of_a_missing_suite_names_its_extra(suite: suites.Suite) -> None:
-    """What a yaml imports is missing, or a module of it is."""
+    """A missing import of a yaml names the extra to install."""
     for module in (suite.module, f"{suite.module}.wrappers", *suite.others):
         with pytest.raises(ConfigError, match=rf"pip install 'rlexp\[{suite.extra}\]'"):
             imported(module)
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_suite_that_cannot_live_here_says_why() -> None:
-    """Both packages are named, with the version that is installed."""
+def test_a_conflicting_suite_says_why() -> None:
+    """The hint names both packages and the installed version."""
     reasons = {
         "metaworld": "metaworld works with mujoco 3.3.0 only, and mujoco 4.0.0 is installed",
         "multi-objective": "mo-gymnasium brings pygame, which overwrites files of pygame-ce, and "
@@ -114,24 +114,24 @@ def test_a_suite_that_cannot_live_here_says_why() -> None:
     for extra, reason in reasons.items():
         assert (
             f"pip install 'rlexp[{extra}]' in a virtual environment of its own: {reason}"
-            == installing(EXTRAS[extra])
+            == install_hint(EXTRAS[extra])
         )
 
 
 @pytest.mark.usefixtures("bare")
-def test_what_is_harmless_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one version that fits, or no such package at all."""
+def test_a_fitting_version_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version that fits, or no such package, is no conflict."""
     monkeypatch.setitem(VERSIONS, "mujoco", "3.3.0")
     for extra in ("metaworld", "robotics"):
-        assert f"pip install 'rlexp[{extra}]'" == installing(EXTRAS[extra])
+        assert f"pip install 'rlexp[{extra}]'" == install_hint(EXTRAS[extra])
     monkeypatch.delitem(VERSIONS, "pygame-ce")
-    assert "pip install 'rlexp[multi-objective]'" == installing(EXTRAS["multi-objective"])
+    assert "pip install 'rlexp[multi-objective]'" == install_hint(EXTRAS["multi-objective"])
 
 
-def test_a_suite_beside_what_it_cannot_live_with_says_so(
+def test_an_installed_conflicting_suite_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where it was installed all the same, what it fails with is told with the likely cause."""
+    """An error of a conflicting suite is shown with the likely cause."""
 
     def fetch(**_: Any) -> None:
         raise AssertionError
@@ -150,7 +150,7 @@ def test_a_suite_beside_what_it_cannot_live_with_says_so(
 
 
 def test_an_installed_suite_that_is_not_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id of a package that is there, but was not imported, says what to import."""
+    """An id of an installed but not imported package says what to import."""
     monkeypatch.setattr(gymnasium, "registry", {})
     monkeypatch.setattr(suites, "find_spec", lambda _: True)
     assert "('ale_py' goes into environment.imports)" in refusal(id="ALE/Breakout-v5")
@@ -158,7 +158,7 @@ def test_an_installed_suite_that_is_not_imported_is_named(monkeypatch: pytest.Mo
 
 
 def test_a_wrapper_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The picture of a game is scaled by a library that the extra brings."""
+    """A wrapper that scales images names the extra with its library."""
     monkeypatch.setitem(sys.modules, "cv2", None)
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(ConfigError, match=r"AtariPreprocessing' needs .* 'rlexp\[atari\]'"):
@@ -166,12 +166,12 @@ def test_a_wrapper_without_its_library_names_the_extra(monkeypatch: pytest.Monke
 
 
 def test_ids_of_gymnasium_itself_belong_to_no_suite() -> None:
-    """A misspelt id of Gymnasium's own is not taken for that of another package."""
+    """A misspelt id of Gymnasium matches no suite."""
     own = [k for k, v in gymnasium.registry.items() if "gymnasium.envs" in str(v.entry_point)]
     assert [] == [id_ for id_ in own if suite_of_id(id_) is not None]
     assert issubclass(type(made({"id": own[0]}).unwrapped), gymnasium.Env)
 
 
-def test_every_suite_has_an_extra_of_its_own() -> None:
-    """No two share one, and all are known as modules."""
+def test_every_suite_has_a_distinct_extra() -> None:
+    """Every suite has a distinct extra and a known module."""
     assert len(SUITES) == len(EXTRAS) == len({suite.module for suite in SUITES})

@@ -13,7 +13,7 @@ from in_full import IN_FULL, long
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.engine.running import read_progress
-from rlexp.training.keeping import SPACING
+from rlexp.training.checkpointing import MINIMUM_SPACING
 
 SHORT = (
     "seeds.test=1",
@@ -126,7 +126,7 @@ def signalled(study: StudyFolder, number: signal.Signals) -> int:
     """The step of the one checkpoint that a run has left after a signal to its command."""
     command = study.start("run", "experiment=x", *UNASKED)
     wait_until(lambda: steps_of(study, "x", 1) > 200)
-    time.sleep(1.5 * SPACING)
+    time.sleep(1.5 * MINIMUM_SPACING)
     command.send_signal(number)
     output, _ = command.communicate(timeout=60)
     assert command.returncode in {143, 75, 130}, output

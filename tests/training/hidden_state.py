@@ -1,4 +1,4 @@
-"""Environments whose state is, in one way each, more than their generator and their actions."""
+"""Environments that each have one kind of state besides their generator and their actions."""
 
 import random
 import time
@@ -33,32 +33,32 @@ class Walk(gym.Env[Any, Any]):
         return self.observe(), self.reward(), ended, False, {}
 
     def begin(self) -> Array:
-        """Where an episode begins."""
+        """The first position of an episode."""
         return self.np_random.normal(size=2)
 
     def push(self, action: Any) -> Array:
-        """What an action does."""
+        """The effect of an action."""
         return np.asarray(action, dtype=np.float64)
 
     def noise(self) -> Array:
-        """What chance does."""
+        """The random part of a step."""
         return self.np_random.normal(size=2)
 
     def limit(self) -> int:
-        """Steps of an episode."""
+        """The number of steps of an episode."""
         return 7
 
     def reward(self) -> float:
-        """What a step earns."""
+        """The reward of a step."""
         return -float(np.abs(self.place).sum())
 
     def observe(self) -> Any:
-        """What is seen."""
+        """The observation of a step."""
         return self.place.astype(np.float32)
 
 
 class Parts(Walk):
-    """Shows a dictionary."""
+    """Returns observations that are dictionaries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Parts(Walk):
 
 
 class Picture(Walk):
-    """Shows an image."""
+    """Returns observations that are images."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Picture(Walk):
 
 
 class Sleeps(Walk):
-    """Takes its time."""
+    """Takes time at every step."""
 
     def noise(self) -> Array:
         time.sleep(0.05)
@@ -90,7 +90,7 @@ class Sleeps(Walk):
 
 
 class ChangesActions(Walk):
-    """Works in the array that it was given."""
+    """Changes the array of the action that it receives."""
 
     def push(self, action: Any) -> Array:
         action *= 3.0
@@ -98,7 +98,7 @@ class ChangesActions(Walk):
 
 
 class OlderGenerator(Walk):
-    """Draws from a Mersenne twister under the usual name."""
+    """Draws from a Mersenne twister that it stores as `np_random`."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if seed is not None:
@@ -120,7 +120,7 @@ class DrawsFromItsSpace(Walk):
 
 
 class DrawsTwiceABeginning(gym.Wrapper[Any, Any, Any, Any]):
-    """Resets as often as its generator says, and takes a step."""
+    """Resets a random number of times, and takes a step."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.env.reset(seed=seed)
@@ -131,7 +131,7 @@ class DrawsTwiceABeginning(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class GlobalWalk(Walk):
-    """Draws from the generators that everything in a process shares."""
+    """Draws from the global generators of the process."""
 
     def noise(self) -> Array:
         return np.array([np.random.normal(), random.gauss(0, 1)])  # noqa: NPY002
@@ -141,7 +141,7 @@ class GlobalWalk(Walk):
 
 
 class OwnGenerator(Walk):
-    """Draws from a generator of its own, seeded once."""
+    """Draws from a private generator that is seeded once."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if seed is not None:
@@ -153,7 +153,7 @@ class OwnGenerator(Walk):
 
 
 class OldState(Walk):
-    """Keeps a generator of the old kind where the new one belongs."""
+    """Stores a `RandomState` where a `Generator` belongs."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if seed is not None:
@@ -162,7 +162,7 @@ class OldState(Walk):
 
 
 class CountsEpisodes(Walk):
-    """Begins further out with every episode, as a curriculum does."""
+    """Begins further out in every episode, as a curriculum does."""
 
     episodes = 0
 
@@ -172,7 +172,7 @@ class CountsEpisodes(Walk):
 
 
 class LongerEpisodes(Walk):
-    """Lets every episode last a step longer: nothing else shows."""
+    """Makes every episode one step longer; nothing else shows its counter."""
 
     episodes = 0
 
@@ -185,7 +185,7 @@ class LongerEpisodes(Walk):
 
 
 class Curriculum(Walk):
-    """Gets harder after sixty episodes: nothing shows before."""
+    """Gets harder after sixty episodes; nothing shows its counter before."""
 
     episodes = 0
 
@@ -201,7 +201,7 @@ class Curriculum(Walk):
 
 
 class RareSlips(Walk):
-    """Slips in three of a hundred episodes, as a generator of its own says that is seeded once."""
+    """Slips in three of a hundred episodes, drawn from a private generator."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if seed is not None:
@@ -221,7 +221,7 @@ class Level:
 
 
 class LevelInAnObject(Walk):
-    """Counts its episodes in an object."""
+    """Counts its episodes in an object of another class."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,14 +240,14 @@ class CarriesOver(Walk):
 
 
 class ReadsTheClock(Walk):
-    """Shows what time it is."""
+    """Returns the time as observation."""
 
     def observe(self) -> Any:
         return np.array([self.place[0], time.perf_counter() % 1.0], np.float32)
 
 
 class Slips(Walk):
-    """Pays more for each step that it has ever taken, which only the reward tells."""
+    """Pays more for each step that it has ever taken; only rewards show its counter."""
 
     taken = 0
 
@@ -257,7 +257,7 @@ class Slips(Walk):
 
 
 class CountsInItsModule(Walk):
-    """Lets every episode last longer than the one before, whichever copy of it played that."""
+    """Counts episodes in a variable of its module, which all copies share."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if seed is None:
@@ -269,7 +269,7 @@ class CountsInItsModule(Walk):
 
 
 class EndsItself(Walk):
-    """Ends at once if it is not the first of its kind."""
+    """Ends its episode at once unless it is the first instance of its class."""
 
     alive = 0
 
@@ -283,7 +283,7 @@ class EndsItself(Walk):
 
 
 class Remembers(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds the mean of all that was ever seen."""
+    """Adds the mean of all past observations."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -298,7 +298,7 @@ class Remembers(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class Breaks(Walk):
-    """Raises an error once it is used for long."""
+    """Raises an error after some steps."""
 
     taken = 0
 
@@ -310,7 +310,7 @@ class Breaks(Walk):
 
 
 class Words(Walk):
-    """Takes words."""
+    """Takes text as actions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -318,14 +318,14 @@ class Words(Walk):
 
 
 class Masked(Walk):
-    """Forbids one of its actions, another one at each step, and insists on it."""
+    """Forbids one action, another one at each step, and fails if it is taken."""
 
     def __init__(self) -> None:
         super().__init__()
         self.action_space = gym.spaces.Discrete(3)
 
     def action_masks(self) -> Array:
-        """Which actions are allowed."""
+        """The allowed actions."""
         return np.not_equal(np.arange(3), self.length % 3)
 
     def push(self, action: Any) -> Array:

@@ -46,7 +46,7 @@ class OddEnv(gym.Env[np.ndarray, Any]):
 
 
 class MaskedEnv(OddEnv):
-    """The same, with the second action forbidden."""
+    """An `OddEnv` whose second action is forbidden."""
 
     def action_masks(self) -> np.ndarray:
         """Which actions are allowed."""
@@ -58,7 +58,7 @@ class MaskedEnv(OddEnv):
 
 
 class LateEnv(OddEnv):
-    """Does its mischief as it is closed."""
+    """Fails as it is closed."""
 
     def close(self) -> None:
         if self.fault in ENDINGS:

@@ -1,4 +1,4 @@
-"""A wrapper of a study's own."""
+"""A wrapper of a user's study."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Vectors of environments as a training makes them, and what comes out of them."""
+"""Vectors of environments as a training makes them, and digests of what they return."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from rlexp.environments import Reference, Vector
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training.memory import digest
+from rlexp.training.episode_log import digest
 from rlexp.training.vectorise import training_vector
 
 NONE = Reference()
@@ -47,7 +47,7 @@ def vector_of(environment: GymnasiumTask, folder: Path) -> VecEnv:
 
 
 def actions_for(vector: VecEnv, steps: int) -> list[Any]:
-    """Random actions, always the same; they leave the generator of the vector's space alone."""
+    """Random actions that are the same in every call; the space of the vector stays unchanged."""
     generator = np.random.default_rng(5)
     space: Any = vector.action_space
     if hasattr(space, "n"):
@@ -57,7 +57,7 @@ def actions_for(vector: VecEnv, steps: int) -> list[Any]:
 
 
 def played(vector: VecEnv, actions: list[Any]) -> list[str]:
-    """A digest of all that each step returns but for the clock."""
+    """A digest of everything that each step returns, without times."""
     return [digest(_timeless(vector.step(action.copy()))) for action in actions]
 
 

@@ -1,4 +1,4 @@
-"""Every algorithm trains, is evaluated and publishes a model, by the one path there is."""
+"""Every algorithm trains, is evaluated and publishes a model by the same code."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ NAMES = sorted({*group_options("algorithm", Path("nowhere"))} - {"external"})
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_algorithm_trains(name: str, tmp_path: Path) -> None:
-    """A few steps, one evaluation on the way and one at the end, and a model that others read."""
+    """A short training gives evaluations on the way and at the end, and a model that loads."""
     words = [
         f"algorithm={name}",
         "environment=pendulum" if name in CONTINUOUS else "environment=cartpole",

@@ -1,4 +1,4 @@
-"""Trainings inside components: measured, exactly continued, and plain where a component does nothing."""
+"""Trainings inside components: measures, exact continuation, and components without effect."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ SHAPING = (
 
 
 def evaluations(memory: object) -> list[Evaluated]:
-    """The evaluations that a listener was told of."""
+    """The evaluations that a listener received."""
     return [e for e in memory.events if isinstance(e, Evaluated)]  # type: ignore[attr-defined]
 
 
@@ -63,7 +63,7 @@ def plain() -> tuple[RunEnded, list[Evaluated]]:
 def test_a_component_that_does_nothing_changes_nothing(
     words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
 ) -> None:
-    """Weights and every return are those of the plain training: strength 0 is a fair control."""
+    """With strength 0, weights and returns equal those of a training without components."""
     memory, ended = shared(*PPO, *words, checkpoint_every=EVERY)
     assert plain[0].weights == ended.weights
     assert [e.returns for e in plain[1]] == [e.returns for e in evaluations(memory)]
@@ -75,14 +75,14 @@ def test_a_component_that_does_nothing_changes_nothing(
 def test_a_component_that_does_something_changes_the_policy(
     words: tuple[str, ...], plain: tuple[RunEnded, list[Evaluated]]
 ) -> None:
-    """Else the test above would show nothing."""
+    """With a strength above 0 the weights differ, so the test above can fail."""
     _, ended = shared(*PPO, *words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
     assert plain[0].weights != ended.weights
 
 
 def test_every_episode_of_every_evaluation_has_its_costs() -> None:
-    """One number an episode, and some of them are not 0."""
+    """Every evaluation has one cost per episode, and some costs are above 0."""
     memory, _ = shared(*PPO, *SAFETY, checkpoint_every=EVERY)
     for event in evaluations(memory):
         measures = event.measures or {}
@@ -111,7 +111,7 @@ CONTINUED = {
 
 @pytest.mark.parametrize("case", CONTINUED)
 def test_a_training_inside_components_goes_on_exactly(case: str, tmp_path: Path) -> None:
-    """From a checkpoint, the rest comes out to the last bit."""
+    """From a checkpoint, weights and returns continue to the last bit."""
     words = (*CONTINUED[case], *SHORT)
     control, ended = shared(*words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
@@ -122,8 +122,8 @@ def test_a_training_inside_components_goes_on_exactly(case: str, tmp_path: Path)
     assert evaluations(control)[-1].returns == evaluations(memory)[-1].returns
 
 
-def test_what_cat_learns_of_violations_makes_a_run_begin_anew(tmp_path: Path) -> None:
-    """It outlives episodes and is in no checkpoint: the run starts over, to the same weights."""
+def test_learnt_violations_make_a_run_start_from_scratch(tmp_path: Path) -> None:
+    """Checkpoints lack learnt violations: the run restarts and ends with equal weights."""
     words = (*PPO, *CAT)
     control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])

@@ -1,4 +1,4 @@
-"""Components stand around a task: evaluated as it is declared, measured, and part of the identity."""
+"""Tasks inside components: the stage of each evaluation, measures, and identity."""
 
 import json
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from trainings import TINY, Memory, spec_of
+from trainings import TINY, RecordingListener, spec_of
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.environments import MEASURES, Stage
@@ -25,14 +25,14 @@ STICKY = "component=sticky_actions"
 
 
 @dataclass(frozen=True)
-class Told:
-    """A component that measures at which stage it plays, and which of eight lists it was dealt."""
+class ReportsStage:
+    """A component that measures its stage and the share of a list that it was dealt."""
 
     splits: bool
     value: float | None = None
 
     def wrap(self, environment: gym.Env[Any, Any], stage: Stage) -> gym.Env[Any, Any]:
-        """Return the environment, told."""
+        """Return the environment with measures of its stage."""
         return Teller(environment, list(Stage).index(stage) if self.value is None else self.value)
 
 
@@ -42,11 +42,11 @@ class Teller(gym.Wrapper[Any, Any, Any, Any]):
         self.value, self.position, self.of = value, -1, -1
 
     def deal(self, position: int, of: int) -> None:
-        """Keep what was dealt."""
+        """Store the position and the stride."""
         self.position, self.of = position, of
 
     def step(self, action: Any) -> Any:
-        """Step, and tell at the end."""
+        """Step, and report measures at the end of an episode."""
         result = self.env.step(action)
         if result[2] or result[3]:
             measures = result[4].setdefault(MEASURES, {})
@@ -55,19 +55,19 @@ class Teller(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @cache
-def _trained(component: Told, phase: Phase = Phase.TEST) -> Memory:
+def _trained(component: ReportsStage, phase: Phase = Phase.TEST) -> RecordingListener:
     plain = assemble(replace(spec_of(*TINY["ppo"], *SHORT), phase=phase))
     parts = {name: getattr(plain, name) for name in Training.__slots__}
     task = ComposedTask(plain.environment, {"told": component})
     with TemporaryDirectory(prefix="composed-") as folder:
-        memory = Memory(Path(folder))
+        memory = RecordingListener(Path(folder))
         train(Training(**{**parts, "environment": task}), memory, Path(folder))
     return memory
 
 
 def test_what_wrappers_measure_is_in_every_evaluation() -> None:
-    """Each of ten episodes tells its stage, and which of eight shares its environment plays."""
-    memory = _trained(Told(splits=False))
+    """Each of ten episodes reports its stage and which of eight shares it plays."""
+    memory = _trained(ReportsStage(splits=False))
     evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
     evaluation = float(list(Stage).index(Stage.EVALUATION))
     assert [{evaluation}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]
@@ -77,9 +77,9 @@ def test_what_wrappers_measure_is_in_every_evaluation() -> None:
     assert not [e for e in memory.events if isinstance(e, Examined)]
 
 
-def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trained_on() -> None:
-    """One examination follows the final evaluation, in distribution, with as many episodes."""
-    memory = _trained(Told(splits=True))
+def test_the_final_policy_is_examined_on_the_training_distribution() -> None:
+    """One examination in distribution follows the final evaluation, with as many episodes."""
+    memory = _trained(ReportsStage(splits=True))
     *_, final, examined, ended = memory.events
     assert isinstance(final, Evaluated)
     assert final.final
@@ -93,13 +93,13 @@ def test_where_evaluation_holds_out_the_final_policy_is_examined_on_what_it_trai
 
 
 def test_a_measure_that_is_no_number_fails_the_run_and_is_no_score() -> None:
-    """A wrapper that measures NaN is named with the step."""
-    memory = _trained(Told(splits=False, value=float("nan")))
+    """A measure that is NaN fails the run, and the reason names the step."""
+    memory = _trained(ReportsStage(splits=False, value=float("nan")))
     assert "measure stage is nan" in str(getattr(memory.events[-1], "reason", None))
 
 
 def test_components_are_part_of_a_runs_identity_and_none_changes_nothing() -> None:
-    """No component leaves the identity as it was before there were any; one, and its settings, do not."""
+    """An empty list of components keeps the identity; a component or its settings change it."""
     plain = spec_of(*TINY["ppo"])
     assert "components" not in plain.environment
     sticky = spec_of(*TINY["ppo"], STICKY)
@@ -109,7 +109,7 @@ def test_components_are_part_of_a_runs_identity_and_none_changes_nothing() -> No
 
 
 def test_the_order_of_components_is_part_of_a_runs_identity() -> None:
-    """The innermost comes first: noise that is measured, and noise after measuring, are two runs."""
+    """Two orders of the same components are two runs."""
     constraint = "environment.components.safety.constraints={far: {entry: 0, above: 1.0}}"
     inside = spec_of(*TINY["ppo"], "component=[safety,observation_noise]", constraint)
     outside = spec_of(*TINY["ppo"], "component=[observation_noise,safety]", constraint)
@@ -121,8 +121,8 @@ def test_the_order_of_components_is_part_of_a_runs_identity() -> None:
     ("phase", "stage"), [(Phase.TEST, Stage.EVALUATION), (Phase.TUNING, Stage.IN_DISTRIBUTION)]
 )
 def test_what_is_held_out_is_for_test_runs_only(phase: Phase, stage: Stage) -> None:
-    """A tuning run, by which a sweep chooses, is evaluated on what it trains on, and on no more."""
-    memory = _trained(Told(splits=True), phase)
+    """Tuning runs are evaluated on the training distribution only."""
+    memory = _trained(ReportsStage(splits=True), phase)
     evaluations = [e for e in memory.events if isinstance(e, Evaluated)]
     expected = float(list(Stage).index(stage))
     assert [{expected}] * 3 == [set((e.measures or {})["stage"]) for e in evaluations]
@@ -140,7 +140,7 @@ def test_a_composed_task_wraps_at_each_stage(stage: Stage) -> None:
 
 
 def test_the_digest_of_a_guide_is_part_of_a_runs_identity() -> None:
-    """The same folder with another policy in it leads to other runs."""
+    """Another policy in the same folder gives other runs."""
     words = ("component=jump_start", "environment.components.jump_start.guide=runs/x/y")
     digest = "environment.components.jump_start.weights="
     assert spec_of(*words, f"{digest}aa").id != spec_of(*words, f"{digest}bb").id

@@ -1,11 +1,11 @@
-"""A training that goes on from a checkpoint ends as one that was never interrupted."""
+"""A training that continues from a checkpoint ends as one that was never interrupted."""
 
 from pathlib import Path
 
 import hidden_state
 import pytest
 from in_full import IN_FULL
-from trainings import Memory, shared, trained, without_times
+from trainings import RecordingListener, shared, trained, without_times
 
 from rlexp.records.events import Continued, Evaluated, Event, Measured, Refused, RunEnded
 from rlexp.training import training_run
@@ -110,7 +110,7 @@ if not IN_FULL:
 
 
 def results(events: list[Event], after: int) -> list[object]:
-    """Evaluations and the end, without times, from a step on."""
+    """The evaluations and the end from a step on, without times."""
     kept: list[Event] = [e for e in events if isinstance(e, Evaluated | RunEnded)]
     return [plain for plain in without_times(kept) if plain["step"] > after]
 
@@ -119,7 +119,7 @@ def results(events: list[Event], after: int) -> list[object]:
 def test_a_continued_training_ends_with_the_same_weights_and_scores(
     case: str, tmp_path: Path
 ) -> None:
-    """Whatever the learner: from two checkpoints of it, the rest comes out to the last bit."""
+    """With every learner, the rest after two checkpoints is equal to the last bit."""
     words = (*CASES[case], *BUDGET)
     control, ended = shared(*words, checkpoint_every=EVERY)
     assert ended.weights is not None, ended
@@ -134,7 +134,7 @@ def test_a_continued_training_ends_with_the_same_weights_and_scores(
 
 
 def test_checkpoints_change_nothing(tmp_path: Path) -> None:
-    """A training with checkpoints tells the same story as one without."""
+    """A training with checkpoints emits the same events as one without."""
     for name in ("ppo", "sac"):
         words = (*CASES[name], *BUDGET)
         with_them, one = shared(*words, checkpoint_every=EVERY)
@@ -145,13 +145,13 @@ def test_checkpoints_change_nothing(tmp_path: Path) -> None:
 
 
 def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) -> None:
-    """What PPO logs at each update is the same, but for what a clock says."""
+    """PPO logs the same numbers at each update, except for times."""
     words = (*CASES["ppo"], *BUDGET)
     control, _ = shared(*words, checkpoint_every=EVERY)
     saved = control.saved(1)
     memory, _ = trained(tmp_path / "again", *words, checkpoints=[saved])
 
-    def measured(of: Memory) -> list[object]:
+    def measured(of: RecordingListener) -> list[object]:
         kept: list[Event] = [e for e in of.events if isinstance(e, Measured)]
         return [plain for plain in without_times(kept) if plain["step"] > saved.step]
 
@@ -160,13 +160,13 @@ def test_losses_after_a_continuation_are_those_of_the_control(tmp_path: Path) ->
 
 
 def late(name: str) -> tuple[str, ...]:
-    """A training on an environment whose hidden state shows late."""
+    """A training on an environment whose hidden state has late effects."""
     task = f"environment.id={hidden_state.REGISTERED[name]}"
     return ("algorithm=ppo", "algorithm.n_steps=64", "environment=gymnasium", task, *BUDGET)
 
 
 def test_counters_go_on(tmp_path: Path) -> None:
-    """An environment that gets harder after its sixtieth episode does so on time."""
+    """An environment that gets harder after its sixtieth episode does so at the same episode."""
     words = late("Curriculum")
     control, ended = shared(*words, checkpoint_every=EVERY)
     saved = control.saved(0)
@@ -180,14 +180,14 @@ def test_counters_go_on(tmp_path: Path) -> None:
 def test_state_that_shows_late_is_refused(
     tried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run begins anew and ends as the control, even if the trial should find nothing."""
+    """The run starts from scratch and ends as the control, even without the replay check."""
     if not tried:
         monkeypatch.setattr(training_run, "check_round_trip", lambda *_, **__: None)
     words = late("RareSlips")
     control, ended = shared(*words, checkpoint_every=EVERY)
     memory, again = trained(tmp_path / "again", *words, checkpoints=[control.saved(0)])
     (refused,) = [e for e in memory.events if isinstance(e, Refused)]
-    assert "own of RareSlips differs after the repetition" in refused.reason
+    assert "own of RareSlips differs after the replay" in refused.reason
     assert [None] == memory.began_at
     assert ended.weights is not None
     assert ended.weights == again.weights

@@ -1,4 +1,4 @@
-"""The same run gives the same bytes; what should differ does."""
+"""Equal runs give equal bytes; different seeds give different ones."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_the_same_run_twice_gives_the_same_weights_and_journal(
     algorithm: str,
     tmp_path: Path,
 ) -> None:
-    """Weights and every event but for its times are equal."""
+    """Weights and all events are equal, except for times."""
     first, one = shared(*TINY[algorithm], *SHORT)
     second, two = trained(tmp_path, *TINY[algorithm], *SHORT)
     assert one.weights is not None
@@ -27,7 +27,7 @@ def test_the_same_run_twice_gives_the_same_weights_and_journal(
 
 
 def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
-    """Seeds 0 and 1 differ from the first weight on."""
+    """Runs with seeds 0 and 1 have different weights."""
     _, one = shared(*TINY["ppo"], *SHORT)
     _, two = trained(tmp_path, *TINY["ppo"], *SHORT, seed=1)
     assert two.weights is not None
@@ -36,7 +36,7 @@ def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn", "sac"])
 def test_evaluations_do_not_disturb_the_training(algorithm: str, tmp_path: Path) -> None:
-    """A run that is evaluated often, with sampling or without, ends as one that never is."""
+    """Frequent evaluations, sampled or deterministic, do not change the final weights."""
     words = (*TINY[algorithm], *SHORT)
     _, often = shared(*words)
     _, sampled = trained(tmp_path / "sampled", *words, "budget.evaluation_deterministic=false")
@@ -46,7 +46,7 @@ def test_evaluations_do_not_disturb_the_training(algorithm: str, tmp_path: Path)
 
 
 def test_environments_in_processes_give_the_numbers_of_those_in_one(tmp_path: Path) -> None:
-    """Subprocess and dummy vectors see the same seeds and learn the same weights."""
+    """Subprocess and dummy vectors use the same seeds and give the same weights."""
     both = [
         trained(tmp_path / kind, *TINY["ppo"], *SHORT, *words)[1]
         for kind in ("dummy", "subprocess")
@@ -56,7 +56,7 @@ def test_environments_in_processes_give_the_numbers_of_those_in_one(tmp_path: Pa
 
 
 def test_the_final_score_does_not_depend_on_the_machine_of_evaluation(tmp_path: Path) -> None:
-    """Deterministic evaluations of one run are numbered, so each plays other episodes."""
+    """Evaluations are numbered, so that each plays other episodes on every machine."""
     memory, _ = trained(tmp_path, *TINY["ppo"], *SHORT, "algorithm.learning_rate=1e-12")
     first, second, *_ = [e.returns for e in memory.events if isinstance(e, Evaluated)]
     assert first != second
@@ -64,7 +64,7 @@ def test_the_final_score_does_not_depend_on_the_machine_of_evaluation(tmp_path: 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_environments_that_draw_from_global_generators_repeat(kind: str, tmp_path: Path) -> None:
-    """They get seeds of their own too, each process another one."""
+    """The global generators of each environment process have separate seeds."""
     words = (
         "environment=gymnasium",
         "environment.id=odd_environments:Global-v0",

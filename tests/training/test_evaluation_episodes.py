@@ -1,4 +1,4 @@
-"""An evaluation simulates the episodes that count, and nothing else."""
+"""An evaluation simulates only the episodes that it counts."""
 
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -33,21 +33,21 @@ TASKS = {
 
 @dataclass(slots=True)
 class Counts:
-    """How often environments were reset and stepped."""
+    """The numbers of resets and steps."""
 
     resets: int = 0
     steps: int = 0
 
 
 class Counting(gym.Wrapper[Any, Any, Any, Any]):
-    """Counts what is simulated."""
+    """Counts resets and steps of an environment."""
 
     def __init__(self, env: gym.Env[Any, Any], counts: Counts) -> None:
         super().__init__(env)
         self._counts = counts
 
     def reset(self, **settings: Any) -> Any:
-        """Count an episode that begins."""
+        """Count a reset."""
         self._counts.resets += 1
         return self.env.reset(**settings)
 
@@ -59,7 +59,7 @@ class Counting(gym.Wrapper[Any, Any, Any, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Counted(Around):
-    """An environment whose episodes and steps are counted."""
+    """A task whose environments count resets and steps."""
 
     counts: Counts = field(default_factory=Counts)
 
@@ -69,7 +69,7 @@ class Counted(Around):
 
 
 class Evaluation:
-    """A policy that was never trained, and the evaluator that plays with it."""
+    """An untrained policy and its evaluator."""
 
     def __init__(self, words: tuple[str, ...], folder: Path) -> None:
         self.training = assemble(spec_of(*words), allowed=("odd_environments",))
@@ -85,7 +85,7 @@ class Evaluation:
         self.model.env.close()
 
     def play(self, episodes: int, *, deterministic: bool) -> tuple[Episodes, Counts]:
-        """Episodes on the seeds of the first evaluation, and what was simulated for them."""
+        """The episodes on the seeds of the first evaluation, and the simulated resets and steps."""
         self.counts.resets = self.counts.steps = 0
         streams = self.training.streams
         played = self.evaluator.evaluate(

@@ -1,4 +1,4 @@
-"""Training scripts: what they are told, what they write, and every way in which they end."""
+"""Training scripts: their inputs, their results, and all ways in which they end."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from trainings import Memory, spec_of
+from trainings import RecordingListener, spec_of
 
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
@@ -40,18 +40,18 @@ COMMAND = (*WORDS, "algorithm.command=x")
 
 @dataclass
 class Attempt:
-    """Lets a script execute an attempt in a folder of its own."""
+    """Runs a script as an attempt in a separate folder."""
 
     folder: Path
-    memory: Memory = field(init=False)
+    memory: RecordingListener = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = Memory(self.folder)
+        self.memory = RecordingListener(self.folder)
 
     def trained(
         self, text: str, *words: str, command: str = "{python} -S train.py", **operational: Any
     ) -> RunEnded:
-        """How an attempt ends with a script of this text."""
+        """The end of an attempt with a script of this text."""
         Path("train.py").write_text(BEGIN + text)
         spec = spec_of(*COMMAND, *words, algorithm={"command": command})
         training = assemble(spec, operational=operational)
@@ -62,20 +62,20 @@ class Attempt:
 
     @property
     def files(self) -> Path:
-        """Where the script writes what it likes."""
+        """The folder for files of the script."""
         return self.folder / "1" / "files"
 
 
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
-    """An attempt, in a study of its own."""
+    """An attempt in a fresh workspace."""
     (tmp_path / "study").mkdir()
     monkeypatch.chdir(tmp_path / "study")
     return Attempt(tmp_path)
 
 
 def test_a_script_makes_a_run(attempt: Attempt) -> None:
-    """Its lines are the run's events, in their order, and the last says how it ended."""
+    """The lines of a script become the events of the run, in order, and the last one its end."""
     ended = attempt.trained(
         "write(10, metrics={'loss': 0.5})\nwrite(50, returns=[7], lengths=[9])\n" + FINAL
     )
@@ -94,7 +94,7 @@ def test_a_script_makes_a_run(attempt: Attempt) -> None:
 
 
 def test_a_script_in_another_language(attempt: Attempt) -> None:
-    """The shell script that the page shows is a trainer, too; it gets words and variables."""
+    """The shell script of the documentation receives arguments and variables, and trains."""
     (shown,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     Path("trainer.sh").write_text(shown)
     ended = attempt.trained("", command="sh trainer.sh {steps}")
@@ -104,8 +104,8 @@ def test_a_script_in_another_language(attempt: Attempt) -> None:
     assert first.metrics["seed"] == spec_of(*COMMAND).streams.policy
 
 
-def test_what_a_script_is_told(attempt: Attempt) -> None:
-    """Seeds of 32 bits that all differ, budget, task, settings, places, threads."""
+def test_the_content_of_the_configuration_file(attempt: Attempt) -> None:
+    """The configuration file holds distinct seeds, budget, task, settings, paths and threads."""
     attempt.trained(
         """
 keep = {k: v for k, v in os.environ.items() if k.startswith(("RLEXP_", "OMP_"))}
@@ -167,8 +167,8 @@ LOG = "print('ValueError: the last words', file=open(told['folder'] + '/../log.t
         ("os.abort()", Failure.CRASHED, "killed by signal 6 (SIGABRT)"),
         ("sys.exit(139)", Failure.CRASHED, "killed by signal 11 (SIGSEGV)"),
         ("write(50)", Failure.USER, "ended at step 50 without a final evaluation"),
-        ("print('{', file=results)", Failure.USER, "line 1 of the results file: it is no JSON"),
-        ("results.write('{')", Failure.USER, "line 1 of the results file: it is no JSON: '{'"),
+        ("print('{', file=results)", Failure.USER, "line 1 of the results file: it is not JSON"),
+        ("results.write('{')", Failure.USER, "line 1 of the results file: it is not JSON: '{'"),
         ("write(100, returns=[1, float('nan')], final=True)", Failure.NAN, "no finite number"),
         (
             "write(50); time.sleep(0.3); results.truncate(0); time.sleep(30)",
@@ -178,10 +178,10 @@ LOG = "print('ValueError: the last words', file=open(told['folder'] + '/../log.t
         ("write(9); write(8); time.sleep(30)", Failure.USER, "step 8 goes back behind step 9"),
     ],
 )
-def test_every_bad_end_has_its_name(
+def test_every_failure_is_named(
     text: str, failure: Failure, reason: str, attempt: Attempt
 ) -> None:
-    """One line says why; what still runs is ended."""
+    """Every failure has a kind and a one-line reason, and no process is left."""
     ended = attempt.trained(text)
     assert (Ending.FAILED, failure) == (ended.ending, ended.failure), ended.reason
     assert ended.reason is not None
@@ -189,8 +189,8 @@ def test_every_bad_end_has_its_name(
     assert "\n" not in ended.reason
 
 
-def test_a_command_that_is_none(attempt: Attempt) -> None:
-    """It fails with its name, and says from where files are seen."""
+def test_a_command_that_cannot_be_started(attempt: Attempt) -> None:
+    """A command that cannot be started fails with its name and the folder of its files."""
     ended = attempt.trained("", command="no-such-program train.py")
     assert Failure.USER is ended.failure
     assert ended.reason is not None
@@ -198,7 +198,7 @@ def test_a_command_that_is_none(attempt: Attempt) -> None:
 
 
 def test_a_line_may_come_in_pieces(attempt: Attempt) -> None:
-    """A line without its end is waited for."""
+    """An unfinished line is read when it is complete."""
     text = """
 os.write(results.fileno(), b'{"step": 100, "retu')
 time.sleep(0.3)
@@ -207,8 +207,8 @@ os.write(results.fileno(), b'rns": [1, 2], "final": true}\\n')
     assert Ending.COMPLETED is attempt.trained(text).ending
 
 
-def test_a_line_that_death_cut_is_none(attempt: Attempt) -> None:
-    """The run failed because its script died, not because of half a line."""
+def test_half_a_line_of_a_dead_script_is_ignored(attempt: Attempt) -> None:
+    """Half a line of a script that died is ignored; the run fails because the script died."""
     ended = attempt.trained("results.write('{'); results.flush(); os.abort()")
     assert (Failure.CRASHED, []) == (ended.failure, attempt.memory.events[:-1])
 
@@ -235,10 +235,10 @@ time.sleep(60)
         StopRequest(Ending.INTERRUPTED, "asked to end"),
     ],
 )
-def test_a_request_to_stop_ends_all_that_was_started(
+def test_a_stop_request_ends_all_processes_of_a_script(
     request_: StopRequest, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What does not listen is killed, with its children, and the run ends as it was asked to."""
+    """A stop request ends the script and its children, by a kill if they ignore SIGTERM."""
     monkeypatch.setattr(external, "GRACE", 0.2)
     attempt.memory.request, attempt.memory.request_at = request_, 50
     ended = attempt.trained(STUBBORN)
@@ -256,8 +256,8 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_a_script_may_tidy_up(attempt: Attempt) -> None:
-    """SIGTERM comes first: what a script does then is done."""
+def test_a_script_may_clean_up(attempt: Attempt) -> None:
+    """A script may clean up after SIGTERM."""
     attempt.memory.request = StopRequest(Ending.INTERRUPTED, "asked to end")
     attempt.memory.request_at = 1
     text = """
@@ -272,21 +272,21 @@ time.sleep(60)
     assert (attempt.files / "tidied").exists()
 
 
-def test_its_time_can_be_up(attempt: Attempt) -> None:
-    """A run that takes too long is ended."""
+def test_a_script_has_a_time_limit(attempt: Attempt) -> None:
+    """A script that exceeds the time limit is ended."""
     attempt.memory.time = 100.0
     ended = attempt.trained("time.sleep(60)", timeout=50.0)
     assert (Failure.TIMEOUT, "not done after 50 s") == (ended.failure, ended.reason)
 
 
-def test_only_lines_are_signs_of_life(attempt: Attempt) -> None:
-    """A script that writes none is found to hang; a bare step is enough."""
+def test_only_lines_are_heartbeats(attempt: Attempt) -> None:
+    """Only lines are heartbeats, and a line with a step is enough."""
     attempt.trained("time.sleep(0.5)\nwrite(7)\n" + FINAL)
     assert [0, 7, 100] == attempt.memory.beats
 
 
-def test_an_edited_script_is_not_taken_for_the_same_run(attempt: Attempt) -> None:
-    """The run is interrupted before anything starts, and says what to do."""
+def test_an_edited_script_interrupts_the_run(attempt: Attempt) -> None:
+    """An edited script interrupts the run before it starts, and the reason says what to do."""
     Path("kept.py").write_text("first")
     spec = spec_of(*WORDS, "algorithm.command='{python} train.py'", "algorithm.files=[kept.py]")
     training = assemble(spec)
@@ -302,6 +302,6 @@ def test_an_edited_script_is_not_taken_for_the_same_run(attempt: Attempt) -> Non
 
 
 def test_the_interpreter_is_that_of_rlexp(attempt: Attempt) -> None:
-    """{python} runs what is installed beside rlexp."""
+    """`{python}` is the interpreter that runs rlexp."""
     ended = attempt.trained(f"assert sys.executable == {sys.executable!r}\n" + FINAL)
     assert (Ending.COMPLETED, os.getcwd()) == (ended.ending, str(Path.cwd()))  # noqa: PTH109

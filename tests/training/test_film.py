@@ -1,4 +1,4 @@
-"""Episodes are filmed without a display, in every format that can be written."""
+"""Videos of episodes, without a display, in every available format."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from rlexp.config.validate import build
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.training import camera, film
-from rlexp.training.film import Frame, Gif, ending, open_film
+from rlexp.training.film import Frame, Gif, ending, open_video
 
 # imageio_ffmpeg leaves the pipes of its reader to the garbage collector.
 pytestmark = [
@@ -27,14 +27,14 @@ pytestmark = [
 
 
 def task(*words: str) -> Environment:
-    """The environment that words lead to."""
+    """The environment of a configuration."""
     (composed,) = compose(words, Path("nowhere"))
     environment: Environment = build(composed.plain["environment"], "environment")
     return environment
 
 
 def frames(count: int, height: int = 40, width: int = 60) -> list[Frame]:
-    """Grey pictures, each lighter than the one before."""
+    """Grey images, each lighter than the one before."""
     return [np.full((height, width, 3), 2 * i, np.uint8) for i in range(count)]
 
 
@@ -57,15 +57,15 @@ def read_gif(path: Path) -> tuple[tuple[int, int], list[int]]:
 
 
 def write(path: Path, pictures: list[Frame], rate: float) -> None:
-    """Make a film of pictures."""
-    with closing(open_film(path)) as movie:
+    """Write a video of images."""
+    with closing(open_video(path)) as movie:
         movie.rate = rate
         for picture in pictures:
             movie.add(picture)
 
 
 def test_mp4_holds_every_frame_at_the_environments_rate(tmp_path: Path) -> None:
-    """Ten frames at 20 a second give ten frames at 20 a second."""
+    """Ten frames at 20 per second give a video of ten frames at 20 per second."""
     pytest.importorskip("imageio_ffmpeg")
     write(tmp_path / "film.mp4", frames(10), 20)
 
@@ -75,7 +75,7 @@ def test_mp4_holds_every_frame_at_the_environments_rate(tmp_path: Path) -> None:
 
 
 def test_mp4_gains_a_row_where_a_side_is_odd(tmp_path: Path) -> None:
-    """The format takes even sides only."""
+    """An odd side is extended by one pixel, because mp4 requires even sides."""
     pytest.importorskip("imageio_ffmpeg")
     write(tmp_path / "film.mp4", frames(3, height=41, width=61), 30)
 
@@ -83,7 +83,7 @@ def test_mp4_gains_a_row_where_a_side_is_odd(tmp_path: Path) -> None:
 
 
 def test_gif_plays_as_long_as_the_episode(tmp_path: Path) -> None:
-    """At 50 frames a second every other one is kept and shown for 40 milliseconds."""
+    """At 50 frames per second, every other frame is kept and shown for 40 milliseconds."""
     pytest.importorskip("PIL")
     write(tmp_path / "film.gif", frames(20), 50)
 
@@ -91,7 +91,7 @@ def test_gif_plays_as_long_as_the_episode(tmp_path: Path) -> None:
 
 
 def test_gif_is_small(tmp_path: Path) -> None:
-    """Its longer side has 400 pixels."""
+    """The longer side of a GIF has 400 pixels."""
     pytest.importorskip("PIL")
     write(tmp_path / "film.gif", frames(2, height=500, width=1000), 10)
 
@@ -101,7 +101,7 @@ def test_gif_is_small(tmp_path: Path) -> None:
 def test_gif_of_a_long_episode_keeps_fewer_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory is bounded, and the animation lasts as long as before."""
+    """A long GIF has a bounded number of frames and its full duration."""
     pytest.importorskip("PIL")
     monkeypatch.setattr(film, "MOST_GIF_FRAMES", 8)
     movie = Gif(tmp_path / "film.gif")
@@ -116,7 +116,7 @@ def test_gif_of_a_long_episode_keeps_fewer_frames(
 
 
 def test_the_format_depends_on_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mp4 with ffmpeg, GIF with Pillow only, and a refusal that says what to install."""
+    """Ffmpeg gives mp4, Pillow alone gives GIF, and without both the error says what to install."""
     installed = {"imageio_ffmpeg", "PIL"}
     monkeypatch.setattr(film, "find_spec", lambda name: name in installed or None)
     assert ending() == ".mp4"
@@ -128,14 +128,14 @@ def test_the_format_depends_on_what_is_installed(monkeypatch: pytest.MonkeyPatch
 
 
 def played(environment: Environment, path: Path, **changes: Any) -> Any:
-    """Film an untrained policy, of a learner that is made faster than others."""
+    """Record an untrained policy of a quickly built learner."""
     model = ARS("LinearPolicy", environment.make(), device="cpu")
     settings: dict[str, Any] = {"seed": 1, "sampling": 2, "deterministic": True, **changes}
     return camera.film(environment, model, path, **settings)
 
 
-def test_film_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:
-    """An episode of n steps has n + 1 frames, and the episode after it none."""
+def test_a_video_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path) -> None:
+    """An episode of n steps has n + 1 frames; the next episode has none."""
     pytest.importorskip("imageio_ffmpeg")
     camera.without_display()
     episodes = played(task("environment=cartpole"), tmp_path / "film.mp4")
@@ -148,7 +148,7 @@ def test_film_shows_one_episode_from_its_first_state_to_its_last(tmp_path: Path)
 
 
 class Invisible(gymnasium.Env[Any, Any]):
-    """An environment that draws nothing."""
+    """An environment that cannot be rendered."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -161,10 +161,10 @@ class Invisible(gymnasium.Env[Any, Any]):
         return np.zeros(1, np.float32), 0.0, True, False, {}
 
 
-def test_environment_that_cannot_be_drawn_is_refused(
+def test_environment_that_cannot_be_rendered_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal names the environment and says what to do."""
+    """The error names the environment and says what to do."""
     monkeypatch.setitem(
         gymnasium.registry,
         "Invisible-v0",
@@ -172,12 +172,14 @@ def test_environment_that_cannot_be_drawn_is_refused(
     )
     environment = task("environment=gymnasium", "environment.id=Invisible-v0")
 
-    with pytest.raises(ConfigError, match=r"Invisible-v0 cannot be filmed here: .* --video"):
+    with pytest.raises(
+        ConfigError, match=r"no video of Invisible-v0 can be recorded here: .* --video"
+    ):
         played(environment, tmp_path / f"film{ending()}")
 
 
-def test_drawing_libraries_are_told_of_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the user set stays as it is."""
+def test_rendering_is_configured_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables that the user has set stay unchanged."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "PYOPENGL_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
@@ -190,16 +192,16 @@ def test_drawing_libraries_are_told_of_no_display(monkeypatch: pytest.MonkeyPatc
     assert (variables["SDL_VIDEODRIVER"], variables["MUJOCO_GL"]) == ("dummy", "osmesa")
 
 
-def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
-    """In a process of its own, for the library reads its settings when it is imported."""
+def test_mujoco_is_recorded_without_a_display(tmp_path: Path) -> None:
+    """A separate process is used, because MuJoCo reads its settings at import."""
     pytest.importorskip("mujoco")
     path = tmp_path / f"film{ending()}"
     program = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
         "from pathlib import Path\n"
-        "from rlexp.training import camera\n"
-        "camera.without_display()\n"
-        "from test_film import played, task\n"
+        "from " + camera.__name__ + " import without_display\n"
+        "without_display()\n"
+        "from " + __name__ + " import played, task\n"
         "words = 'environment=inverted_pendulum', 'environment.max_episode_steps=5'\n"
         "try:\n"
         "    print(played(task(*words), Path(sys.argv[1])).lengths[0])\n"
@@ -217,7 +219,7 @@ def test_mujoco_is_filmed_without_a_display(tmp_path: Path) -> None:
     )
 
     told = done.stdout.strip().splitlines()[-1]
-    if "cannot be filmed here" in told:
+    if "can be recorded here" in told:
         pytest.skip(f"no OpenGL on this machine: {told}")
     assert int(told) > 0
     assert path.stat().st_size > 0

@@ -1,4 +1,4 @@
-"""An environment is seeded by us alone, and its numbers are checked at the border."""
+"""The seeding of environments, and the checks of their numbers."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def watch(env: gym.Env[Any, Any], *, seed: int = 7, defer: bool = False) -> Watc
     return WatchedEnvironment(tap, tap, seed, filename=None, defer=defer)
 
 
-def test_the_first_reset_gets_our_seed_whatever_others_pass() -> None:
-    """A library that seeds with seed + i cannot make two environments overlap."""
+def test_the_first_reset_uses_the_seed_of_the_wrapper() -> None:
+    """The first reset uses the seed of the wrapper, not the seed + i of a library."""
     first, _ = watch(OddEnv()).reset(seed=1)
     second, _ = watch(OddEnv()).reset(seed=2)
     assert first.tolist() == second.tolist()
@@ -27,7 +27,7 @@ def test_the_first_reset_gets_our_seed_whatever_others_pass() -> None:
 
 
 def test_later_resets_are_not_seeded() -> None:
-    """The second episode goes on with the generator of the first."""
+    """The second episode continues the generator of the first."""
     env = watch(OddEnv())
     assert env.reset()[0].tolist() != env.reset(seed=7)[0].tolist()
 
@@ -42,7 +42,7 @@ def test_an_episode_is_reported_with_return_and_length() -> None:
 
 
 def test_a_deferred_fault_waits_in_the_info_dictionary() -> None:
-    """In another process, a fault is handed over instead of raised, and stays."""
+    """A fault in another process is reported in the info dictionary at every further step."""
     env = watch(OddEnv("raise", at=1), defer=True)
     env.reset()
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_a_deferred_fault_waits_in_the_info_dictionary() -> None:
 
 
 class Nested(gym.Env[Any, Any]):
-    """An observation with parts, one of which can be left out or broken."""
+    """An environment with nested observations, of which parts can be missing or invalid."""
 
     def __init__(self, observation: Any) -> None:
         part = gym.spaces.Box(-1, 1, (2,), np.float32)
@@ -80,7 +80,7 @@ BAD = np.array([0, np.inf], np.float32)
     ],
 )
 def test_the_field_of_a_nested_observation_is_named(observation: Any, fault: str) -> None:
-    """A fault deep in an observation says where it is."""
+    """A fault names the field of a nested observation."""
     with pytest.raises(EnvironmentFault) as caught:
         watch(Nested(observation)).reset()
     assert f"reset 0: {fault}" in str(caught.value) or fault in str(caught.value)

@@ -1,4 +1,4 @@
-"""Trees of values and arrays as bytes: what comes back, and what is refused."""
+"""Trees of values and arrays as bytes."""
 
 import io
 import math
@@ -31,7 +31,7 @@ trees = st.recursive(
 
 
 def described(tree: Any) -> Any:
-    """A tree that can be compared: arrays as their type, shape and bytes."""
+    """A comparable tree: arrays as type, shape and bytes."""
     if isinstance(tree, np.ndarray):
         return ("array", str(tree.dtype), tree.shape, tree.tobytes())
     if isinstance(tree, dict):
@@ -40,26 +40,26 @@ def described(tree: Any) -> Any:
 
 
 @given(trees)
-def test_a_tree_survives(tree: Any) -> None:
-    """Whole numbers of any size, floats to the last bit, arrays with type and shape."""
+def test_a_tree_comes_back(tree: Any) -> None:
+    """Integers of any size, floats and arrays come back to the last bit."""
     assert described(tree) == described(unpack(pack(tree)))
 
 
-def test_numbers_that_json_lacks_survive() -> None:
-    """NaN and infinity come back, as arrays hold them anyway."""
+def test_numbers_that_json_lacks_come_back() -> None:
+    """NaN and infinity come back."""
     back = unpack(pack([math.inf, math.nan]))
     assert (math.inf, True) == (back[0], math.isnan(back[1]))
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, {"__array__": "0"}, np.array([object()])])
 def test_what_would_need_pickle_is_refused(value: Any) -> None:
-    """Objects, keys that are no strings, arrays of objects."""
+    """Objects, keys that are not strings, and arrays of objects are refused."""
     with pytest.raises(TypeError):
         pack(value)
 
 
 def test_a_file_with_a_pickle_is_refused() -> None:
-    """An array of objects in the file is not read, so that nothing in it is executed."""
+    """An array of objects in a file is not read, so that no code in it is executed."""
     buffer = io.BytesIO()
     np.savez(buffer, tree=np.array([object()], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle"):
@@ -68,7 +68,7 @@ def test_a_file_with_a_pickle_is_refused() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 10_000))
 def test_damage_is_an_error_of_one_kind(noise: bytes, cut: int) -> None:
-    """Noise and cut files raise ValueError or are read, and nothing else happens."""
+    """Damaged files raise ValueError or are read, and raise nothing else."""
     whole = pack({"a": np.arange(50), "b": 1})
     for content in (noise, whole[: cut % len(whole)]):
         with pytest.raises(ValueError):  # noqa: PT011

@@ -1,8 +1,8 @@
-"""A run that is given up ends at once, and what it did after its rung does not count."""
+"""A pruned run ends at once, and steps after its rung do not count."""
 
 from pathlib import Path
 
-from trainings import TINY, Memory, spec_of, trained
+from trainings import TINY, RecordingListener, spec_of, trained
 
 from rlexp.records.events import Ending, RunStarted, StopRequest
 from rlexp.records.run import RunRecord, State
@@ -10,7 +10,7 @@ from rlexp.records.run import RunRecord, State
 
 def test_a_pruned_run_ends_at_its_rung(tmp_path: Path) -> None:
     """The record of a pruned run holds the evaluations up to the rung and no later one."""
-    listener = Memory(tmp_path)
+    listener = RecordingListener(tmp_path)
     listener.request, listener.request_at = StopRequest(Ending.PRUNED, "behind", 64), 160
     words = (
         *TINY["ppo"],

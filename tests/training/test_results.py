@@ -1,4 +1,4 @@
-"""What a script writes: each line is checked, and says what is wrong with it."""
+"""The results file of a script: every line is checked, and errors name the line."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.external import Faulty, Results, Tail
+from rlexp.training.external import Results, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
@@ -26,7 +26,7 @@ def results(score: Any = "final") -> Results:
 
 
 def written(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
-    """The events of whole results."""
+    """The events of complete results."""
     own = results(score)
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     events = [event for text in texts for event in own.read(text.encode())]
@@ -37,8 +37,8 @@ def written(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
 FINAL = {"step": 100, "returns": [1, 2.5], "final": True}
 
 
-def test_lines_become_the_events_that_they_say() -> None:
-    """Metrics, evaluations with and without lengths, and the final one; a bare step is none."""
+def test_lines_become_events() -> None:
+    """Lines become metrics, evaluations with and without lengths, and the final evaluation."""
     measured, evaluated, final = written(
         {"step": 5},
         {"step": 10, "metrics": {"loss": 1, "entropy": math.nan}},
@@ -56,7 +56,7 @@ def test_lines_become_the_events_that_they_say() -> None:
 
 
 def test_measures_are_passed_on() -> None:
-    """One number for each episode; null is none."""
+    """Measures have one number per episode; null becomes NaN."""
     (event,) = written({**FINAL, "measures": {"success": [1, None]}})
     assert isinstance(event, Evaluated)
     assert event.measures is not None
@@ -66,9 +66,9 @@ def test_measures_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["{"], "line 1 of the results file: it is no JSON: '{'"),
-        (["[" * 100_000], "line 1 of the results file: it is no JSON"),
-        (["[1]"], "it is no JSON object"),
+        (["{"], "line 1 of the results file: it is not JSON: '{'"),
+        (["[" * 100_000], "line 1 of the results file: it is not JSON"),
+        (["[1]"], "it is not a JSON object"),
         ([{"step": 1, "return": [1]}], "unknown key 'return'; did you mean 'returns'?"),
         ([{"metrics": {}}], "step=None is no number of environment steps"),
         ([{"step": 1.5}], "step=1.5 is no number"),
@@ -78,7 +78,7 @@ def test_measures_are_passed_on() -> None:
         ([{"step": 201}], "step 201 is far beyond budget.steps=100"),
         ([{"step": 1, "metrics": {"loss": "low"}}], "metrics must be a mapping"),
         ([{"step": 1, "metrics": {"loss": 10**400}}], "metrics must be a mapping"),
-        ([{"step": 1, "final": True}], "final without returns"),
+        ([{"step": 1, "final": True}], "final needs returns in the same line"),
         ([{"step": 1, "returns": 1}], "returns must be a list of numbers"),
         ([{"step": 1, "returns": [True]}], "returns must be a list of numbers"),
         ([{"step": 1, "returns": []}], "0 returns, where budget.evaluation_episodes=1"),
@@ -90,36 +90,38 @@ def test_measures_are_passed_on() -> None:
         ([{**FINAL, "measures": {"success": [1]}}], "success has 1 values for 2 episodes"),
         ([{**FINAL, "measures": {"success": ["yes", "no"]}}], "measures.success must be a list"),
         ([{**FINAL, "step": 89}], "at step 89, well before budget.steps=100"),
-        ([FINAL, {"step": 100}], "it follows the final evaluation"),
+        ([FINAL, {"step": 100}], "no line may follow the final evaluation"),
         ([{"step": 50, "returns": [1]}] * 2, "step 50 has two evaluations"),
         ([{"step": 50, "returns": [1]}], "ended at step 50 without a final evaluation"),
         ([], "ended at step 0 without a final evaluation"),
     ],
 )
-def test_what_makes_no_sense_is_refused(lines: list[Any], told: str) -> None:
-    """Each mistake is the configuration's, and its line is named."""
-    with pytest.raises(Faulty) as caught:
+def test_invalid_lines_are_refused(lines: list[Any], told: str) -> None:
+    """Every invalid line is a `user` failure that names the line."""
+    with pytest.raises(ScriptFault) as caught:
         written(*lines)
     assert (Failure.USER, True) == (caught.value.failure, told in str(caught.value)), caught.value
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_a_return_that_is_no_number_is_a_failure_of_its_own(value: str) -> None:
-    """It is never a score."""
-    with pytest.raises(Faulty) as caught:
+def test_a_return_that_is_not_finite_fails_as_nan(value: str) -> None:
+    """A return that is not finite fails the run as `nan`."""
+    with pytest.raises(ScriptFault) as caught:
         written(f'{{"step": 100, "returns": [1, {value}], "final": true}}')
     assert Failure.NAN is caught.value.failure
     assert "a return is no finite number at step 100" == str(caught.value)
 
 
-def test_a_score_from_the_curve_needs_one() -> None:
-    """Without evaluations there would be a completed run without a score."""
-    with pytest.raises(Faulty, match=r"budget\.score=auc reads the evaluations during training"):
+def test_a_score_from_the_curve_needs_an_evaluation() -> None:
+    """A score from evaluations during training needs at least one."""
+    with pytest.raises(
+        ScriptFault, match=r"budget\.score=auc reads the evaluations during training"
+    ):
         written(FINAL, score="auc")
 
 
 def test_a_file_is_read_as_it_grows(tmp_path: Path) -> None:
-    """A line counts when its end has come, or when nothing more can come."""
+    """A line counts when it is complete, or when the script has ended."""
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"one\ntw")
     tail = Tail(path)
@@ -132,7 +134,7 @@ def test_a_file_is_read_as_it_grows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cut", "told"), [(True, "was cut"), (False, "was removed")])
 def test_a_file_that_loses_lines_is_refused(cut: bool, told: str, tmp_path: Path) -> None:
-    """What was read once cannot be unsaid."""
+    """A file that was truncated or removed is refused."""
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"one\n")
     tail = Tail(path)
@@ -141,5 +143,5 @@ def test_a_file_that_loses_lines_is_refused(cut: bool, told: str, tmp_path: Path
         path.write_bytes(b"")
     else:
         path.unlink()
-    with pytest.raises(Faulty, match=told):
+    with pytest.raises(ScriptFault, match=told):
         tail.read()

@@ -1,4 +1,4 @@
-"""Every suite of environments trains, by the one path there is; without its extra it is skipped."""
+"""Every suite of environments trains by the same code; it is skipped without its extra."""
 
 from pathlib import Path
 
@@ -55,13 +55,13 @@ MEASURES = {
 
 
 def test_every_suite_is_trained() -> None:
-    """No suite is without its training below."""
+    """Every suite has a training below."""
     assert set(EXTRAS) == set(CASES)
 
 
 @pytest.mark.parametrize("extra", sorted(CASES))
 def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It trains, is evaluated, and its measures of each episode are kept."""
+    """Each suite trains and is evaluated, and measures of each episode are stored."""
     if not is_installed(EXTRAS[extra]):
         pytest.skip(f"needs rlexp[{extra}]")
     # MuJoCo writes its warnings into the current folder.
@@ -74,7 +74,7 @@ def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
-    """The return of an episode is that of its objectives, weighed."""
+    """The return of an episode is the weighted sum of the returns of its objectives."""
     pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")
     words = (*CASES["multi-objective"], "environment.weights=[0.25,2.0]")
     memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *words)
@@ -86,7 +86,7 @@ def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_plays_all_tasks_alike(tmp_path: Path) -> None:
-    """Of two tasks, each has one of two episodes, and tells its own success."""
+    """Each of two tasks has one of two episodes and reports its success."""
     pytest.importorskip("metaworld", reason="needs rlexp[metaworld]")
     memory, _ = trained(tmp_path, "algorithm=ppo", *SMALL_PPO, *FEW, *CASES["metaworld"])
     final = [event for event in memory.events if isinstance(event, Evaluated)][-1]

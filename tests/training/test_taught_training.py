@@ -1,4 +1,4 @@
-"""Trainings with a teacher: they repeat, and after a kill they end with the same weights."""
+"""Trainings with a teacher repeat, and end with the same weights after a kill."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_weights_are_the_same_after_a_kill(name: str, tmp_path: Path) -> None:
-    """A run goes on with contexts that depend on a generator alone, and begins anew with lessons."""
+    """Contexts from a generator continue; a teacher with lessons starts from scratch."""
     words = (*WORDS, f"teacher={name}", *CASES[name])
     control, ended = shared(*words, checkpoint_every=90)
     assert ended.weights is not None, ended
@@ -39,7 +39,7 @@ def test_weights_are_the_same_after_a_kill(name: str, tmp_path: Path) -> None:
 
 
 def test_a_teacher_changes_what_is_learnt() -> None:
-    """Other contexts, other weights."""
+    """A teacher changes contexts and therefore weights."""
     weights = [
         shared(*WORDS, f"teacher={name}", *CASES[name], checkpoint_every=90)[1].weights
         for name in ("random", "success_rate")

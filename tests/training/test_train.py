@@ -1,4 +1,4 @@
-"""A training tells everything that happens, and every failure ends as a value."""
+"""A training emits all its events, and returns every failure as a value."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from trainings import TINY, Memory, spec_of, trained
+from trainings import TINY, RecordingListener, spec_of, trained
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import (
@@ -27,10 +27,10 @@ SHORT = ("budget.steps=256", "budget.evaluation_every=128", "budget.final_episod
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A training that ended well."""
+    """A training that completed."""
 
     folder: Path
-    memory: Memory
+    memory: RecordingListener
     ended: RunEnded
 
 
@@ -41,7 +41,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(folder, *trained(folder, *TINY["ppo"], *SHORT))
 
 
-def odd(folder: Path, fault: str, *words: str, **vector: Any) -> tuple[Memory, RunEnded]:
+def odd(
+    folder: Path, fault: str, *words: str, **vector: Any
+) -> tuple[RecordingListener, RunEnded]:
     """Train on an environment with a fault, in a vector with these settings."""
     environment = {"arguments": {"fault": fault}, "vector": vector}
     return trained(folder, *ODD, *SHORT, *words, changes={"environment": environment})
@@ -95,7 +97,7 @@ def test_checkpoints_are_published_at_their_cadence(tmp_path: Path) -> None:
 
 def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None:
     """A run that is asked to end at step 100 records `interrupted` and publishes no model."""
-    listener = Memory(tmp_path)
+    listener = RecordingListener(tmp_path)
     listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 100
     _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener)
     assert (ended.ending, ended.reason, ended.step) == (Ending.INTERRUPTED, "enough", 100)
@@ -103,8 +105,8 @@ def test_a_request_to_stop_ends_the_run_at_the_next_step(tmp_path: Path) -> None
 
 
 def test_time_runs_out(tmp_path: Path) -> None:
-    """A run that outlives its time limit fails as `timeout`."""
-    listener = Memory(tmp_path)
+    """A run that exceeds its time limit fails as `timeout`."""
+    listener = RecordingListener(tmp_path)
     listener.time = 11.0
     _, ended = trained(tmp_path, *TINY["ppo"], *SHORT, listener=listener, timeout=10.0)
     assert (ended.failure, ended.reason) == (Failure.TIMEOUT, "not done after 10 s")
@@ -145,13 +147,13 @@ def test_a_bad_environment_is_named_with_step_and_field(
 
 
 def test_missing_memory_is_the_machines_failure(tmp_path: Path) -> None:
-    """A MemoryError ends the run as `out_of_memory`, which another attempt may cure."""
+    """A MemoryError fails the run as `out_of_memory`, which is retried."""
     _, ended = odd(tmp_path, "memory")
     assert Failure.OUT_OF_MEMORY is ended.failure
 
 
 def test_a_program_that_exits_is_no_success(tmp_path: Path) -> None:
-    """`sys.exit(0)` inside an environment is a crash, however friendly its code."""
+    """`sys.exit(0)` inside an environment counts as a crash."""
     _, ended = odd(tmp_path, "sys_exit")
     assert (ended.failure, ended.reason) == (Failure.CRASHED, "the program called sys.exit(0)")
 
@@ -167,7 +169,7 @@ def test_shaping_does_not_touch_the_score(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ars"])
 def test_the_fault_of_one_of_several_processes_is_seen(algorithm: str, tmp_path: Path) -> None:
-    """What goes wrong in the second of three processes ends the run, whatever the algorithm."""
+    """A fault in the second of three processes ends the run with every algorithm."""
     words = (*ODD, "environment.arguments.fault=raise", "environment.vector.kind=subprocess")
     more = ("environment.vector.count=3", *SHORT)
     chosen = (*(w for w in words if algorithm == "ppo" or "n_steps" not in w), *more)
@@ -179,17 +181,17 @@ def test_the_fault_of_one_of_several_processes_is_seen(algorithm: str, tmp_path:
     ("fault", "failure"),
     [("exit", Failure.CRASHED), ("segfault", Failure.CRASHED), ("memory", Failure.OUT_OF_MEMORY)],
 )
-def test_the_death_of_an_environments_process_is_told(
+def test_the_death_of_an_environment_process_is_reported(
     fault: str,
     failure: Failure,
     tmp_path: Path,
 ) -> None:
-    """A dead process is noticed though its siblings hold its pipe open."""
+    """A dead process is noticed although its siblings hold its pipe open."""
     _, ended = odd(tmp_path, fault, kind="subprocess", count=3)
     assert failure is ended.failure
 
 
-def test_what_an_environment_does_when_it_is_closed_cannot_touch_the_result(
+def test_errors_while_closing_do_not_change_the_result(
     tmp_path: Path,
 ) -> None:
     """A run whose environment exits in close() has its score recorded before."""
@@ -198,26 +200,26 @@ def test_what_an_environment_does_when_it_is_closed_cannot_touch_the_result(
     assert memory.events[-1] == ended
 
 
-def test_what_breaks_while_a_run_is_ended_is_no_failure(tmp_path: Path) -> None:
-    """An error after a request to stop leaves the run interrupted, to be run again."""
+def test_an_error_after_a_stop_request_is_no_failure(tmp_path: Path) -> None:
+    """An error after a stop request leaves the run interrupted."""
 
-    class AskedTooLate(Memory):
-        """Answers when it is asked a second time at the same step."""
+    class LateStopRequest(RecordingListener):
+        """Returns a stop request only at the second call for a step."""
 
         def stopping(self) -> StopRequest | None:
             self.request_at, before = len(self.beats), self.request_at
             return StopRequest(Ending.INTERRUPTED, "enough") if before == len(self.beats) else None
 
     words = (*ODD, "environment.arguments.fault=raise", *SHORT)
-    _, ended = trained(tmp_path, *words, listener=AskedTooLate(tmp_path))
+    _, ended = trained(tmp_path, *words, listener=LateStopRequest(tmp_path))
     assert (Ending.INTERRUPTED, None) == (ended.ending, ended.failure)
 
 
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Without an accelerator, `cuda` is no other name for the processor."""
+    """Without an accelerator, `cuda` is refused instead of replaced by the CPU."""
     if torch.cuda.is_available():
         pytest.skip("there is an accelerator")
-    listener = Memory(tmp_path)
+    listener = RecordingListener(tmp_path)
     spec = replace(spec_of(*TINY["ppo"], *SHORT), compute={"threads": 1, "device": "cuda"})
     ended = train(assemble(spec), listener, tmp_path)
     assert (Failure.USER, True) == (ended.failure, "use compute.device=cpu" in str(ended.reason))

@@ -1,4 +1,4 @@
-"""Small trainings in this process, and a listener that remembers what it was told."""
+"""Small trainings in this process, and a listener that stores what it receives."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,8 @@ TINY = {
 """Words that make a training of each kind short."""
 
 
-class Memory:
-    """A listener that keeps events and publishes files into a folder."""
+class RecordingListener:
+    """A listener that stores events and publishes files into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class Memory:
         self.time = 0.0
 
     def emit(self, event: Event) -> None:
-        """Keep an event."""
+        """Store an event."""
         self.events.append(event)
 
     def publish(self, name: str, write: Callable[[Path], object]) -> None:
@@ -56,16 +56,16 @@ class Memory:
         write(path)
 
     def checkpoint(self, checkpoint: Checkpoint) -> int:
-        """Keep a checkpoint."""
+        """Store a checkpoint."""
         self.checkpoints.append(checkpoint)
         return sum(map(len, checkpoint.files.values()))
 
     def goes_on_from(self, step: int | None) -> None:
-        """Keep where the training began."""
+        """Store the step that the training continues from."""
         self.began_at.append(step)
 
     def saved(self, position: int) -> SavedCheckpoint:
-        """A checkpoint as if it had been read back, with all experience up to it."""
+        """A checkpoint as if read back, with all experience up to it."""
         chosen = self.checkpoints[position]
         stretches = [c.transitions for c in self.checkpoints if c.step <= chosen.step]
         needed = [t for t in stretches if t is not None and t.end > chosen.oldest]
@@ -77,11 +77,11 @@ class Memory:
         )
 
     def beat(self, step: int) -> None:
-        """Count."""
+        """Count a heartbeat."""
         self.beats.append(step)
 
     def stopping(self) -> StopRequest | None:
-        """The request of the test, from the step that it wants."""
+        """The stop request of the test, from its step on."""
         return self.request if self.beats and self.beats[-1] >= self.request_at else None
 
     def now(self) -> float:
@@ -112,7 +112,7 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with changes, down to the values of mappings inside."""
+    """Values with changes, also within nested mappings."""
     both = dict(values)
     for key, value in changes.items():
         inside = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
@@ -146,11 +146,11 @@ def trained(
     folder: Path,
     *words: str,
     seed: int = 0,
-    listener: Memory | None = None,
+    listener: RecordingListener | None = None,
     checkpoints: Sequence[SavedCheckpoint] = (),
     changes: Mapping[str, Mapping[str, Any]] | None = None,
     **operational: Any,
-) -> tuple[Memory, RunEnded]:
+) -> tuple[RecordingListener, RunEnded]:
     """Train what words lead to; returns what the listener was told and how it ended.
 
     Args:
@@ -163,21 +163,21 @@ def trained(
         **operational: Settings of the budget that are no part of the run's identity.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    memory = listener or Memory(folder)
+    memory = listener or RecordingListener(folder)
     spec = spec_of(*words, seed=seed, **(changes or {}))
     training = assemble(spec, operational=operational)
     return memory, train(training, memory, folder, checkpoints)
 
 
 @cache
-def shared(*words: str, **operational: Any) -> tuple[Memory, RunEnded]:
-    """What `trained` returns, of a training that the tests of a process share; its files are gone."""
+def shared(*words: str, **operational: Any) -> tuple[RecordingListener, RunEnded]:
+    """The result of `trained`, shared by the tests of a process; its files are removed."""
     with TemporaryDirectory(prefix="shared-training-") as folder:
         return trained(Path(folder), *words, **operational)
 
 
 def without_times(events: list[Event]) -> list[Mapping[str, Any]]:
-    """Events as plain values, without anything that a clock said."""
+    """Events as plain values, without times."""
     plain = []
     for event in events:
         values = to_plain(event)

@@ -1,4 +1,4 @@
-"""Teachers: what chooses the contexts that a learner trains on, from how it did before."""
+"""Teachers: components that choose the contexts of training episodes from earlier outcomes."""
 
 from typing import Protocol
 
@@ -9,39 +9,38 @@ Array = NDArray[np.float64]
 
 
 class Lessons(Protocol):
-    """What one teacher proposes to one environment, one task an episode.
+    """The state of a teacher for one environment; proposes one task per episode.
 
-    A task is a context as numbers (dimensions). What is remembered of the past is bounded, however
-    long a training lasts.
+    A task is a context as an array (dimensions). The memory of past episodes has a fixed bound.
     """
 
     def propose(self) -> Array:
-        """Return the task of the next episode (dimensions), within the box."""
+        """Return the task of the next episode (dimensions), within the bounds."""
         ...
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Hear how an episode ended.
+        """Receive the outcome of an episode.
 
         Args:
-            task: What was played (dimensions); not always the last that was proposed.
-            outcome: The more, the better; one that is no finite number is ignored.
+            task: The task that was played (dimensions); it may differ from the last proposal.
+            outcome: Larger is better; an outcome that is not finite is ignored.
         """
         ...
 
 
 class Teacher(Protocol):
-    """A frozen dataclass that is a component, too: `taught` is all that its `wrap` needs.
+    """A component that teaches: its `wrap` returns the result of `taught`.
 
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
     without one is named by its module path.
     """
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Begin to teach an environment; each of a vector has lessons of its own.
+        """Return new lessons for one environment of the vector.
 
         Args:
             low: The least value of each dimension.
-            high: The greatest; equal to the least where a dimension is fixed.
-            generator: The environment's own, and all that a proposal may draw from.
+            high: The greatest value; equal to the least where a dimension is fixed.
+            generator: The generator of the environment, the only source of random numbers.
         """
         ...

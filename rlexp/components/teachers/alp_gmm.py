@@ -1,4 +1,4 @@
-"""ALP-GMM: more of where the learner's returns change."""
+"""The teacher ALP-GMM: proposes more tasks where the outcomes of the learner change."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -10,42 +10,43 @@ import numpy as np
 from annotated_types import Interval
 
 from rlexp.components.teachers import Array, Lessons
-from rlexp.components.teachers.history import History, UnitBox
+from rlexp.components.teachers.task_history import TeacherHistory, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
 MOST = 10_000
-"""Tasks among which the nearest is looked for, the newest; the paper keeps all."""
+"""Number of newest tasks among which the nearest is searched; the paper keeps all tasks."""
 FEWEST = 2
+"""Smallest number of components of a mixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlpGmm:
     """A mixture of Gaussians over tasks and their absolute learning progress (ALP).
 
-    Portelas et al. 2019, algorithms 1 and 2. The progress of an episode is by how much its outcome
-    differs from that of the nearest task before. Every so many episodes a mixture is fitted to
-    the last of them, with the number of components that Akaike's criterion finds best; a task is
-    drawn from a component, and that one proportionally to its mean progress. Tasks are scaled to
-    the unit cube, and progress by the range of outcomes.
+    Portelas et al. 2019, algorithms 1 and 2. The progress of an episode is the absolute difference
+    between its outcome and that of the nearest earlier task. Every `fit_every` episodes a mixture
+    is fitted to the newest ones, with the number of components that is best by Akaike's criterion. A
+    component is drawn in proportion to its mean progress, and a task from that component. Tasks are
+    scaled to the unit cube, and progress by the range of outcomes.
     """
 
     identity: ClassVar = Identity("teacher", "alp_gmm")
 
     outcome: str
-    """What an episode counts for: `return`, or a measure of it (`success`)."""
+    """Outcome of an episode: `return`, or the name of a measure (`success`)."""
     worst: Annotated[float, Interval(gt=-inf, lt=inf)] | None
-    """Outcome that counts as 0, as do lower ones; null: the lowest that is remembered."""
+    """Outcome that is scaled to 0, as are lower ones; null takes the lowest outcome in memory."""
     best: Annotated[float, Interval(gt=-inf, lt=inf)] | None
-    """Outcome that counts as 1, as do higher ones; null: the highest that is remembered."""
+    """Outcome that is scaled to 1, as are higher ones; null takes the highest outcome in memory."""
     fit_every: Annotated[int, Interval(ge=20, le=10_000)]
-    """Episodes of one environment from fit to fit, N; until the first, tasks are random."""
+    """Episodes of one environment between two fits, N; tasks are random until the first fit."""
     gaussians: Annotated[int, Interval(ge=FEWEST, le=20)]
-    """Of the mixture, at most."""
+    """Largest number of components of the mixture."""
     random_share: Annotated[float, Interval(ge=0, le=1)]
-    """Of tasks that are drawn uniformly from the box all the same."""
+    """Share of tasks that are drawn uniformly."""
 
     def __post_init__(self) -> None:
         if self.worst is not None and self.best is not None and self.worst >= self.best:
@@ -53,11 +54,11 @@ class AlpGmm:
 
     @property
     def splits(self) -> bool:
-        """No: what is evaluated stays as it is declared."""
+        """False: teachers do not change evaluation."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with contexts from this teacher, if it is for training."""
+        """Return the environment with contexts from this teacher for training, else unchanged."""
         if stage is Stage.TRAINING and find_spec("sklearn") is None:
             raise ConfigError(
                 "teacher=alp_gmm needs a package that is not installed: "
@@ -68,7 +69,7 @@ class AlpGmm:
         return taught(environment, stage, self, self.outcome)
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Begin to teach an environment."""
+        """Return new lessons for one environment."""
         return AlpGmmLessons(self, UnitBox(low, high), generator)
 
 
@@ -77,14 +78,14 @@ class Mixture:
     """Gaussians over points of the unit cube, each with its mean progress."""
 
     progress: Array
-    """Components; none is negative."""
+    """Mean progress of each component, not negative (components)."""
     means: Array
-    """Components × dimensions."""
+    """Shape: components × dimensions."""
     covariances: Array
-    """Components × dimensions × dimensions."""
+    """Shape: components × dimensions × dimensions."""
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """A point (dimensions) of a component that is chosen proportionally to its progress."""
+        """Draw a component in proportion to its progress, and a point of it (dimensions)."""
         total = self.progress.sum()
         chances = self.progress / total if total > 0 else None
         chosen = generator.choice(len(self.progress), p=chances)
@@ -92,18 +93,18 @@ class Mixture:
 
 
 def fit(points: Array, gaussians: int, seed: int) -> Mixture:
-    """Fit mixtures of two to some components, and take the best by Akaike's criterion.
+    """Fit mixtures of 2 to `gaussians` components, and return the best by Akaike's criterion.
 
     Args:
         points: Points of the unit cube with their progress (points × (dimensions + 1)).
-        gaussians: At most, and no more than there are points.
-        seed: Of the starts.
+        gaussians: Largest number of components; at most the number of points.
+        seed: Seed of the initial values.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
     from threadpoolctl import threadpool_limits
 
-    # On one thread, so that sums come out the same to the last bit.
+    # One thread, because the order of sums over threads would change their last bits.
     with threadpool_limits(1), catch_warnings():
         simplefilter("ignore", ConvergenceWarning)
         numbers = range(FEWEST, gaussians + 1)
@@ -117,29 +118,30 @@ def fit(points: Array, gaussians: int, seed: int) -> Mixture:
 
 
 class AlpGmmLessons:
-    """What ALP-GMM has seen of one environment."""
+    """The memory and the mixture of ALP-GMM for one environment."""
 
     def __init__(self, teacher: AlpGmm, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
-        self._history = History(len(box.low), MOST)
+        self._history = TeacherHistory(len(box.low), MOST)
         self._progress: list[float] = []
         self._mixture: Mixture | None = None
 
     def propose(self) -> Array:
-        """Draw a task from the mixture, or, now and then and before there is one, from the box."""
+        """Draw a task from the mixture, or uniformly for a random share and before the first fit."""
         if self._mixture is None or self._generator.random() < self._teacher.random_share:
             return self._box.task(self._generator.random(len(self._box.low)))
         return self._box.task(self._mixture.draw(self._generator))
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Compare with the nearest task before; fit when it is time."""
+        """Add the progress since the nearest earlier task; fit a mixture when it is due."""
         if not isfinite(outcome):
             return
         teacher, point = self._teacher, self._box.scaled(task)
         worst, best = (-inf if teacher.worst is None else teacher.worst), teacher.best
-        heard = min(max(outcome, worst), inf if best is None else best)
-        self._progress.append(self._progress_of(point, heard))
-        self._history.add(point, heard)
+        clipped = min(max(outcome, worst), inf if best is None else best)
+        # Before `add`, because the nearest task must be an earlier one.
+        self._progress.append(self._progress_of(point, clipped))
+        self._history.add(point, clipped)
         if len(self._progress) == teacher.fit_every:
             self._fit()
             self._progress.clear()
@@ -156,5 +158,6 @@ class AlpGmmLessons:
         best = outcomes.max() if self._teacher.best is None else self._teacher.best
         progress = np.asarray(self._progress) / (best - worst if best > worst else 1.0)
         points = self._history.points[-len(progress) :]
+        # scikit-learn takes a seed, drawn here so that equal runs fit equal mixtures.
         seed = int(self._generator.integers(2**31))
         self._mixture = fit(np.column_stack([points, progress]), self._teacher.gaussians, seed)

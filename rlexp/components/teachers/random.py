@@ -1,4 +1,4 @@
-"""The teacher that learns nothing."""
+"""The random teacher: draws every task uniformly."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from rlexp.protocol.identity import Identity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomTeacher:
-    """Uniform draws from the box: the reference that every other teacher has to beat.
+    """Uniform draws within the bounds: the baseline for all other teachers.
 
     Portelas et al. 2019, section 5.1 (Random).
     """
@@ -22,21 +22,21 @@ class RandomTeacher:
 
     @property
     def splits(self) -> bool:
-        """No: what is evaluated stays as it is declared."""
+        """False: teachers do not change evaluation."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with contexts from this teacher, if it is for training."""
+        """Return the environment with contexts from this teacher for training, else unchanged."""
         return taught(environment, stage, self, None)
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Begin to teach an environment."""
+        """Return new lessons for one environment."""
         return RandomLessons(low, high, generator)
 
 
 @dataclass(frozen=True, slots=True)
 class RandomLessons:
-    """Draws between two corners of a box."""
+    """Uniform draws between two corners of a box."""
 
     low: Array
     high: Array
@@ -47,5 +47,5 @@ class RandomLessons:
         return self.generator.uniform(self.low, self.high)
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Ignore it."""
+        """Ignore the outcome."""
         del task, outcome

@@ -1,4 +1,4 @@
-"""A teacher of tasks that succeed now and then."""
+"""The teacher of intermediate difficulty: proposes tasks with a medium rate of success."""
 
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -8,14 +8,14 @@ import numpy as np
 from annotated_types import Interval
 
 from rlexp.components.teachers import Array, Lessons
-from rlexp.components.teachers.history import History, UnitBox
+from rlexp.components.teachers.task_history import TeacherHistory, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
 CANDIDATES = 50
-"""Tasks of which one is chosen."""
+"""Number of random tasks among which one is chosen."""
 
 Share = Annotated[float, Interval(ge=0, le=1)]
 
@@ -24,29 +24,29 @@ Share = Annotated[float, Interval(ge=0, le=1)]
 class SuccessRate:
     """Tasks of intermediate difficulty: those whose rate of success lies between two bounds.
 
-    The goals of Florensa et al. 2018, section 4.1 (GOID), with R_min and R_max of theirs. In
-    place of their generative network stand uniform draws, each judged by the newest episodes of
-    the tasks nearest to it; where none is between the bounds, the one that is nearest to them is
-    taken.
+    The goals of intermediate difficulty of Florensa et al. 2018, section 4.1 (GOID), with their
+    R_min and R_max. Instead of their generative network, candidates are drawn uniformly, and the
+    success rate of a candidate is estimated from the nearest episodes in memory. If no candidate
+    lies between the bounds, the candidate closest to them is chosen.
     """
 
     identity: ClassVar = Identity("teacher", "success_rate")
 
     outcome: str
-    """What an episode counts for: `return`, or a measure of it (`success`)."""
+    """Outcome of an episode: `return`, or the name of a measure (`success`)."""
     success_from: Annotated[float, Interval(gt=-inf, lt=inf)] | None
-    """Outcome from which on it is a success; null: half-way between the lowest and the highest
-    that are remembered."""
+    """Smallest outcome of a success; null takes the middle between the lowest and the highest
+    outcome in memory."""
     minimum: Share
     """Rate of success below which a task is too hard, R_min."""
     maximum: Share
-    """Rate above which it is too easy, R_max."""
+    """Rate of success above which a task is too easy, R_max."""
     neighbours: Annotated[int, Interval(ge=1, le=1000)]
-    """Episodes, the nearest, by which a task is judged."""
+    """Number of nearest episodes from which a rate of success is estimated."""
     window: Annotated[int, Interval(ge=1, le=10_000)]
-    """Episodes of one environment that are remembered, the newest."""
+    """Number of newest episodes of one environment in memory."""
     random_share: Share
-    """Of tasks that are drawn uniformly from the box all the same."""
+    """Share of tasks that are drawn uniformly."""
 
     def __post_init__(self) -> None:
         if self.minimum > self.maximum:
@@ -60,30 +60,30 @@ class SuccessRate:
 
     @property
     def splits(self) -> bool:
-        """No: what is evaluated stays as it is declared."""
+        """False: teachers do not change evaluation."""
         return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
-        """Return the environment with contexts from this teacher, if it is for training."""
+        """Return the environment with contexts from this teacher for training, else unchanged."""
         return taught(environment, stage, self, self.outcome)
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Begin to teach an environment."""
+        """Return new lessons for one environment."""
         return SuccessRateLessons(self, UnitBox(low, high), generator)
 
 
 class SuccessRateLessons:
-    """What this teacher has seen of one environment."""
+    """The memory of this teacher for one environment."""
 
     def __init__(self, teacher: SuccessRate, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
-        self._history = History(len(box.low), teacher.window)
+        self._history = TeacherHistory(len(box.low), teacher.window)
 
     def propose(self) -> Array:
-        """Choose a task, or, now and then and before enough is known, draw any."""
+        """Choose a candidate; a random share, and all first tasks, are uniform draws."""
         teacher, dimensions = self._teacher, len(self._box.low)
-        known = len(self._history) >= teacher.neighbours
-        if not known or self._generator.random() < teacher.random_share:
+        can_estimate = len(self._history) >= teacher.neighbours
+        if not can_estimate or self._generator.random() < teacher.random_share:
             return self._box.task(self._generator.random(dimensions))
         candidates = self._generator.random((CANDIDATES, dimensions))
         rates = self._rates(candidates)
@@ -91,20 +91,25 @@ class SuccessRateLessons:
         return self._box.task(candidates[np.argmin(np.maximum(outside, 0.0))])
 
     def learn(self, task: Array, outcome: float) -> None:
-        """Remember the episode."""
+        """Add the episode to the memory."""
         if isfinite(outcome):
             self._history.add(self._box.scaled(task), outcome)
 
     def _rates(self, candidates: Array) -> Array:
-        """Rates of success near some points (candidates × dimensions); shape: candidates."""
+        """Return the estimated rate of success of each candidate (candidates).
+
+        Args:
+            candidates: Points of the unit cube (candidates × dimensions).
+        """
         nearest = self._history.nearest(candidates, self._teacher.neighbours)
         rates: Array = self._successes()[nearest].mean(axis=1)
         return rates
 
     def _successes(self) -> Array:
-        """Whether each episode that is remembered was a success, 0 or 1."""
+        """Return 1 for each episode in memory that was a success, else 0."""
         outcomes = self._history.outcomes
         bound = self._teacher.success_from
         if bound is None:
+            # Halved before the sum, which could overflow.
             bound = float(outcomes.min() / 2 + outcomes.max() / 2)
         return (outcomes >= bound).astype(np.float64)

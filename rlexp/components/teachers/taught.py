@@ -1,4 +1,4 @@
-"""An environment whose contexts a teacher chooses."""
+"""The wrapper of an environment whose contexts a teacher chooses."""
 
 import math
 from typing import Any, SupportsFloat
@@ -13,21 +13,22 @@ from rlexp.errors import ConfigError, EnvironmentFault
 
 Env = gym.Env[Any, Any]
 RETURN = "return"
-"""The outcome that is the sum of an episode's rewards, as they are where the teacher stands."""
+"""The outcome that is the sum of rewards of an episode, as this wrapper receives them."""
 
 
 def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None) -> Env:
-    """Return the environment with contexts from a teacher if it is for training, or itself.
+    """Return the environment with contexts from a teacher for training, else unchanged.
 
     Args:
-        environment: With a wrapper that declares contexts: that has `context_low` and
-            `context_high` (dimensions), and `plan_next`, which the next reset obeys,
-            and `as_trained`, which gives the context of training that is nearest to a proposal.
-        stage: What it is made for.
-        teacher: What chooses.
-        outcome: What it learns from: `return`, or a measure of an episode by its name. None is
-            for one whose proposals depend on its generator alone: only then is a run with it
-            continued, after it was killed, and not begun anew.
+        environment: The environment with a wrapper that declares contexts: attributes
+            `context_low` and `context_high` (dimensions), a method `plan_next` that sets the
+            context of the next reset, and a method `as_trained` that returns the training
+            context nearest to a proposal.
+        stage: The use of the environment.
+        teacher: The teacher.
+        outcome: The outcome that the teacher learns from: `return`, or the name of a measure.
+            None is for a teacher whose proposals depend on its generator alone; only with such a
+            teacher can a killed run be continued instead of started from scratch.
 
     Raises:
         ConfigError: The environment declares no contexts.
@@ -48,7 +49,7 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
 
 
 class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment that asks a teacher at every reset, and tells it how each episode ended."""
+    """Takes the context of each episode from a teacher, and reports the outcome to it."""
 
     def __init__(self, env: Env, teacher: Teacher, outcome: str | None) -> None:
         super().__init__(env)
@@ -60,16 +61,17 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._lessons: Lessons | None = None
         self._task = self._low
         self._return = 0.0
-        # An array, for counters are put back as a run is continued: lessons cannot be, and a
-        # teacher of another package is not looked into.
+        # The number of reported outcomes, as an array: a replay sets plain counters to their old
+        # values, but must fail here, since it cannot restore lessons, and digests skip teachers
+        # from other packages.
         self._told = np.zeros(1)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset to what the teacher proposes; lessons begin with a seed, or with the first reset."""
+        """Reset to the proposed context; a seed, or the first reset, starts new lessons."""
         if seed is not None or self._lessons is None:
-            # The generator is the seeded one only after this.
+            # This reset seeds the generator that the lessons draw from.
             self.env.reset(seed=seed, options=options)
             self._lessons = self._teacher.begin(self._low, self._high, self.np_random)
         self._task = self._as_trained(self._lessons.propose())
@@ -78,15 +80,15 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(options=options)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step; an episode that is cut by a reset is not told."""
+        """Step; report the outcome at the end of an episode. A reset before the end reports none."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._outcome is not None:
             self._return += float(reward)
             if terminated or truncated:
-                self._tell(self._outcome, info)
+                self._report_outcome(self._outcome, info)
         return observation, reward, terminated, truncated, info
 
-    def _tell(self, outcome: str, info: dict[str, Any]) -> None:
+    def _report_outcome(self, outcome: str, info: dict[str, Any]) -> None:
         assert self._lessons is not None, "stepped before a reset"
         if outcome == RETURN:
             value = self._return

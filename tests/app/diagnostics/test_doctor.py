@@ -109,7 +109,7 @@ SUSPECT = {
     "Constant": ("seeding", "another seed changes nothing in 10 steps"),
     "Ageing": (
         "resume",
-        f"{STARTS_AGAIN}: the observation after step 3 differs as its episode is repeated",
+        f"{STARTS_AGAIN}: the observation after step 3 differs when its episode is replayed",
     ),
     "WrongDtype": ("observations", "reset: observation has dtype float64, declared is float32"),
 }

@@ -1,4 +1,4 @@
-"""What the attributes of an environment hold is told, the same in every process."""
+"""The texts of the attributes of an environment are equal in every process."""
 
 import copy
 import os
@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import environment_fingerprint
-from rlexp.training.environment_fingerprint import compare_attributes, read_attributes
-from rlexp.training.memory import NotRepeatable
+from rlexp.training import env_attributes
+from rlexp.training.env_attributes import compare_attributes, read_attributes
+from rlexp.training.episode_log import NotReplayable
 
 
 class Phase(Enum):
-    """Of a curriculum."""
+    """A phase of a curriculum."""
 
     EASY = 1
     HARD = 2
@@ -46,19 +46,19 @@ class Node:
 
 
 class Holder:
-    """A layer that holds one thing."""
+    """A layer with one attribute."""
 
     def __init__(self, held: Any) -> None:
         self.held = held
 
 
-def told(held: Any) -> str | None:
-    """What is told of an attribute that holds something."""
+def text_of(held: Any) -> str | None:
+    """The text of an attribute that holds a value."""
     return read_attributes([Holder(held)]).get("0 Holder held")
 
 
 def node(*numbers: int) -> Node:
-    """Nodes that follow one another, in a circle."""
+    """Nodes that refer to one another in a circle."""
     nodes = [Node(number) for number in numbers]
     for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
         one.next = other
@@ -69,9 +69,9 @@ SHORT = {61: "61", 0.5: "0.5", "easy": "'easy'", np.int64(3): "np.int64(3)"}
 
 
 @pytest.mark.parametrize(("held", "text"), SHORT.items())
-def test_short_values_are_told_as_they_are(held: Any, text: str) -> None:
-    """So that a reason can name them."""
-    assert text == told(held)
+def test_short_values_are_stored_as_they_are(held: Any, text: str) -> None:
+    """Short numbers and strings are stored as they are, so that errors can show them."""
+    assert text == text_of(held)
 
 
 def drawn(generator: Any) -> Any:
@@ -130,13 +130,13 @@ def stepped(env: Walk) -> Walk:
 
 
 @pytest.mark.parametrize("case", DIFFERENT)
-def test_different_values_are_told_apart(case: str) -> None:
-    """What is the same is told the same."""
+def test_different_values_have_different_texts(case: str) -> None:
+    """Different values have different texts, and equal values equal texts."""
     one, other = DIFFERENT[case]
 
-    assert told(one()) is not None
-    assert told(one()) == told(one())
-    assert told(one()) != told(other())
+    assert text_of(one()) is not None
+    assert text_of(one()) == text_of(one())
+    assert text_of(one()) != text_of(other())
 
 
 EQUAL: dict[str, tuple[Any, Any]] = {
@@ -148,37 +148,37 @@ EQUAL: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", EQUAL)
-def test_equal_values_are_told_the_same(case: str) -> None:
-    """Whatever the order in which they came to be, or lie in memory."""
+def test_equal_values_have_equal_texts(case: str) -> None:
+    """Equal values have equal texts, regardless of insertion order or memory layout."""
     one, other = EQUAL[case]
 
-    assert told(one) == told(other)
+    assert text_of(one) == text_of(other)
 
 
 OTHERS = [None, object(), len, threading.Lock(), gym.spaces.Discrete(2), Walk, SimpleNamespace()]
 
 
 @pytest.mark.parametrize("held", OTHERS, ids=lambda held: type(held).__name__)
-def test_other_objects_are_passed_over(held: Any) -> None:
-    """What lies in them is unknown; None is what an attribute holds that is not needed yet."""
-    assert told(held) is None
+def test_objects_of_other_packages_are_skipped(held: Any) -> None:
+    """Objects of other packages are skipped, and None counts as no attribute."""
+    assert text_of(held) is None
 
 
 def test_objects_of_other_packages_are_only_counted() -> None:
-    """In a container their number and class shows."""
-    one, two, three = (told([SimpleNamespace(number=n) for n in range(k)]) for k in (1, 2, 2))
+    """In a container, only the number and the class of foreign objects count."""
+    one, two, three = (text_of([SimpleNamespace(number=n) for n in range(k)]) for k in (1, 2, 2))
 
     assert one != two
     assert two == three
 
 
-def test_objects_in_sets_are_not_looked_into() -> None:
-    """They have no order that another process shares."""
-    assert told({Node(1), Node(2)}) == told({Node(3), Node(4)})
+def test_objects_in_sets_are_not_read() -> None:
+    """Objects in sets are not read, because sets have no stable order."""
+    assert text_of({Node(1), Node(2)}) == text_of({Node(3), Node(4)})
 
 
-def test_layers_are_told_one_by_one() -> None:
-    """By number, class and name; ours are left out, and nobody follows what leads to the next."""
+def test_layers_are_read_one_by_one() -> None:
+    """Keys hold number, class and name; rlexp's own layers and links to layers are left out."""
     env = gym.wrappers.TimeLimit(Walk(), 7)
     env.reset(seed=1)
 
@@ -190,26 +190,26 @@ def test_layers_are_told_one_by_one() -> None:
 
 
 def test_circle_of_containers_ends() -> None:
-    """At some depth nobody looks any further."""
+    """A reference cycle ends at a fixed depth."""
     circle: list[Any] = [np.zeros(1)]
     circle.append(circle)
 
-    assert told(circle) == told(copy.deepcopy(circle))
+    assert text_of(circle) == text_of(copy.deepcopy(circle))
 
 
-def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than take for ever."""
-    monkeypatch.setattr(environment_fingerprint, "MOST_PARTS", 100)
+def test_a_too_large_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value with too many parts is refused instead of read for a long time."""
+    monkeypatch.setattr(env_attributes, "MOST_PARTS", 100)
 
-    assert told([[1.0]] * 20) is not None
-    with pytest.raises(NotRepeatable, match=r"^held of Holder holds too much to be compared$"):
-        told([[1.0]] * 200)
+    assert text_of([[1.0]] * 20) is not None
+    with pytest.raises(NotReplayable, match=r"^held of Holder holds too much to be compared$"):
+        text_of([[1.0]] * 200)
 
 
-def test_every_process_tells_the_same() -> None:
-    """Though each has its own way to hash a string."""
+def test_every_process_gives_the_same_text() -> None:
+    """Texts are equal in two processes with different string hashes."""
     held = [{"a", "b", "c", "d"}, {"x": 1, 2: "y"}]
-    code = f"import test_attributes as t; h = {held}; print(hash('a')); print(t.told(h))"
+    code = f"import test_env_attributes as t; h = {held}; print(hash('a')); print(t.text_of(h))"
     other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
 
     done = subprocess.run(
@@ -222,17 +222,17 @@ def test_every_process_tells_the_same() -> None:
 
     its_hash, its_digest = done.stdout.splitlines()
     assert int(its_hash) != hash("a")
-    assert its_digest == told(held)
+    assert its_digest == text_of(held)
     assert its_digest.startswith("blake2b ")
 
 
 REASONS = [
-    ("2", "61", "episodes of Cart is 2 after the repetition and was 61"),
-    (None, "61", "episodes of Cart is nothing after the repetition and was 61"),
-    ("2", None, "episodes of Cart is 2 after the repetition and was nothing"),
-    ("blake2b ab", "blake2b cd", "episodes of Cart differs after the repetition"),
-    ("blake2b ab", None, "episodes of Cart differs after the repetition"),
-    ("'a b'", "'blake2b '", "episodes of Cart is 'a b' after the repetition and was 'blake2b '"),
+    ("2", "61", "episodes of Cart is 2 after the replay and was 61"),
+    (None, "61", "episodes of Cart is nothing after the replay and was 61"),
+    ("2", None, "episodes of Cart is 2 after the replay and was nothing"),
+    ("blake2b ab", "blake2b cd", "episodes of Cart differs after the replay"),
+    ("blake2b ab", None, "episodes of Cart differs after the replay"),
+    ("'a b'", "'blake2b '", "episodes of Cart is 'a b' after the replay and was 'blake2b '"),
 ]
 
 
@@ -240,13 +240,13 @@ REASONS = [
 def test_difference_names_the_attribute(
     present: str | None, past: str | None, reason: str
 ) -> None:
-    """And what it holds, where that is short."""
+    """A difference names the attribute, and its values if they are short."""
     now, then = (
         {"0 Cart mass": "1", **({} if text is None else {"1 Cart episodes": text})}
         for text in (present, past)
     )
 
-    with pytest.raises(NotRepeatable) as caught:
+    with pytest.raises(NotReplayable) as caught:
         compare_attributes(now, then)
     assert str(caught.value) == reason
     compare_attributes(now, now)

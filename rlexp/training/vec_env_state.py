@@ -1,4 +1,8 @@
-"""The state of a whole vector of environments, taken by how it came about and put back by replay."""
+"""The state of a vector of environments: captured as episode logs, and restored by replay.
+
+Most environments cannot save their state. A fresh environment reaches the same state by replaying
+the current episode: the same generator states, one reset, and the same actions.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,93 +17,93 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.stacked_observations import StackedObservations
 
-from rlexp.training.draws import plain
-from rlexp.training.memory import NotRepeatable, in_one_line
-from rlexp.training.processes import EnvironmentDied, ProcessVector
-from rlexp.training.repeatable import REASON
+from rlexp.training.episode_log import NotReplayable, in_one_line
+from rlexp.training.replayable_env import REASON
+from rlexp.training.rng_state import to_plain_tree
+from rlexp.training.subprocess_vec_env import EnvironmentDied, ForkedVecEnv
 from rlexp.training.vectorise import running_statistics
 
 REPLAY_LIMIT = 30.0
-"""Seconds that the replay of the present episodes may take."""
+"""Seconds that the replay of the current episodes may take."""
 
-__all__ = ["REPLAY_LIMIT", "NotRepeatable", "capture", "restore"]
+__all__ = ["REPLAY_LIMIT", "NotReplayable", "capture_vec_env", "restore_vec_env"]
 
 
-def capture(vector: VecEnv) -> dict[str, Any]:
-    """The state of a vector between two steps; never raises.
+def capture_vec_env(vector: VecEnv) -> dict[str, Any]:
+    """Return the state of a vector between two steps; never raises.
 
     Returns:
-        A tree of JSON values and arrays, all copied: for each environment what
-        `RepeatableEnvironment.situation` says, for each wrapper of the vector what it knows. Where
-        the state cannot be reproduced, only a `reason`.
+        A tree of JSON values and arrays, all copied: the result of
+        `ReplayableEnvironment.situation` for each environment, and the state of each wrapper of
+        the vector. If the state cannot be restored, only a `reason`.
     """
     try:
-        layers = [_layer(layer) for layer in _layers(vector)]
-        members = list(_members(vector.unwrapped))
+        layers = [_capture_layer(layer) for layer in _vec_wrappers(vector)]
+        members = list(_capture_members(vector.unwrapped))
     except Exception as error:  # noqa: BLE001
         return {REASON: in_one_line(error)}
     return {"members": members, "layers": layers}
 
 
-def restore(
+def restore_vec_env(
     vector: VecEnv, situation: dict[str, Any], *, beat: Callable[[], object] = lambda: None
 ) -> None:
-    """Bring a freshly built vector of the same configuration into a state that was captured.
+    """Restore a captured state in a freshly built vector of the same configuration.
 
-    The environments replay their present episodes, which may draw from the global generators of
-    this process: put those back afterwards.
+    The environments replay their current episodes, which may draw from the global generators of
+    this process: restore these generators afterwards.
 
     Args:
-        vector: As built, before its first reset.
-        situation: What `capture` returned.
-        beat: Called again and again meanwhile, as long as it goes on; what it raises is passed on.
+        vector: The fresh vector, before its first reset.
+        situation: The result of `capture_vec_env`.
+        beat: Called repeatedly during the replay; its exceptions are passed on.
 
     Raises:
-        NotRepeatable: The state cannot be reproduced to the byte; says why. The vector is of no
-            use any more.
+        NotReplayable: The state cannot be restored bit for bit; the message says why. The vector
+            is unusable afterwards.
     """
     if REASON in situation:
-        raise NotRepeatable(situation[REASON])
-    layers = list(_layers(vector))
+        raise NotReplayable(situation[REASON])
+    layers = list(_vec_wrappers(vector))
     if [type(layer).__name__ for layer in layers] != [s["kind"] for s in situation["layers"]]:
-        raise NotRepeatable("the wrappers of the environments are others now")
+        raise NotReplayable("the wrappers of the vector differ from those of the checkpoint")
     if vector.num_envs != len(situation["members"]):
-        raise NotRepeatable("the number of environments is another now")
+        raise NotReplayable("the number of environments differs from that of the checkpoint")
     _replay(vector.unwrapped, situation["members"], beat)
     for layer, state in zip(layers, situation["layers"], strict=True):
-        _put_back(layer, state)
+        _restore_layer(layer, state)
 
 
-def _layers(vector: VecEnv) -> Iterator[VecEnvWrapper]:
+def _vec_wrappers(vector: VecEnv) -> Iterator[VecEnvWrapper]:
     while isinstance(vector, VecEnvWrapper):
         yield vector
         vector = vector.venv
 
 
-def _members(vector: VecEnv) -> Iterator[dict[str, Any]]:
-    # One by one: where one is dead, no other's answer is left lying in its pipe.
+def _capture_members(vector: VecEnv) -> Iterator[dict[str, Any]]:
+    # One by one: if a process is dead, no unread reply of another is left in its pipe.
     for position in range(vector.num_envs):
         (situation,) = vector.env_method("situation", indices=position)
         if REASON in situation:
-            raise NotRepeatable(f"environment {position}: {situation[REASON]}")
+            raise NotReplayable(f"environment {position}: {situation[REASON]}")
         yield situation
 
 
 def _replay(vector: VecEnv, situations: list[dict[str, Any]], beat: Callable[[], object]) -> None:
     try:
-        reasons = _resumed(vector, situations, beat)
+        reasons = _resume_all(vector, situations, beat)
     except EnvironmentDied as error:
-        raise NotRepeatable(f"{error} as it repeated its episode") from error
+        raise NotReplayable(f"{error} while it replayed its episode") from error
     for position, reason in enumerate(reasons):
         if reason is not None:
-            raise NotRepeatable(f"environment {position}: {reason}")
+            raise NotReplayable(f"environment {position}: {reason}")
 
 
-def _resumed(
+def _resume_all(
     vector: VecEnv, situations: list[dict[str, Any]], beat: Callable[[], object]
 ) -> list[str | None]:
-    """For each environment, why it is not where it was, or nothing."""
-    if isinstance(vector, ProcessVector):
+    """Return for each environment the reason why its replay failed, or None."""
+    if isinstance(vector, ForkedVecEnv):
         return vector.resume(situations, REPLAY_LIMIT, beat)
     deadline = time.monotonic() + REPLAY_LIMIT
     reasons: list[str | None] = []
@@ -109,18 +113,20 @@ def _resumed(
     return reasons
 
 
-def _layer(layer: VecEnvWrapper) -> dict[str, Any]:
-    """What a wrapper of the vector knows."""
+def _capture_layer(layer: VecEnvWrapper) -> dict[str, Any]:
+    """Return the state of a wrapper of the vector."""
     state: dict[str, Any] = {"kind": type(layer).__name__}
     match layer:
         case VecNormalize():
             return state | {
                 "statistics": {
-                    name: plain({"mean": each.mean, "variance": each.var, "count": each.count})
+                    name: to_plain_tree(
+                        {"mean": each.mean, "variance": each.var, "count": each.count}
+                    )
                     for name, each in running_statistics(layer).items()
                 },
                 "returns": layer.returns.copy(),
-                "observations": plain(getattr(layer, "old_obs", None)),
+                "observations": to_plain_tree(getattr(layer, "old_obs", None)),
                 "rewards": layer.old_reward.copy(),
             }
         case VecFrameStack():
@@ -128,20 +134,20 @@ def _layer(layer: VecEnvWrapper) -> dict[str, Any]:
             return state | {"stacks": {name: s.stacked_obs.copy() for name, s in stacks}}
         case VecTransposeImage():
             return state
-    raise NotRepeatable(f"{type(layer).__name__} may remember what is not known here")
+    raise NotReplayable(f"{type(layer).__name__} may hold state that rlexp cannot save")
 
 
-def _put_back(layer: VecEnvWrapper, state: dict[str, Any]) -> None:
+def _restore_layer(layer: VecEnvWrapper, state: dict[str, Any]) -> None:
     match layer:
         case VecNormalize():
-            # In place: an evaluation may share them.
+            # In place: the evaluation vector may share these objects.
             for name, statistics in running_statistics(layer).items():
-                saved = plain(state["statistics"][name])
+                saved = to_plain_tree(state["statistics"][name])
                 statistics.mean, statistics.var = saved["mean"], saved["variance"]
                 statistics.count = saved["count"]
             layer.returns, layer.old_reward = state["returns"].copy(), state["rewards"].copy()
             if state["observations"] is not None:
-                layer.old_obs = plain(state["observations"])
+                layer.old_obs = to_plain_tree(state["observations"])
         case VecFrameStack():
             for name, stack in _stacks(layer.stacked_obs):
                 stack.stacked_obs = state["stacks"][name].copy()

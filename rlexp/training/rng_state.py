@@ -1,4 +1,4 @@
-"""The generators that an environment may draw from, read and written as plain values."""
+"""The random generators that an environment may draw from: reading and restoring their states."""
 
 import random
 from collections.abc import Iterator
@@ -15,24 +15,25 @@ SPACE = "space"
 _GLOBAL = ("python", "numpy", "torch")
 _BIT_GENERATORS = {"PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"}
 _LONG = 600
-"""Numbers from which on a tuple is kept as an array: the state of Python's generator has 625."""
+"""Tuples of more numbers become arrays; the state of Python's generator has 625."""
 
 
 class Generators:
-    """The generators of an environment, of its spaces, and of its process if that is its own."""
+    """The generators of an environment, its spaces and, in a separate process, the global ones."""
 
     def __init__(self, env: Env, *, own_process: bool) -> None:
-        """Look at the environment and all its wrappers.
+        """Collect the generators of an environment and of all its wrappers.
 
         Args:
             env: The environment with its wrappers.
-            own_process: Nothing else in this process draws from the global generators.
+            own_process: Whether only this environment draws from the global generators here.
         """
         self._owners = _owners(env)
         self._own_process = own_process
 
     def read(self) -> dict[str, Any]:
-        """The state of every generator that there is, by its name; `plain` makes it plain."""
+        """Return the state of every existing generator by name, as `to_plain_tree` accepts it."""
+        # The private attribute: the property `np_random` would create and seed a generator.
         states: dict[str, Any] = {
             name: owner._np_random.bit_generator.state  # noqa: SLF001
             for name, owner in self._owners.items()
@@ -41,7 +42,7 @@ class Generators:
         return states | read_globals() if self._own_process else states
 
     def write(self, states: dict[str, Any]) -> None:
-        """Put generators into states that were read and made plain."""
+        """Restore states that `read` returned and `to_plain_tree` converted."""
         for name, state in states.items():
             if name in _GLOBAL:
                 _write_global(name, state)
@@ -50,7 +51,7 @@ class Generators:
 
 
 def read_globals() -> dict[str, Any]:
-    """The states of the generators that everything in this process shares, by name."""
+    """Return the states of the global generators of Python, NumPy and torch by name."""
     return {
         "python": random.getstate(),
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002
@@ -59,17 +60,17 @@ def read_globals() -> dict[str, Any]:
 
 
 def seed_globals(seed: int) -> None:
-    """Seed them all."""
+    """Seed the global generators of Python, NumPy and torch."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    # Not torch.manual_seed, which reaches for accelerators.
+    # Not torch.manual_seed, which also seeds accelerators and may initialise them.
     torch.default_generator.manual_seed(seed)
 
 
 @contextmanager
 def undisturbed_globals() -> Iterator[None]:
-    """Put them back afterwards, whatever is drawn meanwhile."""
-    states = plain(read_globals())
+    """Restore the states of the global generators at the end of the block."""
+    states = to_plain_tree(read_globals())
     try:
         yield
     finally:
@@ -77,11 +78,11 @@ def undisturbed_globals() -> Iterator[None]:
             _write_global(name, state)
 
 
-def plain(value: Any) -> Any:
-    """A copy of a tree as JSON values and arrays.
+def to_plain_tree(value: Any) -> Any:
+    """Return a copy of a tree that holds only JSON values and arrays.
 
     Raises:
-        TypeError: It holds anything else.
+        TypeError: A value has another type.
     """
     match value:
         case None | bool() | int() | float() | str():
@@ -89,33 +90,34 @@ def plain(value: Any) -> Any:
         case np.ndarray() | np.generic() if not value.dtype.hasobject:
             return np.array(value)
         case dict():
-            return {str(key): plain(each) for key, each in value.items()}
+            return {str(key): to_plain_tree(each) for key, each in value.items()}
         case tuple() if len(value) > _LONG:
             return np.asarray(value, dtype=np.uint32)
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [to_plain_tree(each) for each in value]
         case torch.Tensor():
             return value.numpy().copy()
-    raise TypeError(f"a {type(value).__name__} cannot be written down")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be stored in a checkpoint")
 
 
-def layers(env: Env) -> list[Any]:
-    """The wrappers of an environment, the outermost first, and the environment itself."""
-    found: list[Any] = [env]
-    while isinstance(found[-1], gym.Wrapper):
-        found.append(found[-1].env)
-    return found
+def wrapper_stack(env: Env) -> list[Any]:
+    """Return the wrappers of an environment, outermost first, then the bare environment."""
+    stack: list[Any] = [env]
+    while isinstance(stack[-1], gym.Wrapper):
+        stack.append(stack[-1].env)
+    return stack
 
 
 def _owners(env: Env) -> dict[str, Any]:
-    """Whatever may have a generator: the environment, its spaces, and those of its wrappers."""
+    """Return the owners of generators: the environment and the spaces of all layers."""
     spaces: dict[int, Any] = {}
-    stack = layers(env)
+    stack = wrapper_stack(env)
     for layer in stack:
         for space in (layer.action_space, layer.observation_space):
+            # By identity: wrappers often share the space object of the layer below.
             spaces |= {id(each): each for each in _with_parts(space)}
-    named = {f"{SPACE} {number}": space for number, space in enumerate(spaces.values())}
-    return {ENVIRONMENT: stack[-1], **named}
+    numbered = {f"{SPACE} {number}": space for number, space in enumerate(spaces.values())}
+    return {ENVIRONMENT: stack[-1], **numbered}
 
 
 def _with_parts(space: Any) -> Iterator[Any]:
@@ -130,7 +132,7 @@ def _write(owner: Any, state: dict[str, Any]) -> None:
     generator = owner._np_random  # noqa: SLF001
     if generator is None or type(generator.bit_generator).__name__ != name:
         if name not in _BIT_GENERATORS:
-            raise TypeError(f"a generator of kind {name} is unknown here")
+            raise TypeError(f"the bit generator {name} is not supported")
         generator = np.random.Generator(getattr(np.random, name)())
         owner._np_random = generator  # noqa: SLF001
     generator.bit_generator.state = state

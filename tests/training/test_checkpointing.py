@@ -1,4 +1,4 @@
-"""When a training is copied and published, and what happens where that fails."""
+"""When a training is copied and published, and what happens if that fails."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainings import TINY, Memory, shared, trained
+from trainings import TINY, RecordingListener, shared, trained
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Checkpoint, Transitions
@@ -30,22 +30,22 @@ SAC = (
 )
 
 
-class Clock(Memory):
+class Clock(RecordingListener):
     """A listener for which every step takes a second."""
 
     def beat(self, step: int) -> None:
-        """Time passes."""
+        """Advance the clock."""
         super().beat(step)
         self.time = float(step)
 
 
-def steps(memory: Memory) -> list[int]:
-    """Where checkpoints were published."""
+def steps(memory: RecordingListener) -> list[int]:
+    """The steps at which checkpoints were published."""
     return [c.step for c in memory.checkpoints]
 
 
 def interrupted(folder: Path, at: int, *words: str, **operational: Any) -> Clock:
-    """A training that is asked to end at a step."""
+    """A training that receives a stop request at a step."""
     listener = Clock(folder)
     listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), at
     trained(folder, *words, listener=listener, **operational)
@@ -53,7 +53,7 @@ def interrupted(folder: Path, at: int, *words: str, **operational: Any) -> Clock
 
 
 def test_time_makes_checkpoints_due(tmp_path: Path) -> None:
-    """Every two minutes, at the first rollout after that; each costs what it says."""
+    """A checkpoint is published at the first rollout after every two minutes, with its cost."""
     memory, _ = trained(tmp_path, *SMALL, listener=Clock(tmp_path), checkpoint_minutes=2)
     assert [128, 256] == steps(memory)
     events = [e for e in memory.events if isinstance(e, Checkpointed)]
@@ -63,15 +63,15 @@ def test_time_makes_checkpoints_due(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [Ending.INTERRUPTED, Ending.PRUNED])
 def test_an_interrupted_training_leaves_its_newest_copy(ending: Ending, tmp_path: Path) -> None:
-    """Asked to end in mid-rollout, it publishes the state in which that rollout began."""
+    """A stop request within a rollout publishes the state at the start of that rollout."""
     listener = Clock(tmp_path)
     listener.request, listener.request_at = StopRequest(ending, "enough"), 150
     trained(tmp_path, *SMALL, listener=listener)
     assert ([128] if ending is Ending.INTERRUPTED else []) == steps(listener)
 
 
-def test_a_training_that_is_asked_twice_continues_twice(tmp_path: Path) -> None:
-    """Interrupted at two moments, it still ends with the weights of the control."""
+def test_a_training_that_is_interrupted_twice_continues_twice(tmp_path: Path) -> None:
+    """A training interrupted twice still ends with the weights of the control."""
     _, control = shared(*SMALL)
     first = interrupted(tmp_path / "first", 100, *SMALL)
     second = Clock(tmp_path / "second")
@@ -83,12 +83,12 @@ def test_a_training_that_is_asked_twice_continues_twice(tmp_path: Path) -> None:
 
 
 def test_nothing_is_published_before_the_first_rollout_ends(tmp_path: Path) -> None:
-    """A training that is asked to end at once leaves nothing, and begins anew."""
+    """A training stopped in its first rollout publishes nothing and starts from scratch."""
     assert [] == steps(interrupted(tmp_path, 10, *SMALL))
 
 
 def test_experience_is_written_once(tmp_path: Path) -> None:
-    """Stretches follow one another, and hold each row that the buffer received."""
+    """Checkpoints hold consecutive stretches with each row that the buffer received."""
     memory, _ = trained(tmp_path, *SAC, "algorithm.buffer_size=1000", checkpoint_every=64)
     stretches = [c.transitions for c in memory.checkpoints]
     found = [(t.begin, t.end) for t in stretches if t is not None]
@@ -96,7 +96,7 @@ def test_experience_is_written_once(tmp_path: Path) -> None:
 
 
 def test_experience_that_the_buffer_dropped_is_not_written(tmp_path: Path) -> None:
-    """With room for 50 rows, each checkpoint holds the last 50."""
+    """With a buffer of 50 rows, each checkpoint holds the last 50."""
     memory, _ = trained(tmp_path, *SAC, "algorithm.buffer_size=50", checkpoint_every=100)
     stretches = [c.transitions for c in memory.checkpoints]
     assert [(50, 100), (150, 200), (250, 300)] == [(t.begin, t.end) for t in stretches if t]
@@ -107,7 +107,7 @@ def test_experience_that_the_buffer_dropped_is_not_written(tmp_path: Path) -> No
 def test_a_full_buffer_leaves_a_checkpoint_when_interrupted(
     evaluating: bool, tmp_path: Path
 ) -> None:
-    """Its newest copy is overwritten at the next step: it goes on to where it can be copied."""
+    """A training whose newest copy is overwritten continues to a state that can be copied."""
     every = "151" if evaluating else "null"
     words = (
         *(*SAC, "algorithm.buffer_size=50", "algorithm.train_freq=3", "budget.steps=165"),
@@ -120,10 +120,10 @@ def test_a_full_buffer_leaves_a_checkpoint_when_interrupted(
     assert ([153], control.weights) == (again.began_at, ended.weights)
 
 
-def test_what_cannot_be_copied_is_trained_all_the_same(
+def test_a_learner_that_cannot_be_copied_is_trained_without_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A learner that holds what nobody has thought of costs its checkpoints, and no run."""
+    """A learner with an unknown kind of state gets no checkpoints but finishes its run."""
     _, control = shared(*SMALL)
 
     def fail(*_: object) -> Snapshot:
@@ -134,11 +134,11 @@ def test_what_cannot_be_copied_is_trained_all_the_same(
     assert ([], control.weights) == (steps(memory), ended.weights)
 
 
-def test_beats_go_on_while_a_checkpoint_is_put_back(tmp_path: Path) -> None:
-    """A long episode is repeated step by step; who is not heard meanwhile would be killed."""
+def test_heartbeats_continue_while_a_checkpoint_is_restored(tmp_path: Path) -> None:
+    """Heartbeats continue while a long episode is replayed."""
     words = (*SMALL, "environment=pendulum")
     first = interrupted(tmp_path / "first", 190, *words)
-    again = Memory(tmp_path / "again")
+    again = RecordingListener(tmp_path / "again")
     heard: list[int] = []
     told = again.emit
 
@@ -152,7 +152,7 @@ def test_beats_go_on_while_a_checkpoint_is_put_back(tmp_path: Path) -> None:
 
 
 def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path) -> None:
-    """Damaged, of another learner, without experience: each is told, the numbers are the same."""
+    """Damaged, foreign and incomplete checkpoints are reported, and the next one is used."""
     memory, control = shared(*SAC, checkpoint_every=100)
     good = memory.saved(0)
 
@@ -176,7 +176,7 @@ def test_an_unusable_checkpoint_is_refused_and_the_next_one_taken(tmp_path: Path
 
 
 def test_where_no_checkpoint_is_usable_the_training_begins_anew(tmp_path: Path) -> None:
-    """It says why, and ends with the same weights."""
+    """The training reports why, starts from scratch, and ends with the same weights."""
     memory, control = shared(*SMALL, checkpoint_every=100)
     bad = replace(memory.saved(0), files={})
     again, ended = trained(tmp_path / "again", *SMALL, checkpoints=[bad])
@@ -185,13 +185,13 @@ def test_where_no_checkpoint_is_usable_the_training_begins_anew(tmp_path: Path) 
 
 
 def test_a_learner_that_cannot_be_interrupted_says_so(tmp_path: Path) -> None:
-    """ARS publishes its policy, and begins anew."""
+    """ARS publishes its policy, and reports that it starts from scratch."""
     words = ("algorithm=ars", "agent=linear", "algorithm.n_delta=2", *SHORT[1:])
     small = (*words, "budget.steps=400", "environment.max_episode_steps=20")
     memory, control = shared(*small, checkpoint_every=100)
     again, ended = trained(tmp_path / "again", *small, checkpoints=[memory.saved(0)])
     reasons = [e.reason for e in again.events if isinstance(e, Refused)]
-    assert ["ARS draws what it tries next before it can be interrupted"] == reasons
+    assert ["ARS has no rollouts between which it can be continued"] == reasons
     assert control.weights == ended.weights
 
 
@@ -199,18 +199,18 @@ class FullDisk(Clock):
     """A listener that cannot take checkpoints."""
 
     def checkpoint(self, checkpoint: Checkpoint) -> int:
-        """Fail as a full disk does."""
+        """Raise the error of a full disk."""
         raise OSError(28, "No space left on device")
 
 
 def test_a_checkpoint_that_cannot_be_written_is_never_swallowed(tmp_path: Path) -> None:
-    """A full disk ends the run as `disk`, which the next command takes up again."""
+    """A full disk ends the run with the failure `disk`, which the next command retries."""
     _, ended = trained(tmp_path, *SMALL, listener=FullDisk(tmp_path), checkpoint_every=100)
     assert (Ending.FAILED, Failure.DISK) == (ended.ending, ended.failure)
 
 
-def test_a_full_disk_does_not_change_how_an_interruption_is_told(tmp_path: Path) -> None:
-    """The copy is lost, the run is interrupted all the same."""
+def test_a_full_disk_does_not_change_how_an_interruption_is_recorded(tmp_path: Path) -> None:
+    """A run that cannot save its copy is still recorded as interrupted."""
     listener = FullDisk(tmp_path)
     listener.request, listener.request_at = StopRequest(Ending.INTERRUPTED, "enough"), 150
     _, ended = trained(tmp_path, *SMALL, listener=listener)
@@ -218,8 +218,8 @@ def test_a_full_disk_does_not_change_how_an_interruption_is_told(tmp_path: Path)
     assert (Ending.INTERRUPTED, "enough") == (ended.ending, ended.reason)
 
 
-class Forgetful(Memory):
-    """A store that has lost earlier experience once."""
+class Forgetful(RecordingListener):
+    """A store that loses earlier experience once."""
 
     def checkpoint(self, checkpoint: Checkpoint) -> int:
         """Refuse what builds on the experience before."""
@@ -229,7 +229,7 @@ class Forgetful(Memory):
 
 
 def test_experience_that_is_lost_on_disk_is_written_again(tmp_path: Path) -> None:
-    """The run goes on, and its checkpoint is whole."""
+    """The run continues, and its checkpoint holds all experience."""
     words = (*SAC, "algorithm.buffer_size=1000")
     memory, ended = trained(tmp_path, *words, listener=Forgetful(tmp_path), checkpoint_every=128)
     assert Ending.COMPLETED is ended.ending
@@ -238,7 +238,7 @@ def test_experience_that_is_lost_on_disk_is_written_again(tmp_path: Path) -> Non
 
 
 def test_the_time_limit_counts_what_earlier_attempts_took(tmp_path: Path) -> None:
-    """A run of 300 seconds that was interrupted after 192 has the rest left, not all of it."""
+    """A run with a limit of 300 seconds that has used 192 has 108 left."""
     first = interrupted(tmp_path / "first", 200, *SMALL, timeout=300)
     _, ended = trained(
         tmp_path / "again",

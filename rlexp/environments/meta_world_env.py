@@ -1,4 +1,4 @@
-"""Several tasks of Meta-World as one environment."""
+"""The environment of one or several tasks of Meta-World."""
 
 from functools import cache
 from typing import Any, SupportsFloat
@@ -12,33 +12,34 @@ from rlexp.environments.wrappers import imported
 Env = gymnasium.Env[Any, Any]
 Array = np.ndarray[Any, Any]
 _OBSERVED = 39
-"""Numbers of one observation: the present and the last frame of 18, and the goal."""
-_REACH = 4
-"""Numbers of an action: where the hand moves, and how far the gripper closes."""
+"""Entries of an observation: the current and the last frame with 18 each, and the goal with 3."""
+_ACTION_SIZE = 4
+"""Entries of an action: the movement of the hand (3) and the force of the gripper."""
 SUCCESS = "success"
 
 
-def several_tasks(names: tuple[str, ...], goals: int, render: str | None, steps: int) -> Env:
-    """Return an environment of these tasks, whose episodes are cut after so many steps."""
-    return gymnasium.wrappers.TimeLimit(SeveralTasks(names, goals, render), steps)
+def make_meta_world(names: tuple[str, ...], goals: int, render: str | None, steps: int) -> Env:
+    """Return an environment of tasks whose episodes are truncated after `steps` steps."""
+    return gymnasium.wrappers.TimeLimit(MetaWorldEnvironment(names, goals, render), steps)
 
 
-class SeveralTasks(gymnasium.Env[Array, Array]):
-    """One of several tasks in each episode, and one of its goals.
+class MetaWorldEnvironment(gymnasium.Env[Array, Array]):
+    """Plays one task with one of its goals in each episode.
 
-    In training both are drawn; an evaluation, which calls `deal`, plays the tasks in turn, so that
-    each has its share of the episodes. `success` is 1 where the episode came to its goal at any
-    step, and with several tasks `success/<task>` is the same for those of one task.
+    Training draws the task; an evaluation calls `deal` and plays the tasks in turn, so that each
+    task has an equal number of episodes. Goals are drawn in both. The measure `success` is 1 if the
+    episode reached its goal at any step; with several tasks, `success/<task>` is the same for one
+    task.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
 
     def __init__(self, names: tuple[str, ...], goals: int, render: str | None) -> None:
-        """Simulators are made when their task is first played.
+        """Create the environment; simulators are created when their task is first played.
 
         Args:
-            names: Of the tasks.
-            goals: The seed from which the goals of each are drawn.
+            names: Names of the tasks.
+            goals: The seed from which the goals of each task are drawn.
             render: A render mode, or none.
         """
         self.render_mode = render
@@ -50,37 +51,37 @@ class SeveralTasks(gymnasium.Env[Array, Array]):
         self._success = 0.0
         size = _OBSERVED + (len(names) if len(names) > 1 else 0)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (_REACH,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (_ACTION_SIZE,), np.float32)
 
     def deal(self, position: int, of: int) -> None:
-        """Play every `of`-th task in turn, from `position` on, instead of drawing them."""
+        """Play every `of`-th task in turn from `position` on, instead of drawing tasks."""
         self._turn = (position, of)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Choose a task and a goal, and begin."""
+        """Choose a task and a goal, and begin an episode."""
         super().reset(seed=seed, options=options)
         self._present = self._next()
         goals = _goals(self._name, self._goals)
         self._simulator.set_task(goals[int(self.np_random.integers(len(goals)))])
         observation, info = self._simulator.reset()
         self._success = 0.0
-        return self._told(observation), info
+        return self._with_task(observation), info
 
     def step(self, action: Array) -> tuple[Array, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step, and tell the success as the episode ends."""
+        """Step; the info dictionary holds the success so far."""
         observation, reward, terminated, truncated, info = self._simulator.step(action)
         self._success = max(self._success, float(info[SUCCESS]))
         measures = {SUCCESS: self._success}
         if len(self._names) > 1:
             measures[f"{SUCCESS}/{self._name}"] = self._success
-        # Whoever cuts the episode, its last step has them.
+        # At every step, because a time limit outside may truncate the episode at any of them.
         info[MEASURES] = measures
-        return self._told(observation), float(reward), terminated, truncated, info
+        return self._with_task(observation), float(reward), terminated, truncated, info
 
     def render(self) -> Any:
-        """Return a picture of the present task."""
+        """Return an image of the current task."""
         return self._simulator.render()
 
     def close(self) -> None:
@@ -107,7 +108,7 @@ class SeveralTasks(gymnasium.Env[Array, Array]):
         self._turn = (position + step, step)
         return position % len(self._names)
 
-    def _told(self, observation: Array) -> Array:
+    def _with_task(self, observation: Array) -> Array:
         if len(self._names) == 1:
             return observation
         tail = np.zeros(len(self._names))
@@ -117,5 +118,5 @@ class SeveralTasks(gymnasium.Env[Array, Array]):
 
 @cache
 def _goals(name: str, seed: int) -> tuple[Any, ...]:
-    """The fifty goals of a task; drawing them takes fifty resets of its simulator."""
+    """Return the fifty goals of a task; cached, because drawing them takes fifty resets."""
     return tuple(imported("metaworld").MT1(name, seed=seed).train_tasks)

@@ -1,4 +1,9 @@
-"""What the attributes of an environment and of its wrappers hold, told so that it can be compared."""
+"""The attributes of an environment and its wrappers as text that two processes can compare.
+
+A replayed episode restores an environment only if its attributes agree with the logged ones.
+`ValueDigest` computes the digest of a value, `read_attributes` the text of each attribute of a
+stack of wrappers, and `compare_attributes` compares these texts after a replay.
+"""
 
 import random
 import struct
@@ -15,26 +20,26 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from rlexp.training.memory import NotRepeatable
+from rlexp.training.episode_log import NotReplayable
 
 DEEPEST = 10
-"""Values within values, down to which is looked."""
+"""Levels of nested values that a digest includes."""
 MOST_PARTS = 1_000_000
-"""Of one value: numbers, strings, arrays."""
+"""Numbers, strings and arrays that one value may hold."""
 NUMBERS = {bool, int, float, *(np.dtype(code).type for code in "?bhilqBHILQefd")}
 SIMPLE = NUMBERS | {str, type(None)}
-PLAIN = (
+ALWAYS_READ = (
     *(bool, int, float, complex, str, bytes, bytearray, Enum, np.ndarray, np.generic),
     *(dict, list, tuple, deque, set, frozenset),
     *(np.random.Generator, np.random.BitGenerator, np.random.RandomState),
     *(np.random.SeedSequence, random.Random),
 )
-"""What is looked into wherever it comes from."""
-_MUTE = (type, gym.Space, EnvSpec)
+"""Types whose content is read regardless of the package of their class."""
+_NEVER_READ = (type, gym.Space, EnvSpec)
 
 
 def attributes(owner: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of an object, with those that have a slot."""
+    """Yield name and value of each attribute of an object, slots included."""
     yield from getattr(owner, "__dict__", {}).items()
     for kind in type(owner).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -45,7 +50,7 @@ def attributes(owner: Any) -> Iterator[tuple[str, Any]]:
 
 def package(kind: type) -> str:
     """The outermost package of a class."""
-    # Some of those that C made have none.
+    # Some classes of C extensions have no `__module__`.
     return getattr(kind, "__module__", "").partition(".")[0]
 
 
@@ -55,27 +60,27 @@ def _can_be_sorted(values: Collection[Any]) -> bool:
 
 @dataclass(slots=True)
 class ValueDigest:
-    """The digest of a value, the same in every process.
+    """Computes the digest of a value, which is the same in every process.
 
-    Of each part the kind and the length stand before the content, so that no two values share
-    their bytes.
+    The type and the length of each part precede its content, so that different values never give
+    the same bytes.
     """
 
     home: str
-    """The package whose objects are looked into."""
+    """The package whose objects are read."""
     met: dict[int, int]
-    """Objects that were looked into, by their identity."""
+    """Numbers of the objects read so far, by their `id`; this ends reference cycles."""
     total: Any = field(default_factory=lambda: blake2b(digest_size=16))
     parts: int = 0
 
-    def knows(self, value: Any) -> bool:
-        """Whether there is something to look into."""
-        if isinstance(value, PLAIN):
+    def can_read(self, value: Any) -> bool:
+        """Whether the content of a value is part of the digest."""
+        if isinstance(value, ALWAYS_READ):
             return True
         return id(value) not in self.met and self._is_of_home(value)
 
     def add(self, value: Any, depth: int = 0) -> None:
-        """Add a value with all its parts."""
+        """Add a value and its parts."""
         match value:
             case Enum():
                 self._put(value, b"")
@@ -100,7 +105,7 @@ class ValueDigest:
     def _put(self, value: Any, content: Any) -> None:
         self.parts += 1
         if self.parts > MOST_PARTS:
-            raise NotRepeatable("holds too much to be compared")
+            raise NotReplayable("holds too much to be compared")
         self.total.update(f"{type(value).__qualname__} {len(content)} ".encode())
         self.total.update(content)
 
@@ -118,8 +123,9 @@ class ValueDigest:
             case OrderedDict():
                 self._add_all(value, [*value, *value.values()], depth)
             case dict():
-                # As it is with equality, the order is no part of what it holds.
+                # Dictionaries are equal regardless of their order, so keys are sorted.
                 keys = sorted(value, key=None if _can_be_sorted(value) else self._alone)
+                # Not `value[key]`, which a defaultdict or a subclass may override.
                 contents = [dict.__getitem__(value, key) for key in keys]
                 self._add_all(value, [*keys, *contents], depth)
             case set() | frozenset():
@@ -131,6 +137,7 @@ class ValueDigest:
         """Add the parts of a container."""
         self._put(owner, str(len(values)).encode())
         if SIMPLE.issuperset(map(type, values)):
+            # One `repr` for all: adding each number by itself would be far slower.
             self.parts += len(values)
             self._put(values, repr(list(values)).encode(errors="surrogatepass"))
         elif depth < DEEPEST:
@@ -138,12 +145,15 @@ class ValueDigest:
                 self.add(value, depth + 1)
 
     def _alone(self, value: Any) -> bytes:
-        """The digest of a member of a set, in which no object is looked into."""
+        """Return the digest of a member of a set or of a key; objects in it are not read.
+
+        Objects are numbered in the order in which they are read, and sets have no stable order.
+        """
         digest = ValueDigest("", self.met)
         digest.add(value)
         self.parts += digest.parts
-        found: bytes = digest.total.digest()
-        return found
+        result: bytes = digest.total.digest()
+        return result
 
     def _add_object(self, value: Any, depth: int) -> None:
         match value:
@@ -158,14 +168,14 @@ class ValueDigest:
             case random.Random():
                 self._put(value, repr(value.getstate()).encode())
             case _:
-                self._look_into(value, depth)
+                self._read_object(value, depth)
 
     def _add_bits(self, bits: np.random.BitGenerator, depth: int) -> None:
-        """Add what it will draw, and how many others were made from it."""
+        """Add the state of a bit generator and the number of generators spawned from it."""
         self.add(bits.state, depth)
         self.add(getattr(bits.seed_seq, "n_children_spawned", None), depth)
 
-    def _look_into(self, value: Any, depth: int) -> None:
+    def _read_object(self, value: Any, depth: int) -> None:
         if id(value) in self.met:
             self._put(value, str(self.met[id(value)]).encode())
         elif not self._is_of_home(value):
@@ -173,39 +183,40 @@ class ValueDigest:
         else:
             self.met[id(value)] = len(self.met)
             self._put(value, b"object")
-            held = {n: v for n, v in attributes(value) if v is not None and self.knows(v)}
+            held = {n: v for n, v in attributes(value) if v is not None and self.can_read(v)}
             self._add_container(held, depth)
 
     def _is_of_home(self, value: Any) -> bool:
-        if not self.home or isinstance(value, _MUTE):
+        if not self.home or isinstance(value, _NEVER_READ):
             return False
         return package(type(value)) == self.home or isinstance(value, gym.Env)
 
 
 SHORT = 40
-"""Characters of a number or string that is told as it is."""
+"""Longest string that is stored as it is, in characters."""
 HASHED = "blake2b "
 
 
 def read_attributes(stack: Sequence[Any], ours: tuple[type, ...] = ()) -> dict[str, str]:
-    """What each attribute holds: a short number or string as it is, others as a digest.
+    """Return each attribute as text: a short number or string as it is, other values as a digest.
 
-    It looks into numbers, strings, arrays, containers and generators, into objects of the package
-    that the layer's class is of, and into environments that are no layer. Other objects are passed
-    over. None counts as no attribute at all, as many are created only when they are needed.
+    A digest includes numbers, strings, arrays, containers and generators, objects from the package
+    of the layer's class, and environments that are not layers. Other objects are skipped. An
+    attribute that is None counts as missing, since many are created only when they are needed.
 
     Args:
         stack: An environment and its wrappers.
-        ours: Classes of layers that are passed over.
+        ours: Classes of layers to skip.
 
     Returns:
-        By number and class of the layer and name of the attribute, with spaces between.
+        The texts; a key is number and class of the layer and name of the attribute, separated by
+        spaces.
 
     Raises:
-        NotRepeatable: One holds too much.
+        NotReplayable: An attribute holds too much to be compared.
     """
     numbers = {id(layer): number for number, layer in enumerate(stack)}
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, layer in enumerate(stack):
         if isinstance(layer, ours):
             continue
@@ -213,21 +224,21 @@ def read_attributes(stack: Sequence[Any], ours: tuple[type, ...] = ()) -> dict[s
         for name, value in attributes(layer):
             try:
                 text = _short(value) or _hashed(value, home, numbers)
-            except NotRepeatable as error:
-                raise NotRepeatable(f"{name} of {kind} {error}") from error
+            except NotReplayable as error:
+                raise NotReplayable(f"{name} of {kind} {error}") from error
             if text is not None:
-                told[f"{number} {kind} {name}"] = text
-    return told
+                texts[f"{number} {kind} {name}"] = text
+    return texts
 
 
-def put_back_numbers(stack: Sequence[Any], present: dict[str, str], past: dict[str, str]) -> None:
-    """Give counters and the like, which go on over episodes, the values that they had.
+def restore_numbers(stack: Sequence[Any], present: dict[str, str], past: dict[str, str]) -> None:
+    """Set short numbers and strings, such as counters over all episodes, to their past values.
 
     Args:
         stack: An environment and its wrappers.
-        present: What their attributes hold now.
-        past: What they held; what was a short number or string, and is another one of its kind
-            now, is put back.
+        present: The result of `read_attributes` now.
+        past: The logged result. An attribute is set if it is a short number or string of the
+            same type in both.
     """
     for key in sorted(present.keys() & past.keys()):
         number, _, name = key.split(" ", 2)
@@ -239,18 +250,18 @@ def put_back_numbers(stack: Sequence[Any], present: dict[str, str], past: dict[s
 
 
 def compare_attributes(present: dict[str, str], past: dict[str, str]) -> None:
-    """Compare attributes after a repetition with those of the first time.
+    """Compare attributes after a replay with the logged ones.
 
     Raises:
-        NotRepeatable: One differs.
+        NotReplayable: An attribute differs.
     """
     for key in (*present, *past):
         now, then = present.get(key, "nothing"), past.get(key, "nothing")
         if now != then:
             _, kind, name = key.split(" ", 2)
             if HASHED in {now[: len(HASHED)], then[: len(HASHED)]}:
-                raise NotRepeatable(f"{name} of {kind} differs after the repetition")
-            raise NotRepeatable(f"{name} of {kind} is {now} after the repetition and was {then}")
+                raise NotReplayable(f"{name} of {kind} differs after the replay")
+            raise NotReplayable(f"{name} of {kind} is {now} after the replay and was {then}")
 
 
 def _short(value: Any) -> str | None:
@@ -263,9 +274,9 @@ def _short(value: Any) -> str | None:
 
 
 def _hashed(value: Any, home: str, layers: dict[int, int]) -> str | None:
-    """The digest of a value, or nothing where there is nothing to look into."""
+    """Return the digest of a value, or None where it has no readable content."""
     digest = ValueDigest(home, layers.copy())
-    if value is None or not digest.knows(value):
+    if value is None or not digest.can_read(value):
         return None
     digest.add(value)
     return f"{HASHED}{digest.total.hexdigest()}"

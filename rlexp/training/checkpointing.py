@@ -1,4 +1,4 @@
-"""When a training is copied, and when the copy is published as a checkpoint."""
+"""The checkpoint schedule: when a training is copied, and when the copy is published."""
 
 import math
 import traceback
@@ -12,20 +12,20 @@ from rlexp.records.events import Checkpointed, Ending, StopRequest
 from rlexp.training import Listener
 from rlexp.training.snapshot import Snapshot
 
-SPACING = 1.0
-"""Seconds between copies, at least."""
-SHARE = 0.01
-"""Of the time, what copies may take, at most."""
-LINGER = 5.0
-"""Seconds for which one that is asked to end goes on to where it can be copied."""
+MINIMUM_SPACING = 1.0
+"""Seconds between two copies, at least."""
+MAXIMUM_TIME_SHARE = 0.01
+"""Largest share of the run time that copying may take."""
+STOP_DELAY_LIMIT = 5.0
+"""Seconds for which a training may delay a stop request to reach a state that can be copied."""
 
 
 @dataclass(slots=True)
-class Keeper:
-    """Keeps the newest copy of a training, and publishes it at the cadence that is asked for.
+class CheckpointScheduler:
+    """Holds the newest copy of a training, and publishes copies at the cadence of the budget.
 
-    A training can be copied only where a rollout starts: the library cannot re-enter a half-done
-    one. Which of these moments are taken changes no number.
+    A training can be copied only where a rollout starts, because stable-baselines3 cannot re-enter
+    an unfinished rollout. The choice among these moments changes no result.
     """
 
     listener: Listener
@@ -34,18 +34,18 @@ class Keeper:
     as_files: Callable[[Snapshot, int], Checkpoint | None]
     is_whole: Callable[[Snapshot, int], bool]
     written: int = 0
-    """Rows of experience that are published."""
+    """Rows of experience published so far."""
     published: int = 0
     """The step of the last checkpoint."""
     published_at: float = 0.0
     taken_at: float = 0.0
-    pause: float = SPACING
+    pause: float = MINIMUM_SPACING
     newest: Snapshot | None = field(default=None, repr=False)
     asked_at: float | None = None
-    """When the training was asked to end, and could not be copied in time."""
+    """Elapsed seconds at the first stop request that had to wait for a copy."""
 
     def rollout_starts(self, step: int) -> None:
-        """Copy the training if it is time, and publish it if that is due.
+        """Copy the training if the spacing allows it, and publish the copy if one is due.
 
         Raises:
             OSError: The checkpoint cannot be written.
@@ -56,15 +56,18 @@ class Keeper:
             if due or now - self.taken_at >= self.pause or self._is_asked_to_end():
                 self.newest = self.take()
                 self.taken_at = self.listener.elapsed()
-                self.pause = max(SPACING, (self.taken_at - now) / SHARE)
+                # A copy of a large replay buffer is slow: the pause grows with its cost.
+                self.pause = max(MINIMUM_SPACING, (self.taken_at - now) / MAXIMUM_TIME_SHARE)
             if due:
                 self._publish()
         except OSError:
+            # A disk that takes no checkpoint takes no events either: the run fails with `disk`.
             raise
         except Exception:  # noqa: BLE001
-            # Training is worth more than its copy.
+            # A training that cannot be copied still yields its result: stop copying, train on.
             traceback.print_exc()
             self.newest, self.pause = None, math.inf
+            # Count the attempt as published, so that it is not repeated at every rollout.
             self.published, self.published_at = step, now
 
     def _is_asked_to_end(self) -> bool:
@@ -72,21 +75,23 @@ class Keeper:
         return request is not None and not self.may_end(request)
 
     def may_end(self, request: StopRequest) -> bool:
-        """Whether a training that is asked to end would leave what its newest copy holds.
+        """Whether the training may end now for `request`.
 
-        Where a full buffer has overwritten some of that, it goes on to its next rollout, for some
-        seconds.
+        An interrupted training publishes its newest copy. If a full replay buffer has overwritten
+        part of that copy's experience, the training continues for up to `STOP_DELAY_LIMIT` seconds
+        to its next rollout, where a new copy is taken.
         """
         if request.ending is not Ending.INTERRUPTED or self.newest is None:
             return True
+        # Nothing is lost if the copy is published already or its experience is complete.
         if self.newest.step <= self.published or self.is_whole(self.newest, self.written):
             return True
         now = self.listener.elapsed()
         self.asked_at = now if self.asked_at is None else self.asked_at
-        return now - self.asked_at > LINGER
+        return now - self.asked_at > STOP_DELAY_LIMIT
 
     def save_newest(self) -> None:
-        """Publish the newest copy, as the training is about to end; what fails is only told."""
+        """Publish the newest copy before the training ends; a failure is only printed."""
         if self.newest is None or self.newest.step <= self.published:
             return
         try:
@@ -106,7 +111,10 @@ class Keeper:
         step, end = self.newest.step, self.newest.extent.end
         size = self._hand_over(self.newest)
         if size is None:
-            print(f"no checkpoint at step {step}: its experience is overwritten", flush=True)  # noqa: T201
+            message = (
+                f"no checkpoint at step {step}: the replay buffer has overwritten its experience"
+            )
+            print(message, flush=True)  # noqa: T201
             return
         self.published, self.written = step, max(self.written, end)
         self.published_at = self.listener.elapsed()
@@ -121,14 +129,14 @@ class Keeper:
         )
 
     def _hand_over(self, snapshot: Snapshot) -> int | None:
-        """Publish; returns the bytes written, or nothing where experience is overwritten by now."""
+        """Publish a copy; returns the bytes written, or None where its experience is lost."""
         checkpoint = self.as_files(snapshot, self.written)
         if checkpoint is None:
             return None
         try:
             return self.listener.checkpoint(checkpoint)
         except RecordError:
-            # Earlier experience is gone from the disk: all of it is written once more.
+            # The store lacks earlier rows of experience: write all rows again.
             self.written = 0
             checkpoint = self.as_files(snapshot, 0)
             return None if checkpoint is None else self.listener.checkpoint(checkpoint)

@@ -1,4 +1,4 @@
-"""Environments in processes of their own, whose faults and deaths reach the training."""
+"""A vector with one process per environment, which raises the faults and deaths of these."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 from rlexp.training.monitor import FAULT, Env
 
 CLOSE_LIMIT = 5.0
-"""Seconds that environments may take to close, after which their processes are killed."""
+"""Seconds that environments may take to close before their processes are killed."""
 BEAT_EVERY = 0.2
-"""Seconds between signs of life as an environment is waited for."""
+"""Seconds between heartbeats while waiting for an environment."""
 
 
 class EnvironmentDied(Exception):  # noqa: N818
-    """The process of an environment is gone."""
+    """The process of an environment has ended."""
 
     def __init__(self, process: BaseProcess) -> None:
         process.join(1.0)
@@ -29,21 +29,23 @@ class EnvironmentDied(Exception):  # noqa: N818
 
 
 class GuardedConnection:
-    """The end of a pipe that notices when the process at the other end dies.
+    """A pipe end that raises `EnvironmentDied` when the process at the other end dies.
 
-    Forked processes hold one another's ends open, so the pipe itself may never tell.
+    Forked processes inherit the pipe ends of one another, so that a pipe may stay open after its
+    process died: the sentinel of the process is watched as well.
     """
 
     def __init__(self, connection: Connection, process: BaseProcess) -> None:
         self._connection, self._process = connection, process
         self.send, self.close, self.fileno = connection.send, connection.close, connection.fileno
 
-    def answers(self, timeout: float) -> bool:
-        """Whether there is something to receive, or to raise, within so many seconds."""
+    def has_reply(self, timeout: float) -> bool:
+        """Whether a reply or the end of the process arrives within `timeout` seconds."""
         return bool(wait([self._connection, self._process.sentinel], timeout))
 
     def recv(self) -> Any:
-        """Receive, or raise `EnvironmentDied`."""
+        """Return the next reply; raises `EnvironmentDied` if the process has ended."""
+        # A reply that was sent before the process died is still received.
         if self._connection not in wait([self._connection, self._process.sentinel]):
             raise EnvironmentDied(self._process)
         try:
@@ -52,30 +54,34 @@ class GuardedConnection:
             raise EnvironmentDied(self._process) from error
 
 
-class ProcessVector(SubprocVecEnv):
-    """A vector whose members are forked: eight start in 0.1 s where fresh ones need 11."""
+class ForkedVecEnv(SubprocVecEnv):
+    """A vector with a forked process per environment.
+
+    Eight forked processes start in 0.1 s; eight fresh interpreters need 11 s.
+    """
 
     def __init__(self, makers: Sequence[Callable[[], Env]]) -> None:
         super().__init__(list(makers), start_method="fork")
+        # `SubprocVecEnv` only uses `remotes`, so wrapping them guards all its methods.
         pairs = zip(self.remotes, self.processes, strict=True)
         self.remotes = tuple(GuardedConnection(*pair) for pair in pairs)
 
     def reset(self) -> VecEnvObs:
-        """Reset every environment, and raise what went wrong in one of them."""
+        """Reset every environment; raises the fault of an environment that failed."""
         observations = super().reset()
         _raise_fault(self.reset_infos)
         return observations
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Wait for every environment, and raise what went wrong in one of them."""
+        """Wait for the step of every environment; raises the fault of one that failed."""
         result = super().step_wait()
         _raise_fault(result[3])
         return result
 
     def close(self) -> None:
-        """Close every environment that still answers.
+        """Close every environment, and kill processes that do not end in time.
 
-        The library's own would wait for ever for one that is dead, or that does not end.
+        The method of the library waits forever for a process that is dead or does not end.
         """
         if self.closed:
             return
@@ -95,28 +101,31 @@ class ProcessVector(SubprocVecEnv):
     def resume(
         self, situations: Sequence[dict[str, Any]], limit: float, beat: Callable[[], object]
     ) -> list[str | None]:
-        """Let every environment repeat its own situation at the same time.
+        """Let all environments replay their logged episodes in parallel.
 
         Args:
-            situations: One for each environment.
-            limit: Seconds that each may take.
-            beat: Called again and again until all have answered, or should have.
+            situations: The captured state of each environment.
+            limit: Seconds that each replay may take.
+            beat: Called repeatedly until all have replied or the limit has passed.
 
         Returns:
-            For each, why it is not where it was, or nothing.
+            For each environment the reason why its replay failed, or None.
 
         Raises:
-            EnvironmentDied: One of the processes is gone.
+            EnvironmentDied: A process has ended.
         """
         for remote, situation in zip(self.remotes, situations, strict=True):
             remote.send(("env_method", ("resume", (situation, limit), {})))
         deadline = time.monotonic() + limit + CLOSE_LIMIT
-        return [_answer(remote, deadline, beat) for remote in self.remotes]
+        return [_reply(remote, deadline, beat) for remote in self.remotes]
 
 
-def _answer(remote: GuardedConnection, deadline: float, beat: Callable[[], object]) -> Any:
-    """What an environment answers; past the deadline, nobody is told that it may still do so."""
-    while not remote.answers(BEAT_EVERY):
+def _reply(remote: GuardedConnection, deadline: float, beat: Callable[[], object]) -> Any:
+    """Wait for the reply of an environment, with heartbeats until the deadline.
+
+    Without heartbeats, the engine ends a run whose environment hangs in its replay.
+    """
+    while not remote.has_reply(BEAT_EVERY):
         if time.monotonic() < deadline:
             beat()
     return remote.recv()

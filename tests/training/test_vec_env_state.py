@@ -1,4 +1,4 @@
-"""A vector of environments that is put back goes on to the byte."""
+"""A restored vector of environments continues bit for bit."""
 
 import os
 import signal
@@ -16,18 +16,18 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecEnv, VecTransposeIm
 
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training import memory, processes, situation
+from rlexp.training import episode_log, subprocess_vec_env, vec_env_state
+from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import pack, unpack
-from rlexp.training.memory import digest
-from rlexp.training.processes import EnvironmentDied
-from rlexp.training.situation import NotRepeatable, capture, restore
+from rlexp.training.subprocess_vec_env import EnvironmentDied
+from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 
 Make = Callable[[GymnasiumTask], VecEnv]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes fresh vectors, each with a folder of its own: 1, 2, …; closes them."""
+    """Makes fresh vectors, each with a separate folder 1, 2, …, and closes them."""
     with ExitStack() as stack:
         made: list[VecEnv] = []
 
@@ -49,13 +49,13 @@ def interrupted(environment: GymnasiumTask, make: Make, before: int, after: int)
     actions = actions_for(first, before + after)
     first.reset()
     played(first, actions[:before])
-    captured = pack(capture(first))
+    captured = pack(capture_vec_env(first))
     expected = played(first, actions[before:])
 
-    restore(second, unpack(captured))
+    restore_vec_env(second, unpack(captured))
 
     assert expected == played(second, actions[before:])
-    assert digest(capture(first)) == digest(capture(second))
+    assert digest(capture_vec_env(first)) == digest(capture_vec_env(second))
     return [first, second]
 
 
@@ -84,7 +84,7 @@ PLAYED = [
 def test_vector_goes_on(
     name: str, vector: dict[str, Any], before: int, count: int, make: Make
 ) -> None:
-    """From the first observation, from the first episode and from a later one."""
+    """A vector is restored at its first observation, in its first and in a later episode."""
     interrupted(task(name, count=count, **vector), make, before, 30)
 
 
@@ -93,7 +93,7 @@ def test_vector_goes_on(
     [("GlobalWalk", 3, 40), ("GlobalWalk", 1, 3), ("Parts", 1, 40), ("CartPole-v1", 3, 3)],
 )
 def test_vector_in_processes_goes_on(name: str, count: int, before: int, make: Make) -> None:
-    """There, even the generators that everything in a process shares are put back."""
+    """In separate processes, the global generators are restored too."""
     settings: dict[str, Any] = {
         "kind": "subprocess",
         "count": count,
@@ -112,7 +112,7 @@ STANDARD = [
 @pytest.mark.parametrize("before", [0, 24, 30])
 @pytest.mark.parametrize("name", STANDARD)
 def test_standard_environment_goes_on(name: str, before: int, make: Make) -> None:
-    """No attribute of them is in the way, be it in an episode or before its first step."""
+    """Standard environments are restored within an episode and before their first step."""
     interrupted(task(name, limit=12), make, before, 30)
 
 
@@ -131,46 +131,46 @@ WRAPPERS = {
 @pytest.mark.parametrize("before", [3, 50])
 @pytest.mark.parametrize(("name", "wrapper"), WRAPPERS.values(), ids=WRAPPERS)
 def test_wrapped_environment_goes_on(name: str, wrapper: Wrapper, before: int, make: Make) -> None:
-    """What wrappers keep of an episode, or draw for it, is repeated with it."""
+    """The replay restores what wrappers store or draw in an episode."""
     interrupted(task(name, wrapper, limit=12, count=2), make, before, 30)
 
 
 @pytest.mark.parametrize("name", ["ChangesActions", "OlderGenerator"])
 def test_odd_environment_goes_on(name: str, make: Make) -> None:
-    """One that changes the arrays of actions, one that draws from a Mersenne twister."""
+    """Environments that change actions or draw from a Mersenne twister are restored."""
     interrupted(task(name, count=2), make, 10, 30)
 
 
 def test_environment_that_draws_from_its_space_goes_on(make: Make) -> None:
-    """The generators of spaces are part of its state."""
+    """The generators of spaces are restored."""
     interrupted(task("DrawsFromItsSpace", kind="subprocess"), make, 10, 30)
 
 
 def test_learner_may_draw_from_the_space_of_an_environment(make: Make) -> None:
-    """The first environment of a vector shares its space of actions with the learner."""
+    """The learner shares the action space, and its generator, with the first environment."""
     first, second = make(task("Walk")), make(task("Walk"))
     first.action_space.seed(1)
     first.reset()
     for _ in range(10):
         first.step(np.array([first.action_space.sample()]))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     expected = [first.action_space.sample().tolist() for _ in range(5)]
 
-    restore(second, captured)
+    restore_vec_env(second, captured)
 
     assert expected == [second.action_space.sample().tolist() for _ in range(5)]
 
 
 def test_second_interruption(make: Make) -> None:
-    """What was put back can be captured and put back again, in the same episode."""
+    """A restored vector can be captured and restored again in the same episode."""
     environment = task("Pendulum-v1", count=2, **NORMALISED)
     first, second, third = (make(environment) for _ in range(3))
     actions = actions_for(first, 90)
     first.reset()
     played(first, actions[:30])
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
     played(second, actions[30:60])
-    restore(third, capture(second))
+    restore_vec_env(third, capture_vec_env(second))
 
     expected = played(first, actions[30:])
 
@@ -179,14 +179,14 @@ def test_second_interruption(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Path) -> None:
-    """The repeated steps leave no row, and count for the episode that they belong to."""
+    """Replayed steps write no row, and count in the episode that they belong to."""
     environment = task("CartPole-v1", count=2, kind=kind)
     first, second = make(environment), make(environment)
     actions = actions_for(first, 200)
     first.reset()
     played(first, actions[:100])
     earlier = [len(rows) for rows in episodes_of(tmp_path / "1")]
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
     assert [[], []] == episodes_of(tmp_path / "2")
 
     played(first, actions[100:])
@@ -198,12 +198,12 @@ def test_monitor_writes_later_episodes_only(kind: str, make: Make, tmp_path: Pat
 
 
 def test_captured_state_is_a_copy(make: Make) -> None:
-    """Nothing that is done afterwards changes it."""
+    """Later steps do not change a captured state."""
     vector = make(task("Parts", count=2, **NORMALISED, frame_stack=2))
     actions = actions_for(vector, 30)
     vector.reset()
     played(vector, actions[:10])
-    captured = capture(vector)
+    captured = capture_vec_env(vector)
     before = pack(captured)
 
     played(vector, actions[10:])
@@ -212,46 +212,46 @@ def test_captured_state_is_a_copy(make: Make) -> None:
 
 
 HIDDEN = {
-    "OwnGenerator": "the reward of step 1 differs as its episode is repeated",
-    "ReadsTheClock": "the observation after step 3 differs as its episode is repeated",
-    "CountsEpisodes": "the reward of step 1 differs as its episode is repeated",
-    "CarriesOver": "the reward of step 1 differs as its episode is repeated",
-    "GlobalWalk": "the reward of step 1 differs as its episode is repeated",
-    "OldState": "its generator cannot be read (AttributeError: ",
-    "EndsItself": "its episode ends at step 2 as it is repeated",
+    "OwnGenerator": "the reward of step 1 differs when its episode is replayed",
+    "ReadsTheClock": "the observation after step 3 differs when its episode is replayed",
+    "CountsEpisodes": "the reward of step 1 differs when its episode is replayed",
+    "CarriesOver": "the reward of step 1 differs when its episode is replayed",
+    "GlobalWalk": "the reward of step 1 differs when its episode is replayed",
+    "OldState": "its random generator cannot be read (AttributeError: ",
+    "EndsItself": "its episode ends at step 2 when it is replayed",
 }
 
 
 @pytest.mark.parametrize(("name", "reason"), HIDDEN.items(), ids=HIDDEN)
 def test_hidden_state_is_refused(name: str, reason: str, make: Make) -> None:
-    """Where and how the repeated episode differs from the first is told."""
+    """The reason says where and how the replayed episode differs."""
     environment = task(name)
     first, second = make(environment), make(environment)
     first.reset()
     played(first, actions_for(first, 17))
 
-    with pytest.raises(NotRepeatable) as caught:
-        restore(second, capture(first))
+    with pytest.raises(NotReplayable) as caught:
+        restore_vec_env(second, capture_vec_env(first))
 
     assert str(caught.value).startswith(f"environment 0: {reason}")
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_counters_go_on_where_they_were(kind: str, make: Make) -> None:
-    """Behind the sixtieth episode, which shows that they count from there."""
+    """A counter continues, as the change after the sixtieth episode shows."""
     environment = task("Curriculum", count=2, kind=kind)
     first, second = make(environment), make(environment)
     first.reset()
     actions = actions_for(first, 270)
     played(first, actions[:210])
-    restore(second, unpack(pack(capture(first))))
+    restore_vec_env(second, unpack(pack(capture_vec_env(first))))
 
     assert played(first, actions[210:]) == played(second, actions[210:])
 
 
 LATE = {
-    "RareSlips": "own of RareSlips differs after the repetition",
-    "LevelInAnObject": "level of LevelInAnObject differs after the repetition",
+    "RareSlips": "own of RareSlips differs after the replay",
+    "LevelInAnObject": "level of LevelInAnObject differs after the replay",
 }
 
 
@@ -260,79 +260,81 @@ LATE = {
 def test_state_that_has_not_shown_yet_is_refused(
     name: str, reason: str, kind: str, make: Make
 ) -> None:
-    """The attribute that holds it is named, as is what it holds where that is short."""
+    """The reason names the attribute, and its values if they are short."""
     environment = task(name, count=2, kind=kind)
     first, second = make(environment), make(environment)
     first.reset()
     played(first, actions_for(first, 17))
 
-    assert refused(unpack(pack(capture(first))), second) == f"environment 0: {reason}"
+    assert refused(unpack(pack(capture_vec_env(first))), second) == f"environment 0: {reason}"
 
 
 def refused(captured: dict[str, Any], vector: VecEnv) -> str:
-    """Why a vector cannot be put back."""
-    with pytest.raises(NotRepeatable) as caught:
-        restore(vector, captured)
+    """The reason why a vector cannot be restored."""
+    with pytest.raises(NotReplayable) as caught:
+        restore_vec_env(vector, captured)
     return str(caught.value)
 
 
 def test_the_environment_at_fault_is_named(make: Make) -> None:
-    """Of several, the first that differs."""
+    """The reason names the first environment that differs."""
     environment = task("Walk", count=3)
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     captured["members"][2]["rewards"][1] += 1e-9
 
     told = refused(captured, make(environment))
 
-    assert told == "environment 2: the reward of step 2 differs as its episode is repeated"
+    assert told == "environment 2: the reward of step 2 differs when its episode is replayed"
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
 def test_slow_replay_is_given_up(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather start anew than wait for longer than the limit."""
+    """A replay longer than the limit is refused."""
     environment = task("Walk", kind=kind)
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    monkeypatch.setattr(situation, "REPLAY_LIMIT", -1.0)
+    monkeypatch.setattr(vec_env_state, "REPLAY_LIMIT", -1.0)
 
-    told = refused(capture(first), make(environment))
+    told = refused(capture_vec_env(first), make(environment))
 
-    assert "environment 0: its episode takes too long to repeat: 1 of 3 steps were done" == told
+    assert "environment 0: its episode takes too long to replay: 1 of 3 steps were done" == told
 
 
 class EnoughError(Exception):
-    """What somebody who waits may say."""
+    """An error that a heartbeat may raise."""
 
 
 @pytest.mark.parametrize("kind", ["dummy", "subprocess"])
-def test_who_waits_hears_of_it(kind: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signs of life come as long as the replay goes on, and may end it."""
-    monkeypatch.setattr(processes, "BEAT_EVERY", 0.01)
+def test_heartbeats_continue_during_the_replay(
+    kind: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heartbeats continue during the replay, and may end it."""
+    monkeypatch.setattr(subprocess_vec_env, "BEAT_EVERY", 0.01)
     environment = task("Sleeps", kind=kind)
     first = make(environment)
     first.reset()
     played(first, actions_for(first, 3))
-    captured = capture(first)
+    captured = capture_vec_env(first)
     beats: list[int] = []
 
     def enough() -> None:
         raise EnoughError
 
-    restore(make(environment), captured, beat=lambda: beats.append(1))
+    restore_vec_env(make(environment), captured, beat=lambda: beats.append(1))
     with pytest.raises(EnoughError):
-        restore(make(environment), captured, beat=enough)
+        restore_vec_env(make(environment), captured, beat=enough)
     assert len(beats) >= 3
 
 
-def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past every limit no sign of life is given any more: who waits takes it for hung."""
+def test_heartbeats_stop_after_the_deadline(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats stop after the deadline, so that a hung replay is noticed."""
     for name in ("BEAT_EVERY", "CLOSE_LIMIT"):
-        monkeypatch.setattr(processes, name, 0.05)
-    monkeypatch.setattr(situation, "REPLAY_LIMIT", 0.05)
+        monkeypatch.setattr(subprocess_vec_env, name, 0.05)
+    monkeypatch.setattr(vec_env_state, "REPLAY_LIMIT", 0.05)
     environment = task("Walk", kind="subprocess")
     first, second = make(environment), make(environment)
     first.reset()
@@ -342,63 +344,63 @@ def test_silence_follows_where_nobody_answers(make: Make, monkeypatch: pytest.Mo
     waker.start()
     beats: list[float] = []
 
-    restore(second, capture(first), beat=lambda: beats.append(time.monotonic()))
+    restore_vec_env(second, capture_vec_env(first), beat=lambda: beats.append(time.monotonic()))
 
     waker.join()
     assert beats[-1] - beats[0] < 0.3
     assert time.monotonic() - beats[0] > 0.4
 
 
-def test_endless_episode_is_forgotten(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory has a bound; the next episode is remembered again."""
-    monkeypatch.setattr(memory, "MOST_NUMBERS", 12)
+def test_a_too_long_episode_is_not_logged(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A too long episode is not logged; the next episode is logged again."""
+    monkeypatch.setattr(episode_log, "MOST_NUMBERS", 12)
     first, second = make(task("Pendulum-v1", limit=20)), make(task("Pendulum-v1", limit=20))
     actions = actions_for(first, 40)
     first.reset()
     reasons = []
     for action in actions:
         first.step(action)
-        reasons.append(capture(first).get("reason"))
+        reasons.append(capture_vec_env(first).get("reason"))
 
-    too_long = "environment 0: its episode has gone on for too long to be remembered"
+    too_long = "environment 0: its episode is too long to be logged"
     assert reasons == 2 * [*12 * [None], *7 * [too_long], None]
     assert first.get_attr("_past")[0].maxlen == 13
     played(first, actions[:15])
-    assert too_long == refused(capture(first), second)
+    assert too_long == refused(capture_vec_env(first), second)
 
 
 def test_environment_that_was_never_reset_is_refused(make: Make) -> None:
-    """There is nothing to repeat."""
+    """An environment without an episode cannot be captured."""
     vector = make(task("Walk"))
 
-    assert "environment 0: it is in no episode" == refused(capture(vector), vector)
+    assert "environment 0: it is not within an episode" == refused(capture_vec_env(vector), vector)
 
 
 def test_faulty_environment_does_not_end_the_capture(make: Make) -> None:
-    """It is told as a reason; the error itself reaches the training as ever."""
+    """A fault becomes a reason; the error itself still reaches the training."""
     vector = make(task("Breaks", kind="subprocess"))
     vector.reset()
     with pytest.raises(Exception, match="the motor is on fire"):
         played(vector, actions_for(vector, 30))
 
-    assert capture(vector) == {"reason": "environment 0: it is in no episode"}
+    assert capture_vec_env(vector) == {"reason": "environment 0: it is not within an episode"}
 
 
 def test_dead_process_does_not_end_the_capture(make: Make) -> None:
-    """Its death is noticed by the next step, whatever was asked of the others meanwhile."""
+    """The next step notices the dead process, after captures of the others."""
     vector = make(task("Walk", kind="subprocess", count=3))
     vector.reset()
     process = vector.unwrapped.processes[1]  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    assert "killed by signal 9" in capture(vector)["reason"]
+    assert "killed by signal 9" in capture_vec_env(vector)["reason"]
     with pytest.raises(EnvironmentDied):
         vector.step(actions_for(vector, 1)[0])
 
 
 def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
-    """In the middle of a step too, at once, and no process is left."""
+    """Closing works at once, also within a step, and leaves no process."""
     vector = make(task("Walk", kind="subprocess", count=3))
     vector.reset()
     members = vector.unwrapped.processes  # type: ignore[attr-defined]
@@ -414,8 +416,8 @@ def test_vector_with_a_dead_process_is_closed(make: Make) -> None:
 
 
 def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped one, for example, within a limit."""
-    monkeypatch.setattr(processes, "CLOSE_LIMIT", 0.3)
+    """A stopped process is killed after a limit."""
+    monkeypatch.setattr(subprocess_vec_env, "CLOSE_LIMIT", 0.3)
     vector = make(task("Walk", kind="subprocess"))
     (process,) = vector.unwrapped.processes  # type: ignore[attr-defined]
     os.kill(process.pid, signal.SIGSTOP)
@@ -425,8 +427,8 @@ def test_process_that_does_not_end_is_killed(make: Make, monkeypatch: pytest.Mon
     assert -signal.SIGKILL == process.exitcode
 
 
-def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
-    """The learner starts anew."""
+def test_process_that_dies_in_its_replay_is_a_reason(make: Make) -> None:
+    """A process that dies in its replay is a reason to start from scratch."""
     environment = task("Walk", kind="subprocess", count=2)
     first, second = make(environment), make(environment)
     first.reset()
@@ -434,38 +436,42 @@ def test_process_that_dies_as_it_repeats_is_a_reason(make: Make) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    assert "killed by signal 9 as it repeated its episode" in refused(capture(first), second)
+    assert "killed by signal 9 while it replayed its episode" in refused(
+        capture_vec_env(first), second
+    )
 
 
 def test_images_may_be_transposed(make: Make) -> None:
-    """A wrapper that stable-baselines3 adds for images, which remembers nothing."""
+    """The wrapper of stable-baselines3 that transposes images has no state."""
     first, second = (VecTransposeImage(make(task("Picture"))) for _ in range(2))
     actions = actions_for(first, 20)
     first.reset()
     played(first, actions[:10])
-    restore(second, capture(first))
+    restore_vec_env(second, capture_vec_env(first))
 
     assert played(first, actions[10:]) == played(second, actions[10:])
 
 
 def test_unknown_wrapper_is_refused(make: Make) -> None:
-    """It might remember anything."""
+    """An unknown wrapper of the vector might have state."""
     vector = VecCheckNan(make(task("Walk")))
     vector.reset()
 
-    assert "VecCheckNan may remember what is not known here" == refused(capture(vector), vector)
+    assert "VecCheckNan may hold state that rlexp cannot save" == refused(
+        capture_vec_env(vector), vector
+    )
 
 
 OTHERS = {
-    "the number of environments is another now": {"count": 2},
-    "the wrappers of the environments are others now": {"frame_stack": 2},
+    "the number of environments differs from that of the checkpoint": {"count": 2},
+    "the wrappers of the vector differ from those of the checkpoint": {"frame_stack": 2},
 }
 
 
 @pytest.mark.parametrize(("reason", "vector"), OTHERS.items(), ids=OTHERS)
 def test_another_vector_is_refused(reason: str, vector: dict[str, Any], make: Make) -> None:
-    """A state belongs to the configuration that it was taken of."""
+    """A state fits only the configuration that it was captured from."""
     first, other = make(task("Walk")), make(task("Walk", **vector))
     first.reset()
 
-    assert reason == refused(capture(first), other)
+    assert reason == refused(capture_vec_env(first), other)

@@ -1,0 +1,143 @@
+"""An environment whose state can be captured as a log of its episode and restored by replay."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rlexp.training.env_attributes import (
+    compare_attributes,
+    read_attributes,
+    restore_numbers,
+)
+from rlexp.training.episode_log import EpisodeLog, NotReplayable, digest, in_one_line
+from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
+from rlexp.training.rng_state import wrapper_stack
+
+REASON = "reason"
+"""Key of a state that cannot be restored; its value says why."""
+WHEN_REPLAYED = "when its episode is replayed"
+
+
+class ReplayableEnvironment(WatchedEnvironment):
+    """A watched environment for training that logs its current episode."""
+
+    def __init__(
+        self, env: Env, tap: RewardTap, seed: int, *, filename: str | None, defer: bool
+    ) -> None:
+        """Wrap `env` as a `WatchedEnvironment` does.
+
+        An environment that defers faults runs in a separate process, so that the global generators
+        of that process belong to its state.
+        """
+        super().__init__(env, tap, seed, filename=filename, defer=defer)
+        self._log = EpisodeLog(env, own_process=defer)
+        self._layers = wrapper_stack(env)
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        """Reset, and start a new episode log."""
+        self._past = self._log.begin(self._seed)
+        return super().reset(**settings)
+
+    def situation(self) -> dict[str, Any]:
+        """Return the log that leads to the present state, or a `reason` why there is none.
+
+        The log holds the seed, the generator states before the reset and now, the actions since
+        (steps × shape of an action), the task's own rewards (steps), a digest of the present
+        observation, digests of the attributes of all layers, and the number of steps of all
+        episodes.
+        """
+        if self._fault is not None or self.needs_reset:
+            return {REASON: "it is not within an episode"}
+        try:
+            return {
+                **self._log.as_dict(self._action),
+                "rewards": np.asarray(self.rewards, dtype=np.float64),
+                "observation": digest(self._observation),
+                "attributes": self._attributes(),
+                "total_steps": self.total_steps,
+            }
+        except Exception as error:  # noqa: BLE001
+            return {REASON: in_one_line(error)}
+
+    def resume(
+        self,
+        situation: dict[str, Any],
+        limit: float,
+        *,
+        beat: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> str | None:
+        """Replay a logged episode in this fresh environment.
+
+        Args:
+            situation: The result of `situation` of an environment with the same configuration.
+            limit: Seconds that the replay may take.
+            beat: Called at every step; its exceptions are passed on.
+            clock: Returns monotonic seconds.
+
+        Returns:
+            The reason why the reached state differs from the logged state, or None.
+        """
+        deadline = clock() + limit
+        actions = situation["actions"].copy()
+        try:
+            self._begin_again(situation)
+            for number, action in enumerate(actions, 1):
+                beat()
+                self._replay_step(action, number)
+                if clock() > deadline:
+                    done = f"{number} of {len(actions)} steps"
+                    return f"its episode takes too long to replay: {done} were done"
+            self._compare(situation)
+        except NotReplayable as error:
+            return str(error)
+        return None
+
+    def _begin_again(self, situation: dict[str, Any]) -> None:
+        """Reset with the seed of the run, then with the generators of the logged episode."""
+        self._seed = situation["seed"]
+        try:
+            # Only the first episode was reset with the seed; environments may build parts of their
+            # state at that reset, so it comes first for every later episode too.
+            if not situation["seeded"]:
+                self.reset()
+            self._log.restore_generators(situation["before"])
+            self.reset()
+        except Exception as error:
+            raise NotReplayable(in_one_line(error)) from error
+        if self._fault is not None:
+            raise NotReplayable(in_one_line(self._fault))
+
+    def _replay_step(self, action: Any, number: int) -> None:
+        """Take a logged step again, without a line in Monitor's file."""
+        assert self._past is not None
+        self._action = action
+        self._past.append(action.tobytes() if isinstance(action, np.ndarray) else action)
+        try:
+            self._observation, _, terminated, truncated, _ = self.env.step(action)
+        except Exception as error:
+            raise NotReplayable(in_one_line(error)) from error
+        self.rewards.append(self._tap.look())
+        if terminated or truncated:
+            raise NotReplayable(f"its episode ends at step {number} when it is replayed")
+
+    def _compare(self, situation: dict[str, Any]) -> None:
+        """Compare rewards, observation, generators and attributes with the log, bit by bit."""
+        # As integers, so that NaN equals NaN and 0.0 differs from -0.0.
+        rewards = np.asarray(self.rewards, dtype=np.float64).view(np.int64)
+        differing = np.flatnonzero(rewards != situation["rewards"].view(np.int64))
+        if differing.size:
+            raise NotReplayable(f"the reward of step {differing[0] + 1} differs {WHEN_REPLAYED}")
+        if digest(self._observation) != situation["observation"]:
+            where = f"after step {len(self.rewards)}"
+            raise NotReplayable(f"the observation {where} differs {WHEN_REPLAYED}")
+        self._log.check(situation["now"])
+        # Counters over all episodes cannot be replayed: set them, then compare the rest.
+        restore_numbers(self._layers, self._attributes(), situation["attributes"])
+        compare_attributes(self._attributes(), situation["attributes"])
+        self.total_steps = situation["total_steps"]
+
+    def _attributes(self) -> dict[str, str]:
+        return read_attributes(self._layers, (RewardTap,))
