@@ -12,7 +12,7 @@ from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
 from rlexp.stats.interval import Interval
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import acceleration, degrees_of_freedom, no_spread, unbiased
+from rlexp.stats.standard_error import acceleration, degrees_of_freedom, no_spread, unbiased
 from rlexp.stats.task_scores import TaskScores
 
 TINY = 1e-300

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from rlexp.stats import coverage
 from rlexp.stats.aggregate import Aggregate, interquartile_mean
 from rlexp.stats.bootstrap import ENDS, METHODS, ROUNDING, Resampled
+from rlexp.stats.curve_bootstrap import whole_run_replicates
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import no_spread, unbiased
+from rlexp.stats.standard_error import no_spread, unbiased
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import whole_run_replicates
 
 CELLS = 2**23
 """Resampled values held at a time: 64 MiB."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlexp.stats import coverage
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.spread import no_spread
+from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
 
 Counts = NDArray[np.floating[Any]]

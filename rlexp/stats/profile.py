@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.spread import no_spread
+from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, pooled_order, run_weights
-from rlexp.stats.draws import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import BLOCK, Draws, blocks, distinct_draws, draw, rows_of_block
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

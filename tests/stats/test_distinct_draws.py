@@ -5,7 +5,7 @@ import pytest
 
 from rlexp.stats import replicates as resampled
 from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.draws import distinct_draws
+from rlexp.stats.bootstrap_indices import distinct_draws
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

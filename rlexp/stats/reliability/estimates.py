@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import interval
+from rlexp.stats.curve_bootstrap import Counts, of_drawn_weights
 from rlexp.stats.interval import Interval
 from rlexp.stats.reliability.risk import worst_count
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import Counts, of_drawn_weights
 
 Array = NDArray[np.float64]
 Better = Literal["higher", "lower"]

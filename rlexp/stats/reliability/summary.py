@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlexp.stats.curve_bootstrap import Counts, OrderedRuns
 from rlexp.stats.reliability.estimates import (
     Name,
     Reliability,
@@ -35,7 +36,6 @@ from rlexp.stats.reliability.metrics import (
 from rlexp.stats.reliability.risk import SHARE, cvar, worst_count
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import Counts, OrderedRuns
 
 Array = NDArray[np.float64]
 

@@ -5,11 +5,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.draws import blocks, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import blocks, draw, rows_of_block
 from rlexp.stats.interval import Interval
 from rlexp.stats.replicates import over_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.sensitivity.retuning import ROUNDING, Nested, nested, reached, retuned, task_mean
+from rlexp.stats.sensitivity.partial_retuning import (
+    ROUNDING,
+    Nested,
+    nested,
+    reached,
+    retuned,
+    task_mean,
+)
 from rlexp.stats.sensitivity.setting_runs import SettingRuns, means, resampled_means
 from rlexp.stats.sensitivity.settings import (
     SHARE,
@@ -18,7 +25,7 @@ from rlexp.stats.sensitivity.settings import (
     check_scores,
     sensitivity,
 )
-from rlexp.stats.spread import unbiased
+from rlexp.stats.standard_error import unbiased
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float] | str

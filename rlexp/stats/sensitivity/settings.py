@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.sensitivity.retuning import ROUNDING, nested, reached, retuned, task_mean
+from rlexp.stats.sensitivity.partial_retuning import ROUNDING, nested, reached, retuned, task_mean
 from rlexp.stats.task_scores import LARGEST_SCORE
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from aggregate_cases import tasks
 from hypothesis import given
 
 from rlexp.stats.aggregate import Aggregate, Centre, mean
-from rlexp.stats.spread import acceleration, degrees_of_freedom, unbiased
+from rlexp.stats.standard_error import acceleration, degrees_of_freedom, unbiased
 from rlexp.stats.task_scores import TaskScores
 
 EQUAL = TaskScores.from_tasks([[0.0, 2.0, 4.0], [10.0, 12.0, 14.0]])

@@ -5,12 +5,12 @@ import pytest
 from aggregate_cases import tasks
 from hypothesis import given
 
-from rlexp.stats import draws, whole_runs
+from rlexp.stats import bootstrap_indices, curve_bootstrap
 from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.draws import blocks, draw
+from rlexp.stats.bootstrap_indices import blocks, draw
+from rlexp.stats.curve_bootstrap import whole_run_replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.whole_runs import whole_run_replicates
 
 FEW = Resampling(seed=6, repetitions=200)
 
@@ -54,11 +54,11 @@ def test_a_run_far_away_takes_no_digits_from_the_others(
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
 def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does how many blocks there are."""
-    monkeypatch.setattr(draws, "BLOCK", 20 * sum(sizes))
+    monkeypatch.setattr(bootstrap_indices, "BLOCK", 20 * sum(sizes))
     curves = np.random.default_rng(3).normal(size=(4, sum(sizes)))
     one, three = (whole_run_replicates(curves, sizes, FEW, threads=n) for n in (1, 3))
     assert one.tobytes() == three.tobytes()
-    monkeypatch.setattr(whole_runs, "TOGETHER", 1)
+    monkeypatch.setattr(curve_bootstrap, "TOGETHER", 1)
     assert one.tobytes() == whole_run_replicates(curves, sizes, FEW).tobytes()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import pooled_order, run_weights
-from rlexp.stats.draws import Draws, blocks, draw, rows_of_block
+from rlexp.stats.bootstrap_indices import Draws, blocks, draw, rows_of_block
 from rlexp.stats.replicates import over_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
 
