@@ -230,7 +230,7 @@ def test_a_statistic_that_does_not_vary_has_no_interval() -> None:
     """The median task's runs are equal, and those of the others are far away."""
     scores = TaskScores.from_tasks([[0.0, 0.1], [5.0, 5.0], [9.0, 9.1]])
     found = interval(scores, median, FEW)
-    assert (5.0, None, 200, "every resample gives the same") == (
+    assert (5.0, None, 200, "all resamples give the same value") == (
         found.estimate,
         found.low,
         found.repetitions,

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from rlexp.stats import improvement
 from rlexp.stats.improvement import (
     SEPARATED,
-    Ranks,
+    PairRanks,
     probabilities_of_improvement,
     probability_of_improvement,
     replicates,
@@ -102,7 +102,7 @@ def test_resamples_are_as_likely_as_they_should_be() -> None:
         for a in product(range(3), repeat=3)
         for b in product(range(2), repeat=2)
     ]
-    drawn = replicates([[Ranks.of(x, y)]], Resampling(repetitions=200_000))
+    drawn = replicates([[PairRanks.of(x, y)]], Resampling(repetitions=200_000))
     assert np.mean(every) == pytest.approx(drawn.mean(), abs=0.003)
     assert np.std(every) == pytest.approx(drawn.std(), abs=0.003)
 
@@ -156,7 +156,7 @@ def test_resamples_are_counted_pair_by_pair(digits: int) -> None:
         for side, n in enumerate(table.shape)
     )
     expected = np.einsum("ib,ij,jb->b", c, table, d) / table.size / 2
-    assert expected.tobytes() == replicates([[Ranks.of(x.values, y.values)]], FEW).tobytes()
+    assert expected.tobytes() == replicates([[PairRanks.of(x.values, y.values)]], FEW).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rlexp.stats import bootstrap_indices, replicates
-from rlexp.stats.replicates import fits
+from rlexp.stats.replicates import exact_sums_possible
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -88,7 +88,7 @@ def test_whole_numbers_take_scores_that_are_near_in_size(
     values: list[float], expected: bool
 ) -> None:
     """None may be so large that a typical one, or the least, loses its digits."""
-    assert expected == fits(TaskScores(np.asarray(values), (len(values),)))
+    assert expected == exact_sums_possible(TaskScores(np.asarray(values), (len(values),)))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -131,7 +131,7 @@ def test_another_seed_draws_other_runs() -> None:
 def test_no_block_repeats_another() -> None:
     """Each has a generator of its own, which is the same in every call."""
     first, second, again = (
-        bootstrap_indices.draw((9,), Resampling(), block).words for block in (0, 1, 1)
+        bootstrap_indices.draw((9,), Resampling(), block).bits for block in (0, 1, 1)
     )
     assert first.tolist() != second.tolist()
     assert second.tolist() == again.tolist()
@@ -199,5 +199,5 @@ def test_after_an_error_no_thread_goes_on() -> None:
         done.append(number)
 
     with pytest.raises(ValueError, match="block 1"):
-        replicates.over_blocks(work, range(2_000), 2)
+        replicates.run_blocks(work, range(2_000), 2)
     assert len(done) < 500

@@ -138,7 +138,7 @@ def test_settings_that_failed_are_named() -> None:
     assert any(text.startswith(f"{labelled(0.01, 4)} on {CARTPOLE}: a run ended") for text in told)
     own = table(part, "sensitivity")
     assert ["5 of 6"] == column(own, "settings")
-    assert ["no interval of Φ: every resample gives the same"] == column(own, "remark")
+    assert ["no interval of Φ: all resamples give the same value"] == column(own, "remark")
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_equal_runs_have_no_interval() -> None:
         assert metric.interval.reason
     spread = found["dispersion across runs"].interval
     assert spread is not None
-    assert (0, "every resample gives the same") == (spread.estimate, spread.reason)
+    assert (0, "all resamples give the same value") == (spread.estimate, spread.reason)
 
 
 def test_smoothing_narrows_the_dispersion_across_runs() -> None:

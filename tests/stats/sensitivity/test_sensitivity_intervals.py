@@ -74,7 +74,7 @@ def test_where_one_setting_is_far_above_it_is_the_interval_of_its_mean() -> None
         assert own.low is not None
         assert own.high is not None
         assert (10 - half, 10 + half) == pytest.approx((own.low, own.high), rel=0.03)
-    assert "every resample gives the same" == found.sensitivity.reason
+    assert "all resamples give the same value" == found.sensitivity.reason
     assert found.dimensionality is not None
     assert (0.0, 0.0) == (found.dimensionality.low, found.dimensionality.high)
 

@@ -9,7 +9,7 @@ from sequential_cases import FAMILIES
 
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.sequential.comparison import Design, Family, decide, every_pair
-from rlexp.stats.sequential.looks import open_ledger, take_look
+from rlexp.stats.sequential.looks import take_look, unspent
 from rlexp.stats.sequential.plan import ExpectedRuns, decide_many, expected_runs
 
 STUDIES = 2000 if IN_FULL else 800
@@ -94,7 +94,7 @@ def test_signed_relabellings_would_double_the_level() -> None:
     signed = relabellings.differences(scores[:, 0], scores[:, 1], 0)
     observed, allowed = np.abs(signed[:, 0]), np.full(STUDIES, 0.05)
     for values, low, high in ((np.abs(signed), 0.03, 0.05 + ERROR), (signed, 0.08, 0.12)):
-        ledger = open_ledger((STUDIES,), relabellings.count)
+        ledger = unspent((STUDIES,), relabellings.count)
         _, look = take_look(ledger, values, observed, allowed, np.zeros(STUDIES))
         assert low < look.rejected.mean() < high
 
