@@ -17,7 +17,7 @@ FEW = Resampling(seed=6, repetitions=200)
 
 @given(tasks())
 def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
-    """For every resample, with equal scores and with different numbers of runs."""
+    """Counting draws gives the interquartile means that sorting every resample gives."""
     scores = TaskScores.from_tasks(runs)
     curves = np.stack([scores.values, -scores.values, scores.values**2])
     positions = np.concatenate(
@@ -29,7 +29,7 @@ def test_counting_gives_what_sorting_gives(runs: list[list[float]]) -> None:
 
 
 def test_a_repetition_draws_the_same_runs_at_every_point() -> None:
-    """Of curves that only differ by a constant, so do the replicates."""
+    """If curves differ by a constant between two points, so do the replicates."""
     runs = np.asarray([1.0, 2.0, 4.0, 8.0, 16.0])
     found = resampled_curves(np.stack([runs, runs + 3]), (5,), FEW)
     np.testing.assert_allclose(found[1] - found[0], 3.0, rtol=1e-12)
@@ -53,7 +53,7 @@ def test_a_run_far_away_takes_no_digits_from_the_others(
 
 @pytest.mark.parametrize("sizes", [(6, 6, 6), (3, 5, 9)])
 def test_threads_change_no_byte(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does how many blocks there are."""
+    """The number of threads and of blocks changes no byte."""
     monkeypatch.setattr(bootstrap_indices, "BLOCK", 20 * sum(sizes))
     curves = np.random.default_rng(3).normal(size=(4, sum(sizes)))
     one, three = (resampled_curves(curves, sizes, FEW, threads=n) for n in (1, 3))

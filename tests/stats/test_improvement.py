@@ -45,8 +45,8 @@ def found_of(case: dict[str, Any], resampling: Resampling) -> Interval:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_it_is_that_of_rliable(case: dict[str, Any]) -> None:
-    """With ties, unequal numbers of runs, and one run."""
+def test_the_estimate_is_that_of_rliable(case: dict[str, Any]) -> None:
+    """The estimate equals rliable's with ties, with unequal numbers of runs, and with one run."""
     found = found_of(case, FEW)
     assert case["point"] == pytest.approx(found.estimate, rel=1e-12)
     assert len(case["x"][0]) * (len(case["x"]) + len(case["y"])) == found.n
@@ -74,7 +74,7 @@ def test_ties_count_half() -> None:
 
 @given(tasks(runs=2, most=4), st.data())
 def test_the_order_of_runs_does_not_matter(runs: list[list[float]], data: st.DataObject) -> None:
-    """To the last bit, of the ends as of the estimate."""
+    """Runs in another order give the same estimate and ends to the last bit."""
     others = [data.draw(st.lists(values, min_size=2, max_size=4)) for _ in runs]
     shuffled = [data.draw(st.permutations(task)) for task in (*runs, *others)]
     x, y, u, v = (
@@ -247,7 +247,7 @@ def test_coverage(tasks: int, n: int) -> None:
 def test_coverage_is_that_of_the_next_smaller_numbers(
     sizes: tuple[int, ...], expected: float | None
 ) -> None:
-    """Of the task with fewest runs; nothing where nothing was simulated."""
+    """Coverage is that of the next smaller simulated sizes, and None below all of them."""
     scores = TaskScores.from_tasks([np.arange(n) for n in sizes])
     for repetitions, level, told in (
         (1_000, 0.95, expected),

@@ -112,7 +112,7 @@ def test_the_order_of_the_runs_does_not_matter(
 
 
 def test_more_repetitions_continue_the_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole blocks stay what they were."""
+    """With more repetitions, the complete blocks of fewer repetitions stay the same."""
     monkeypatch.setattr(bootstrap_indices, "BLOCK", 60)
     scores = normal((3, 3))
     few = resampled(scores, Resampling(repetitions=20))
@@ -121,7 +121,7 @@ def test_more_repetitions_continue_the_fewer(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_another_seed_draws_other_runs() -> None:
-    """The seed is no ornament."""
+    """Another seed gives other replicates."""
     scores = normal((6, 6))
     first = resampled(scores, Resampling(seed=1, repetitions=20))
     assert first == resampled(scores, Resampling(seed=1, repetitions=20))
@@ -189,7 +189,7 @@ def test_more_runs_than_a_block_are_drawn_one_by_one(monkeypatch: pytest.MonkeyP
 
 
 def test_after_an_error_no_thread_goes_on() -> None:
-    """What is left of the blocks is not computed for nobody."""
+    """After an error, the remaining blocks are not computed."""
     done: list[int] = []
 
     def work(number: int) -> None:

@@ -56,7 +56,7 @@ def test_many_faults_are_named_in_part() -> None:
 def test_no_ledger_is_said() -> None:
     """It is no fault: records from before there was one."""
     part = part_of(Provenance(), told(Integrity(experiment="old", attempts=2, matching=0)))
-    expected = "old: no ledger says what its 2 attempts were."
+    expected = "old: without a ledger its 2 attempts cannot be verified."
     assert [expected] == [block.text for block in of_kind(part, Text)]
 
 

@@ -61,7 +61,7 @@ def plain(metrics: dict[str, Reliability]) -> list[object]:
 
 
 def test_every_metric_has_an_interval_with_enough_runs() -> None:
-    """Around its estimate, for all runs."""
+    """With enough runs, every metric has an interval that contains its estimate."""
     found = summary(curves_of(25))
     assert TRAINING == tuple(found)
     for metric in found.values():
@@ -108,7 +108,7 @@ def test_runs_that_never_rise_have_no_range() -> None:
     values[0] = 0
     found = summary(values)
     expected = (
-        "1 of 6 runs hardly ever rise above their first value, so shares of that mean nothing: "
+        "1 of 6 runs hardly ever rise above their first value, so the metric cannot be divided by it: "
         "give a baseline"
     )
     assert [expected] * 5 + [None] == [metric.reason for metric in found.values()]
@@ -116,10 +116,10 @@ def test_runs_that_never_rise_have_no_range() -> None:
 
 
 def test_one_run_has_metrics_of_its_own_but_none_across_runs() -> None:
-    """And no interval for those, with the reason."""
+    """A single run has metrics within the run, and a reason instead of metrics across runs."""
     found = summary(curves_of(1))
     for name in ("dispersion across runs", "risk across runs"):
-        assert "one run says nothing of how runs differ: add seeds" == found[name].reason
+        assert "a single run shows no difference between runs: add seeds" == found[name].reason
     own = found["long-term risk"].interval
     assert own is not None
     assert (None, "one run alone shows no spread") == (own.low, own.reason)
@@ -159,7 +159,7 @@ def test_one_evaluation_is_no_curve_but_no_fault() -> None:
 
 
 def test_equal_runs_have_no_interval() -> None:
-    """Of no width there is none, across runs either."""
+    """Equal runs have no interval of any metric, across runs either."""
     found = summary(np.repeat(curves_of(1), 8, axis=0))
     for metric in found.values():
         assert metric.interval is not None
@@ -253,8 +253,8 @@ def test_few_rollouts_have_no_dispersion() -> None:
 
 
 @pytest.mark.parametrize("baseline", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_baseline_that_divides_nothing_is_refused(baseline: float) -> None:
-    """In training and across rollouts."""
+def test_an_invalid_baseline_is_refused(baseline: float) -> None:
+    """A baseline that is not above 0 is refused for curves and for rollouts."""
     with pytest.raises(ValueError, match="divides nothing: give one above 0"):
         summary(curves_of(3), baseline=baseline)
     with pytest.raises(ValueError, match="divides nothing: give one above 0"):
@@ -262,6 +262,6 @@ def test_a_baseline_that_divides_nothing_is_refused(baseline: float) -> None:
 
 
 def test_no_point_to_compare_at_is_refused() -> None:
-    """One or more is needed."""
+    """A number of points below 1 is refused."""
     with pytest.raises(ValueError, match="0 points to compare runs at: give 1 or more"):
         summary(curves_of(3), points=0)
